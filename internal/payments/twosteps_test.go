@@ -89,6 +89,13 @@ func (s *twoSteps) sees(r *http.Request) (pass bool) {
 	return before == nil || before(step, r)
 }
 
+// chooses has each step be seen from now on, before the PSP sees it.
+func (s *twoSteps) chooses(before func(step string, r *http.Request) (pass bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
+}
+
 // steps are those that have arrived so far.
 func (s *twoSteps) steps() string {
 	s.mu.Lock()
@@ -147,13 +154,13 @@ func TestObjectIsStoredBeforeItIsExecuted(t *testing.T) {
 	t.Parallel()
 	s := setupTwoSteps(t)
 	stored := 0
-	s.before = func(step string, r *http.Request) bool {
+	s.chooses(func(step string, r *http.Request) bool {
 		if step == "confirm" {
 			id := strings.Split(r.URL.Path, "/")[3]
 			stored = s.count("SELECT count(*) FROM payments WHERE psp_object_id = $1 AND status = 'processing'", id)
 		}
 		return true
-	}
+	})
 	f := is[Final](t, s.pay(twoStepKey, "pm_ok"))
 	if f.Response.Status != http.StatusCreated || stored != 1 || s.steps() != "create confirm" {
 		t.Fatalf("answer %d, %d rows had the id when it was executed, steps %q", f.Response.Status, stored, s.steps())
@@ -165,17 +172,17 @@ func TestObjectIsStoredBeforeItIsExecuted(t *testing.T) {
 func TestOwnerThatLostItsKeyDoesNotExecute(t *testing.T) {
 	t.Parallel()
 	s := setupTwoSteps(t)
-	s.before = func(step string, _ *http.Request) bool {
+	s.chooses(func(step string, _ *http.Request) bool {
 		if step == "create" {
 			s.makeUnknown(twoStepKey)
 		}
 		return true
-	}
+	})
 	is[Pending](t, s.pay(twoStepKey, "pm_ok"))
 	if s.steps() != "create" || s.count("SELECT count(*) FROM payments WHERE psp_object_id IS NOT NULL") != 0 {
 		t.Fatalf("steps %q", s.steps())
 	}
-	s.before = nil
+	s.chooses(nil)
 	if got := s.lookUp(twoStepKey); got != Resolved || s.status(twoStepKey) != "failed_retryable" {
 		t.Fatalf("lookup %s, key %s", got, s.status(twoStepKey))
 	}
@@ -188,12 +195,12 @@ func TestOwnerThatLostItsKeyDoesNotExecute(t *testing.T) {
 func TestCancelledKeyIsFreeAtOnce(t *testing.T) {
 	t.Parallel()
 	s := setupTwoSteps(t)
-	s.before = func(step string, _ *http.Request) bool { return step == "create" } // Nothing else arrives.
+	s.chooses(func(step string, _ *http.Request) bool { return step == "create" }) // Nothing else arrives.
 	is[Pending](t, s.pay(twoStepKey, "pm_ok"))
 	if s.status(twoStepKey) != "unknown" {
 		t.Fatalf("key %s", s.status(twoStepKey))
 	}
-	s.before = nil
+	s.chooses(nil)
 	if got := s.lookUp(twoStepKey); got != Resolved || s.status(twoStepKey) != "failed_retryable" {
 		t.Fatalf("lookup %s, key %s, steps %q", got, s.status(twoStepKey), s.steps())
 	}
@@ -207,7 +214,7 @@ func TestCancelledKeyIsFreeAtOnce(t *testing.T) {
 func TestConfirmationThatComesAfterTheCancelExecutesNothing(t *testing.T) {
 	t.Parallel()
 	s := setupTwoSteps(t)
-	s.before = func(step string, _ *http.Request) bool {
+	s.chooses(func(step string, _ *http.Request) bool {
 		if step == "confirm" {
 			s.makeUnknown(twoStepKey)
 			if got := s.lookUp(twoStepKey); got != Resolved {
@@ -215,12 +222,12 @@ func TestConfirmationThatComesAfterTheCancelExecutesNothing(t *testing.T) {
 			}
 		}
 		return true
-	}
+	})
 	is[NotExecuted](t, s.pay(twoStepKey, "pm_ok"))
 	if s.steps() != "create confirm read cancel read" {
 		t.Fatalf("steps %q", s.steps())
 	}
-	s.before = nil
+	s.chooses(nil)
 	is[Final](t, s.pay(twoStepKey, "pm_ok"))
 	if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 1 {
 		t.Fatalf("%d payments", n)
@@ -231,7 +238,7 @@ func TestConfirmationThatComesAfterTheCancelExecutesNothing(t *testing.T) {
 func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 	t.Parallel()
 	s := setupTwoSteps(t)
-	s.before = func(step string, _ *http.Request) bool { return step == "create" }
+	s.chooses(func(step string, _ *http.Request) bool { return step == "create" })
 	is[Pending](t, s.pay(twoStepKey, "pm_ok"))
 	var id string
 	if err := s.pool.QueryRow(t.Context(), "SELECT id FROM payments").Scan(&id); err != nil {
@@ -276,7 +283,7 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 			DeclineCode: "insufficient_funds", Created: time.Now(),
 		}
 	}
-	s.before = func(step string, _ *http.Request) bool {
+	s.chooses(func(step string, _ *http.Request) bool {
 		if step == "confirm" {
 			effect, err := s.service.ResolveByRecord(t.Context(),
 				Record{Source: SourceWebhook, PSP: stripe.Name, Record: late("pi_of_an_earlier_attempt")})
@@ -285,7 +292,7 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 			}
 		}
 		return true
-	}
+	})
 	if f := is[Final](t, s.pay(twoStepKey, "pm_ok")); f.Response.Status != http.StatusCreated {
 		t.Fatalf("answer %d", f.Response.Status)
 	}
@@ -302,12 +309,12 @@ func TestOwnerThatWasPausedAfterTheObjectDoesNotExecute(t *testing.T) {
 	s.keys = idempotency.New(postgres.Wrap(s.pool, patience), terms(),
 		func() time.Time { return time.Now().Add(time.Duration(paused.Load())) })
 	s.service.keys = s.keys
-	s.before = func(step string, _ *http.Request) bool {
+	s.chooses(func(step string, _ *http.Request) bool {
 		if step == "create" {
 			paused.Store(int64(terms().MaxPause() + time.Second))
 		}
 		return true
-	}
+	})
 	is[NotExecuted](t, s.pay(twoStepKey, "pm_ok"))
 	if s.steps() != "create" || s.status(twoStepKey) != "failed_retryable" {
 		t.Fatalf("steps %q, key %s", s.steps(), s.status(twoStepKey))
