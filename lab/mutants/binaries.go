@@ -35,6 +35,10 @@ type build struct {
 	once sync.Once
 	path string
 	err  error
+
+	listed  sync.Once
+	names   []string // of its tests
+	listErr error
 }
 
 // findTests lists the packages of the product whose tests need one of the changed packages.
@@ -78,6 +82,12 @@ func findTests(ctx context.Context, root string) ([]testPackage, error) {
 
 // get is the path of a test binary.
 func (b *binaries) get(ctx context.Context, pkg string) (string, error) {
+	one := b.build(ctx, pkg)
+	return one.path, one.err
+}
+
+// build has a test binary built once.
+func (b *binaries) build(ctx context.Context, pkg string) *build {
 	b.mu.Lock()
 	if b.built == nil {
 		b.built = map[string]*build{}
@@ -96,15 +106,21 @@ func (b *binaries) get(ctx context.Context, pkg string) (string, error) {
 			one.err = fmt.Errorf("build the tests of %s with the mutants: %w\n%s", pkg, err, out)
 		}
 	})
-	return one.path, one.err
+	return one
 }
 
 // list is the names of a package's tests, examples and fuzz targets.
 func (b *binaries) list(ctx context.Context, pkg string) ([]string, error) {
-	path, err := b.get(ctx, pkg)
-	if err != nil {
-		return nil, err
+	one := b.build(ctx, pkg)
+	if one.err != nil {
+		return nil, one.err
 	}
+	one.listed.Do(func() { one.names, one.listErr = b.ask(ctx, pkg, one.path) })
+	return one.names, one.listErr
+}
+
+// ask has a test binary name its tests.
+func (b *binaries) ask(ctx context.Context, pkg, path string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, path, "-test.list", "^(Test|Example|Fuzz)")
 	cmd.Dir = filepath.Join(b.root, pkg)
 	out, err := cmd.Output()
