@@ -42,7 +42,7 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m movement,
 	var err error
 	postgres.Recall(ctx, func(int) (done bool) {
 		err = s.db.Pipeline(ctx, rememberObject(l, m.subject(), objectID, &rows))
-		return err == nil || !postgres.Unavailable(err)
+		return !postgres.Unavailable(err) // It is written, or refused.
 	})
 	if err != nil {
 		s.metrics.StoreFailed("remember")
