@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,14 +29,7 @@ import (
 func (s *shop) proxied() *pgproxy.Proxy {
 	s.t.Helper()
 	proxy := pgproxy.Start(s.t, s.pool.Config().ConnString())
-	db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(db.Close)
-	s.keys = idempotency.New(db, terms(), time.Now)
-	s.service.db, s.service.keys = db, s.keys
-	s.service.groups = s.service.newGroups()
+	s.reaching(proxy.URL(), pgtest.Limits())
 	return proxy
 }
 

@@ -26,7 +26,13 @@ func (s *shop) oneSlot() *shop {
 	l := postgres.DefaultLimits()
 	l.LockTimeout, l.Groups = l.StatementTimeout, postgres.GroupLimits{AtOnce: 1, Members: 64}
 	l.Acquire = l.StatementTimeout
-	db, err := postgres.Open(s.t.Context(), s.pool.Config().ConnString(), l)
+	return s.reaching(s.pool.Config().ConnString(), l)
+}
+
+// reaching has the shop's service reach its database by a URL, within limits.
+func (s *shop) reaching(url string, l postgres.Limits) *shop {
+	s.t.Helper()
+	db, err := postgres.Open(s.t.Context(), url, l)
 	if err != nil {
 		s.t.Fatal(err)
 	}
