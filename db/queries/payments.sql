@@ -221,6 +221,9 @@ WHERE sqlc.arg(object)::text = 'refund';
 -- name: TenantOfAccount :one
 SELECT id FROM tenants WHERE psp_account = @psp_account;
 
+-- name: PSPOfAccount :one
+SELECT psp FROM tenants WHERE psp_account = @psp_account;
+
 -- name: ListAccounts :many
 -- The providers and PSP accounts of all tenants, in order of the accounts, in pages.
 SELECT psp, psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
@@ -251,8 +254,7 @@ SET resume_after = coalesce(w.resume_after,
         greatest(least(w.scanned_to, w.walk_began) - @overlap::interval, excluded.resume_after)),
     walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
                       ELSE w.walk_began END
-RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began,
-    (SELECT t.psp FROM tenants AS t WHERE t.psp_account = w.account)::text AS psp;
+RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began;
 
 -- name: AdvanceWalk :exec
 -- Stores that everything up to read_to has been read. Of two scans of one ledger, the slower one moves neither the

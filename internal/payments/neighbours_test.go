@@ -260,6 +260,10 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 			id, err := s.q.TenantOfAccount(ctx, "acme")
 			return id, "acme", err
 		},
+		"PSPOfAccount": func() (string, string, error) {
+			psp, err := s.q.PSPOfAccount(ctx, "acme")
+			return psp, "native", err
+		},
 		"BookedPayments": func() (string, string, error) {
 			all, err := s.q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{Account: "acme", Ids: []uuid.UUID{mineID}})
 			return keysOf(all, func(r dbsqlc.BookedPaymentsRow) string { return r.IdempotencyKey }), "charge-mine", err

@@ -144,24 +144,24 @@ type walk struct {
 func (s *Service) beginWalk(
 	ctx context.Context, o gateway.Object, account string, overlap time.Duration,
 ) (walk, error) {
+	// A statement of its own: under an INSERT … SELECT, Citus gives NULL for a subquery in RETURNING.
+	psp, err := dbsqlc.New(s.db.Reader()).PSPOfAccount(ctx, account)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return walk{}, errNoSuchAccount
+	case err != nil:
+		return walk{}, fmt.Errorf("PSP of an account: %w", err)
+	}
 	var row dbsqlc.BeginWalkRow
-	known := true
-	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+	err = s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
 		row, err = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o),
 			Overlap: overlap})
-		if errors.Is(err, pgx.ErrNoRows) {
-			known = false
-			return nil
-		}
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return walk{}, fmt.Errorf("begin walk: %w", err)
-	case !known:
-		return walk{}, errNoSuchAccount
 	}
-	return walk{psp: row.Psp, account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
+	return walk{psp: psp, account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
 }
 
 // advanceWalk stores that everything up to a time has been read.

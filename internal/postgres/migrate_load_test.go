@@ -63,6 +63,7 @@ func goBack(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.RuntimeParams["citus.multi_shard_modify_mode"] = "sequential" // or Citus refuses to go on after the first table
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS(),

@@ -208,8 +208,7 @@ SET resume_after = coalesce(w.resume_after,
         greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
     walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
                       ELSE w.walk_began END
-RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began,
-    (SELECT t.psp FROM tenants AS t WHERE t.psp_account = w.account)::text AS psp
+RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began
 `
 
 type BeginWalkParams struct {
@@ -221,7 +220,6 @@ type BeginWalkParams struct {
 type BeginWalkRow struct {
 	ResumeAfter time.Time
 	WalkBegan   time.Time
-	Psp         string
 }
 
 // Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
@@ -230,7 +228,7 @@ type BeginWalkRow struct {
 func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
 	row := q.db.QueryRow(ctx, beginWalk, arg.Object, arg.Overlap, arg.Account)
 	var i BeginWalkRow
-	err := row.Scan(&i.ResumeAfter, &i.WalkBegan, &i.Psp)
+	err := row.Scan(&i.ResumeAfter, &i.WalkBegan)
 	return i, err
 }
 
@@ -903,6 +901,17 @@ func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfK
 		return nil, err
 	}
 	return items, nil
+}
+
+const pSPOfAccount = `-- name: PSPOfAccount :one
+SELECT psp FROM tenants WHERE psp_account = $1
+`
+
+func (q *Queries) PSPOfAccount(ctx context.Context, pspAccount string) (string, error) {
+	row := q.db.QueryRow(ctx, pSPOfAccount, pspAccount)
+	var psp string
+	err := row.Scan(&psp)
+	return psp, err
 }
 
 const paymentOfKey = `-- name: PaymentOfKey :one
