@@ -20,7 +20,7 @@ import (
 // asDrawn is how many mutants `mutants alone` tries if COUNT does not say.
 const asDrawn = 50
 
-// labLimit is for one lab on one mutant. On a mutant, many a wait is in vain.
+// labLimit is for one lab on one mutant. With a mutant, many waits are for something that never happens.
 const labLimit = 20 * time.Minute
 
 // observation is what the labs say of one mutant: each invariant that was violated, and the cells and faults in which.
@@ -30,8 +30,8 @@ type observation struct {
 }
 
 // alone gives mutants to the matrix and to the chaos run, which never stop at a violation. It prints which invariant,
-// which cell and which fault saw what, and which of them was the only one. Nothing is taken out of the proofs for it: a
-// check that is never alone here may be alone for a bug that nobody has thought of.
+// which cell and which fault saw what, and which of them was the only one (docs/mutants_alone.md). Nothing is taken out
+// of the proofs for it: a check that is never alone here may be alone for a bug that nobody has thought of.
 func (w *work) alone(ctx context.Context, file string) (err error) {
 	if w.Count == 0 {
 		w.Count = asDrawn
@@ -49,12 +49,18 @@ func (w *work) alone(ctx context.Context, file string) (err error) {
 		return err
 	}
 	drawn := w.chosen() // of those that a test has caught: an equivalent mutant would be seen by nobody
-	p := newProgress("mutants", len(drawn), w.say)
-	for _, m := range drawn {
+	// The first has none: what is seen there is seen on a healthy product, and says nothing about a mutant.
+	healthy := mutant{where: "without a mutant", hash: "none"}
+	p := newProgress("mutants", len(drawn)+1, w.say)
+	for _, m := range append([]mutant{healthy}, drawn...) {
 		if _, known := observed[m.hash]; !known {
 			s, err := w.look(ctx, dir, m)
 			if err != nil {
 				return err
+			}
+			if m.number == 0 && len(s.Violations) > 0 {
+				return fmt.Errorf("the labs see something without a mutant: %s",
+					strings.Join(sortedKeys(s.Violations), " "))
 			}
 			observed[m.hash] = s
 			if err := writeObservations(file, observed); err != nil {
@@ -101,8 +107,8 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (observation, err
 		if err := os.Remove(report); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return observation{}, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, labLimit)
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, lab))
+		limited, cancel := context.WithTimeout(ctx, labLimit)
+		cmd := exec.CommandContext(limited, filepath.Join(dir, lab))
 		cmd.Dir, cmd.WaitDelay = w.root, time.Minute
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+programs, "LIMIT=40s", "ONLY=", "REPORT="+report,
@@ -170,9 +176,10 @@ func writeObservations(file string, observed map[string]observation) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, raw, 0o600))
 }
 
-// printAlone prints the tables of docs/mutants.md: what each invariant saw, and what it saw alone; the same for faults.
+// printAlone prints the tables of docs/mutants_alone.md: what each invariant saw, and what it saw alone; the same for
+// faults and for cells.
 func (w *work) printAlone(drawn []mutant, observed map[string]observation) error {
-	invariants, faults := map[string][]string{}, map[string][]string{}
+	invariants, faults, cells := map[string][]string{}, map[string][]string{}, map[string][]string{}
 	unseen := 0
 	for _, m := range drawn {
 		s := observed[m.hash]
@@ -182,10 +189,8 @@ func (w *work) printAlone(drawn []mutant, observed map[string]observation) error
 		for invariant, places := range s.Violations {
 			invariants[invariant] = append(invariants[invariant], m.hash)
 			for _, place := range places {
-				fault := faultOf(place)
-				if !slices.Contains(faults[fault], m.hash) {
-					faults[fault] = append(faults[fault], m.hash)
-				}
+				note(faults, faultOf(place), m.hash)
+				note(cells, place, m.hash)
 			}
 		}
 	}
@@ -193,7 +198,7 @@ func (w *work) printAlone(drawn []mutant, observed map[string]observation) error
 	for _, part := range []struct {
 		title string
 		saw   map[string][]string
-	}{{"invariant", invariants}, {"fault", faults}} {
+	}{{"invariant", invariants}, {"fault", faults}, {"cell", cells}} {
 		fmt.Fprintf(w.stdout, "| %s | saw | alone | which |\n|---|---|---|---|\n", part.title)
 		for _, name := range slices.Sorted(maps.Keys(part.saw)) {
 			var ids []string
@@ -208,6 +213,13 @@ func (w *work) printAlone(drawn []mutant, observed map[string]observation) error
 		fmt.Fprintln(w.stdout)
 	}
 	return nil
+}
+
+// note adds a mutant to what a check has seen.
+func note(saw map[string][]string, check, hash string) {
+	if !slices.Contains(saw[check], hash) {
+		saw[check] = append(saw[check], hash)
+	}
 }
 
 // onlyOne tells whether a single entry has seen a mutant.

@@ -101,7 +101,7 @@ func (r *rewriter) typeSwitch(n *ast.TypeSwitchStmt) {
 	}
 }
 
-// selectStatement takes away each case that receives: nothing ever comes out of its channel.
+// selectStatement takes away each case: nothing ever comes out of its channel, or goes in.
 func (r *rewriter) selectStatement(n *ast.SelectStmt) {
 	for _, clause := range n.Body.List {
 		var received ast.Expr
@@ -110,6 +110,8 @@ func (r *rewriter) selectStatement(n *ast.SelectStmt) {
 			received = s.X
 		case *ast.AssignStmt:
 			received = s.Rhs[0]
+		case *ast.SendStmt:
+			r.wrap(s.Chan, fmt.Sprintf("mutant.Into(%d, ", r.add(caseGone, s, "case "+r.text(s))), ")")
 		}
 		if from, is := received.(*ast.UnaryExpr); is && from.Op == token.ARROW {
 			r.wrap(from.X, fmt.Sprintf("mutant.From(%d, ", r.add(caseGone, from, "case "+r.text(from))), ")")

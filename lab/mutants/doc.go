@@ -6,12 +6,12 @@
 //   - in Go (go.go, cases.go): each condition, operand of && and ||, case, comparison, boundary and early return of
 //     the packages in `packages`
 //   - in db/queries (sql.go, queries.go): each operand of AND and OR of each WHERE, ON and HAVING
-//   - in db/migrations (schema.go): each condition of each CHECK and of each guard function, each trigger, each
-//     unique index and each reference
+//   - in db/migrations (schema.go): each condition of each CHECK, guard function, unique index and trigger, each arm
+//     of a generated column, and each trigger, unique index and reference as a whole
 //
 // All mutants are built at once (overlay.go): each changed place asks a small package, which exists in this build
 // alone, whether its mutant is the active one. So a test binary is built once, and an environment variable chooses the
-// mutant. The source tree is never touched: `go build -overlay` puts the changed copies in place.
+// mutant. No source is changed: `go build -overlay` puts the changed copies in place.
 //
 // For each test, one run without any mutant records which places it reaches, and where a mutant would make a difference
 // (reach.go). A mutant is given to these tests, the quickest first, and the first failure ends it (run.go). A test that

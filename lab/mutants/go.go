@@ -120,6 +120,7 @@ func (r *rewriter) visit(n ast.Node) bool {
 		r.selectStatement(n)
 	case *ast.UnaryExpr:
 		if n.Op == token.NOT && !r.handled[n] {
+			r.wrap(n, fmt.Sprintf("(mutant.On(%d) != (", r.add(comparison, n, r.text(n))), "))")
 			r.operands(n, token.ILLEGAL)
 		}
 	case *ast.BinaryExpr:

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +30,7 @@ Settings, as environment variables with their defaults:
 
 // settings of a run.
 type settings struct {
-	Package  string `env:"PACKAGE" desc:"only these, separated by commas: internal/payments, db/queries, …"`
+	Package  string `env:"PACKAGE" desc:"only these, separated by commas: internal/payments, internal/gateway/..., db/queries"`
 	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
 	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all that are not"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
@@ -111,16 +109,6 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	return s, nil
 }
 
-func (s settings) share() (part, of int, err error) {
-	first, second, found := strings.Cut(s.Share, "/")
-	part, errPart := strconv.Atoi(first)
-	of, errOf := strconv.Atoi(second)
-	if !found || errors.Join(errPart, errOf) != nil || part < 1 || of < part {
-		return 0, 0, fmt.Errorf("SHARE is %q, must be like 1/5", s.Share)
-	}
-	return part, of, nil
-}
-
 // work is one call of this program.
 type work struct {
 	settings
@@ -136,6 +124,9 @@ func (w *work) read() (err error) {
 	if w.plan, err = makePlan(w.root); err != nil {
 		return err
 	}
+	if err = w.checkPackage(); err != nil {
+		return err
+	}
 	for _, place := range w.plan.skipped {
 		w.say("not changed: %s", place)
 	}
@@ -146,44 +137,6 @@ func (w *work) read() (err error) {
 		return err
 	}
 	return stale(w.survivors, w.plan, w.known)
-}
-
-// chosen are the mutants that the settings ask for. COUNT asks for a sample of what is known to be caught, and must
-// still be caught.
-func (w *work) chosen() []mutant {
-	var asked []mutant
-	for _, m := range w.plan.mutants {
-		if w.Package == "" || asks(w.Package, m.where) {
-			asked = append(asked, m)
-		}
-	}
-	if part, of, _ := w.share(); part < of || w.Count > 0 {
-		random := rand.New(rand.NewPCG(w.Seed, w.Seed))
-		random.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
-		asked = asked[:len(asked)*part/of]
-	}
-	var chosen []mutant
-	for _, m := range asked {
-		r := w.known[m.hash].verdict
-		switch {
-		case w.Count > 0 && len(chosen) == w.Count:
-			return chosen
-		case w.Count > 0 && (r == caught || r == hung), w.Count == 0 && (w.Fresh || r != caught && r != hung):
-			chosen = append(chosen, m)
-		}
-	}
-	return chosen
-}
-
-// asks tells whether PACKAGE names a place: itself, or the directory above a file.
-func asks(names, where string) bool {
-	for name := range strings.SplitSeq(names, ",") {
-		name = strings.Trim(name, " /")
-		if where == name || strings.HasPrefix(where, name+"/") && strings.HasPrefix(name, "db") {
-			return true
-		}
-	}
-	return false
 }
 
 // scratch is a directory for what is built. What runs there may run as another user.
@@ -222,16 +175,19 @@ func (w *work) try(ctx context.Context) (err error) {
 	}
 	p, wrote := newProgress("mutants", len(chosen), w.say), time.Now()
 	count, before := map[string]int{}, maps.Clone(w.known)
+	catchers := newCatchers(w.plan, w.known)
 	err = spread(ctx, w.Workers, chosen, func(ctx context.Context, m mutant) (result, error) {
+		todo := catchers.first(m)
 		if w.Quick {
-			todo, err := atHome(ctx, b, r, w.plan, m)
+			home, err := atHome(ctx, b, r, w.plan, m)
 			if err != nil {
 				return result{}, err
 			}
-			return try(ctx, b, todo, m)
+			return try(ctx, b, append(todo, home...), m)
 		}
-		return try(ctx, b, batches(b, r, w.plan, m, before[m.hash]), m)
+		return try(ctx, b, append(todo, batches(b, r, w.plan, m, before[m.hash])...), m)
 	}, func(m mutant, found result) error {
+		catchers.note(m, found)
 		if !w.Quick || found.verdict != survived {
 			w.known[m.hash] = found
 		}
@@ -272,11 +228,12 @@ func (w *work) reach(ctx context.Context, b *binaries) (*reach, error) {
 	return measure(ctx, b, w.plan, w.Workers, w.Reach, w.say)
 }
 
-// judge fails if a mutant survives without a reason.
+// judge fails if a mutant that was asked for survives without a reason.
 func (w *work) judge() error {
 	open := 0
 	for _, m := range w.plan.mutants {
-		if w.known[m.hash].verdict == survived && reasonFor(w.survivors, m) == "" {
+		asked := w.Package == "" || asks(w.Package, m.where)
+		if asked && w.known[m.hash].verdict == survived && reasonFor(w.survivors, m) == "" {
 			open++
 		}
 	}

@@ -82,12 +82,16 @@ func (p *plan) database(c *catalogue, root string, changes map[int]change) error
 	if err != nil {
 		return err
 	}
-	for _, path := range migrations {
+	texts := make([]string, len(migrations))
+	for i, path := range migrations {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		mutantsOfMigration(c, "db/migrations/"+filepath.Base(path), string(raw), changes)
+		texts[i] = string(raw)
+	}
+	for i, path := range migrations {
+		mutantsOfMigration(c, "db/migrations/"+filepath.Base(path), texts[i], texts[i+1:], changes)
 	}
 	return p.rewrite(root, filepath.Join(root, "db/migrations/migrations.go"), func(source string) (string, error) {
 		const files = "return files"

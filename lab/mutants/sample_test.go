@@ -111,6 +111,18 @@ func Received(n int) string {
 	}
 }
 
+func Sent(n int) string {
+	c := make(chan int, n%2)
+	select {
+	case c <- n:
+		return "sent"
+	default:
+		return "full"
+	}
+}
+
+func Negated(n int) bool { return !Is(n) }
+
 func Looped(n int) int {
 	sum := 0
 	for i := 0; i < n; i++ {
@@ -131,7 +143,7 @@ func main() {
 	for n := range 4 {
 		fmt.Print(sample.Return(n), " ", sample.Both(n), " ", sample.Is(n), " ", sample.Either(n), " ",
 			sample.Cases(n), " ", sample.Called(n), " ", sample.Shapes(n), " ", sample.Checked(n), " ", sample.Received(n), " ",
-			sample.Looped(n), "\n")
+			sample.Looped(n), " ", sample.Sent(n), " ", sample.Negated(n), "\n")
 	}
 }
 `
@@ -155,10 +167,10 @@ func TestEachMutantOfTheSampleIsSeen(t *testing.T) {
 		return string(out)
 	}
 	plain := as(0)
-	const want = `other false false yes high small square even empty 0
-one false false no low two square odd got 0
-other true true yes low small square even empty 1
-other false false no three big circle odd empty 3
+	const want = `other false false yes high small square even empty 0 full true
+one false false no low two square odd got 0 sent true
+other true true yes low small square even empty 1 full false
+other false false no three big circle odd empty 3 sent true
 `
 	if plain != want {
 		t.Errorf("without a mutant:\n%s", plain)
@@ -223,6 +235,8 @@ func TestConditionsOfAStatement(t *testing.T) {
 		"INSERT INTO t SELECT 1 WHERE NOT EXISTS (SELECT FROM u WHERE u.a = 'WHERE x AND y') ON CONFLICT DO NOTHING": {
 			"conjunct NOT EXISTS (SELECT FROM u WHERE u.a = 'WHERE x AND y')", "conjunct u.a = 'WHERE x AND y'",
 		},
+		"INSERT INTO t SELECT 1 ON CONFLICT (a, b) WHERE c = 1 DO UPDATE SET d = 2 WHERE e": {"conjunct e"},
+		"SELECT 1 WHERE TRUE AND a": {"conjunct a"},
 		"SELECT count(*) FILTER (WHERE a OR b) FROM t -- WHERE nothing AND more": {
 			"conjunct a OR b", "disjunct a", "disjunct b",
 		},
@@ -244,7 +258,9 @@ func TestConditionsOfAMigration(t *testing.T) {
 	t.Parallel()
 	const migration = `-- +goose Up
 CREATE TABLE t (
-    id uuid PRIMARY KEY, a text CHECK (a = 'x' AND b > 0), u uuid REFERENCES u (id)
+    id uuid PRIMARY KEY, a text CHECK (a = 'x' AND b > 0), u uuid REFERENCES u (id),
+    c text CONSTRAINT c_known CHECK (c = 'y'),
+    d text GENERATED ALWAYS AS (CASE WHEN a = 'x' THEN 'p' ELSE 'q' END) STORED
 );
 CREATE FUNCTION guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -253,23 +269,30 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER guard BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION guard();
+CREATE TRIGGER both AFTER UPDATE ON t FOR EACH ROW WHEN (NEW.a = 'x' AND NEW.b > 0) EXECUTE FUNCTION told();
+CREATE TRIGGER gone AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION told();
 CREATE UNIQUE INDEX once ON t (a) WHERE b > 0;
 -- +goose Down
 DROP TABLE t;
 `
 	var c catalogue
 	changes := map[int]change{}
-	mutantsOfMigration(&c, "db/migrations/00999_t.sql", migration, changes)
+	later := []string{"-- +goose Up\nDROP TRIGGER gone ON t;\nALTER TABLE t DROP CONSTRAINT c_known;\n" +
+		"-- +goose Down\nDROP TRIGGER both ON t;\n"}
+	mutantsOfMigration(&c, "db/migrations/00999_t.sql", migration, later, changes)
 	var got []string
 	for _, m := range c.all {
 		got = append(got, fmt.Sprintf("%s: %s %s", m.in, m.kind, m.text))
 	}
 	want := []string{
-		"t: conjunct a = 'x'", "t: conjunct b > 0", "t: schema REFERENCES u (id)",
+		"t: conjunct a = 'x'", "t: conjunct b > 0", "t: schema REFERENCES u (id)", "t: disjunct a = 'x'",
 		"guard: disjunct NEW.a <> OLD.a OR NEW.b < 0", "guard: disjunct NEW.a <> OLD.a", "guard: disjunct NEW.b < 0",
 		"guard: conjunct NEW.c IS NULL", "guard: conjunct NEW.d",
 		"guard: schema CREATE TRIGGER guard BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION guard();",
-		"once: schema UNIQUE INDEX",
+		"both: schema CREATE TRIGGER both AFTER UPDATE ON t FOR EACH ROW WHEN (NEW.a = 'x' AND NEW.b > 0) " +
+			"EXECUTE FUNCTION told();",
+		"both: conjunct NEW.a = 'x'", "both: conjunct NEW.b > 0",
+		"once: schema UNIQUE INDEX", "once: conjunct b > 0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -29,12 +29,13 @@ func guardsOfTables() []leftOut {
 var owner = regexp.MustCompile(`(?m)^(?:CREATE (?:OR REPLACE )?(?:UNIQUE )?(?:TABLE|FUNCTION|TRIGGER|INDEX|VIEW)|` +
 	`ALTER TABLE) (\w+)`)
 
-// mutantsOfMigration registers the mutants of one file. superseded names what a later file replaces.
-func mutantsOfMigration(c *catalogue, path, text string, changes map[int]change) {
-	up, _, _ := strings.Cut(text, "-- +goose Down")
+// mutantsOfMigration registers the mutants of one file. What a file after it drops is no guard any more.
+func mutantsOfMigration(c *catalogue, path, text string, later []string, changes map[int]change) {
+	up := upOf(text)
 	var found []condition
 	found = append(found, conditionsAfter(up, " CHECK ")...)
 	found = append(found, conditionsOfFunctions(up)...)
+	found = append(found, conditionsOfDeclarations(up)...)
 	for _, g := range guardsOfTables() {
 		for _, at := range g.pattern.FindAllStringIndex(up, -1) {
 			if !inComment(up, at[0]) {
@@ -45,11 +46,72 @@ func mutantsOfMigration(c *catalogue, path, text string, changes map[int]change)
 	slices.SortFunc(found, func(a, b condition) int { return a.start - b.start })
 	for _, f := range found {
 		in, whole := ownerOf(up, f.start)
+		if dropped(later, in, up[:f.start]) {
+			continue
+		}
 		number := c.add(mutant{where: path, in: in, kind: f.kind, text: up[f.start:f.end],
 			line: path}, whole)
 		file := path[strings.LastIndex(path, "/")+1:]
 		changes[number] = change{start: f.start, end: f.end, text: f.instead, file: file}
 	}
+}
+
+func upOf(text string) string {
+	up, _, _ := strings.Cut(text, "-- +goose Down")
+	return up
+}
+
+var constraint = regexp.MustCompile(`CONSTRAINT (\w+)\s+CHECK\s*\($`)
+
+// dropped tells whether a later file drops what begins at the end of before: a trigger or a constraint.
+func dropped(later []string, in, before string) bool {
+	names := []string{"DROP TRIGGER " + in + " "}
+	if m := constraint.FindStringSubmatch(before); m != nil {
+		names = append(names, "DROP CONSTRAINT "+m[1]+";")
+	}
+	for _, text := range later {
+		for _, name := range names {
+			if strings.Contains(upOf(text), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var (
+	triggerWhen   = regexp.MustCompile(`(?s)CREATE TRIGGER [^;]*?\bWHEN (\([^;]*\))\s+EXECUTE`)
+	uniqueWhere   = regexp.MustCompile(`(?s)UNIQUE INDEX [^;]*?\bWHERE ([^;]*);`)
+	generatedCase = regexp.MustCompile(`(?s)GENERATED ALWAYS AS \(CASE(.*?)\bELSE\b`)
+	caseArm       = regexp.MustCompile(`(?s)WHEN (.*?)\s+THEN\b`)
+)
+
+// conditionsOfDeclarations finds the operands of a trigger's WHEN, the condition of a unique index, and the arms of a
+// generated column.
+func conditionsOfDeclarations(text string) []condition {
+	var found []condition
+	add := func(start, end int, as kind) {
+		if inComment(text, start) {
+			return
+		}
+		part := text[start:end]
+		for _, c := range operandsOf(part, tokenize(part), as) {
+			c.start, c.end = c.start+start, c.end+start
+			found = append(found, c)
+		}
+	}
+	for _, m := range triggerWhen.FindAllStringSubmatchIndex(text, -1) {
+		add(m[2], m[3], "") // that nothing fires is the mutant without the trigger
+	}
+	for _, m := range uniqueWhere.FindAllStringSubmatchIndex(text, -1) {
+		add(m[2], m[3], conjunct)
+	}
+	for _, m := range generatedCase.FindAllStringSubmatchIndex(text, -1) {
+		for _, arm := range caseArm.FindAllStringSubmatchIndex(text[m[2]:m[3]], -1) {
+			add(m[2]+arm[2], m[2]+arm[3], disjunct)
+		}
+	}
+	return found
 }
 
 func inComment(text string, at int) bool {

@@ -45,7 +45,8 @@ func conditionsAfter(text string, words string) []condition {
 	tokens := tokenize(text)
 	var found []condition
 	for i, t := range tokens {
-		if !strings.Contains(words, " "+t.text+" ") || i+1 < len(tokens) && tokens[i+1].text == "CONFLICT" {
+		if !strings.Contains(words, " "+t.text+" ") || i+1 < len(tokens) && tokens[i+1].text == "CONFLICT" ||
+			choosesIndex(tokens[:i]) {
 			continue
 		}
 		end := i + 1
@@ -63,6 +64,18 @@ func conditionsAfter(text string, words string) []condition {
 		found = append(found, operandsOf(text, cond, conjunct)...)
 	}
 	return found
+}
+
+// choosesIndex tells whether what comes after these tokens is the WHERE of ON CONFLICT (a, b) WHERE c. It only chooses
+// the index, and without it there is none.
+func choosesIndex(before []sqlToken) bool {
+	i := len(before) - 1
+	if i < 0 || before[i].text != ")" {
+		return false
+	}
+	for ; i > 0 && before[i].text != "("; i-- {
+	}
+	return i > 0 && before[i-1].text == "CONFLICT"
 }
 
 // isCall tells whether a word is a function, as left('…', 3).
@@ -83,7 +96,7 @@ func nesting(word string) int {
 // operandsOf returns the operands of OR and AND in a condition, from the outside to the inside. as is what the whole
 // condition is to the one around it, or nothing if it has been told already.
 func operandsOf(text string, tokens []sqlToken, as kind) []condition {
-	if len(tokens) == 0 {
+	if len(tokens) == 0 || len(tokens) == 1 && tokens[0].text == "TRUE" {
 		return nil
 	}
 	var found []condition

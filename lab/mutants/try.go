@@ -28,7 +28,8 @@ var (
 	inTest     = regexp.MustCompile(`\.((?:Test|Example|Fuzz)\w+)[.(]`)
 )
 
-// slack is what a run may take beside what its tests take without a mutant: tests wait a minute for what does not come.
+// slack is what a run may take in addition to what its tests take without a mutant: tests wait a minute for what does
+// not come.
 const slack = 75 * time.Second
 
 // run runs tests of a package in a process of its own, with one mutant active (0: none). No tests means all.
@@ -59,7 +60,8 @@ func (b *binaries) run(
 	o := outcome{}
 	select {
 	case err = <-ended:
-		o.failed = err != nil
+		// What the tests have started may outlive them: that is no failure.
+		o.failed = err != nil && !errors.Is(err, exec.ErrWaitDelay)
 	case <-time.After(limit):
 		o.failed, o.hung = true, true
 	case <-ctx.Done():
