@@ -26,7 +26,7 @@ func (s settings) share() (part, of int, err error) {
 func (w *work) chosen() []mutant {
 	var asked []mutant
 	for _, m := range w.plan.mutants {
-		if w.Package == "" || asks(w.Package, m.where) {
+		if w.Package == "" || asks(w.Package, m) {
 			asked = append(asked, m)
 		}
 	}
@@ -48,14 +48,16 @@ func (w *work) chosen() []mutant {
 	return chosen
 }
 
-// asks tells whether PACKAGE names a place: itself, the directory of a file, or, as for go, all below a directory with
-// /... after it.
-func asks(names, where string) bool {
+// asks tells whether PACKAGE names the place of a mutant: its package, its file, the directory of an SQL file, or, as
+// for go, all below a directory with /... after it.
+func asks(names string, m mutant) bool {
+	where := m.where
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.Trim(name, " /")
 		below, all := strings.CutSuffix(name, "/...")
-		if where == name || strings.HasSuffix(where, ".sql") && path.Dir(where) == name ||
-			all && (where == below || strings.HasPrefix(where, below+"/")) {
+		itself := where == name || strings.HasPrefix(m.line, name+":")
+		of := strings.HasSuffix(where, ".sql") && path.Dir(where) == name
+		if itself || of || all && (where == below || strings.HasPrefix(where, below+"/")) {
 			return true
 		}
 	}
@@ -65,7 +67,7 @@ func asks(names, where string) bool {
 // checkPackage fails if a name in PACKAGE fits no place.
 func (w *work) checkPackage() error {
 	for name := range strings.SplitSeq(w.Package, ",") {
-		if w.Package != "" && !slices.ContainsFunc(w.plan.mutants, func(m mutant) bool { return asks(name, m.where) }) {
+		if w.Package != "" && !slices.ContainsFunc(w.plan.mutants, func(m mutant) bool { return asks(name, m) }) {
 			return fmt.Errorf("PACKAGE names %q, where nothing is taken away; mutants score lists the places", name)
 		}
 	}

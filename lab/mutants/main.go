@@ -30,7 +30,7 @@ Settings, as environment variables with their defaults:
 
 // settings of a run.
 type settings struct {
-	Package  string `env:"PACKAGE" desc:"only these, separated by commas: internal/payments, internal/gateway/..., db/queries"`
+	Package  string `env:"PACKAGE" desc:"only these, separated by commas: packages (internal/gateway/...) or files"`
 	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
 	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all that are not"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
@@ -232,7 +232,7 @@ func (w *work) reach(ctx context.Context, b *binaries) (*reach, error) {
 func (w *work) judge() error {
 	open := 0
 	for _, m := range w.plan.mutants {
-		asked := w.Package == "" || asks(w.Package, m.where)
+		asked := w.Package == "" || asks(w.Package, m)
 		if asked && w.known[m.hash].verdict == survived && reasonFor(w.survivors, m) == "" {
 			open++
 		}

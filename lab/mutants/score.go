@@ -11,7 +11,7 @@ import (
 func (w *work) list() error {
 	columns := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
 	for _, m := range w.plan.mutants {
-		if w.Package != "" && !asks(w.Package, m.where) {
+		if w.Package != "" && !asks(w.Package, m) {
 			continue
 		}
 		r := w.known[m.hash]
