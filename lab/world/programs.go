@@ -28,7 +28,7 @@ func (p Programs) Path(name string) string { return filepath.Join(p.dir, name) }
 // paths; without one the programs are unchanged. A file that would be replaced has to exist: go build would add it
 // without a word.
 func Build(ctx context.Context, root, dir string, overlay map[string]string) (Programs, error) {
-	args := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-buildvcs=false", "-ldflags=-w", "-o", dir + string(filepath.Separator)}
 	if len(overlay) > 0 {
 		file, err := WriteOverlay(root, dir, overlay)
 		if err != nil {
