@@ -185,9 +185,9 @@ failover: ## lose primaries, standbys and disk space under load, in four minutes
 	@exec bin/failover
 
 .PHONY: citus
-citus: ## run the end-to-end tests, crashes and a storm on a coordinator and two workers; PG_BINDIR names a PostgreSQL that has Citus
+citus: ## run the end-to-end tests, crashes and a storm on a coordinator and two workers, in twenty minutes; PARTS="tests matrix" for some; PG_BINDIR names a PostgreSQL that has Citus
 	@$(BUILD_LAB) ./citus ./matrix ./chaos
-	@exec bin/citus
+	@exec bin/citus $(PARTS)
 
 .PHONY: build
 build: ## build all commands into bin/
