@@ -229,3 +229,23 @@ func TestTombstonesAreLeftByAScript(t *testing.T) {
 		t.Errorf("a tombstone is deleted: refused by %q", got)
 	}
 }
+
+// A partial restore, or a repair by hand, may leave a tombstone of a later generation than its key's. That key expires
+// with the others, of its own tenant and of another one, and the tombstone keeps its generation.
+func TestTombstoneAheadOfItsKeyHoldsUpNoExpiry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, b.ref = range []Ref{
+		refOf(t, "acme", "order-0000000043"), refOf(t, "globex", "order-0000000042"),
+		refOf(t, "acme", "order-0000000042"),
+	} {
+		b.putInto(CompletedStatus)
+	}
+	b.exec(`INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ($1, $2, $3, 7)`,
+		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String())
+	b.outlive()
+	b.wantExpired(3)
+	if ahead := b.count("SELECT count(*) FROM idempotency_key_tombstones WHERE generation = 7"); ahead != 1 {
+		t.Error("the tombstone has lost its generation")
+	}
+}
