@@ -193,7 +193,11 @@ func (question modelQuestion) rowsOf(evidence string, facts []string, fact map[s
 	return rows
 }
 
-// The models don't judge: they ask judge. So what a model does with evidence is what the code does.
+// The models ask judge what evidence does to a key. So what a model does with evidence is what the code does.
+//
+// There is one exception: judge is not asked about an OperatorDecision. The operators of key.pml and generations.pml
+// know whether the PSP has executed the payment, and say so. They say "not executed" only after the grace period. That
+// judge refuses a decision before that, or one that the PSP contradicts, is tested in decide_test.go alone.
 func TestModelsAskJudge(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
