@@ -33,7 +33,8 @@ func (b *bench) amidNeighbours(status Status) Lease {
 	return b.putInto(status)
 }
 
-// alike makes neighbours equal to the test's key in what statements ask beside the name.
+// alike gives the neighbours the subject and the time of the next lookup that the test's key has. Then only the names
+// differ.
 func (b *bench) alike() {
 	b.t.Helper()
 	b.unguarded(`UPDATE idempotency_keys AS k SET subject = m.subject, reconcile_after = m.reconcile_after

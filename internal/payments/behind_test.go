@@ -21,7 +21,7 @@ type behind struct {
 	edits []string // what has been there before
 	do    func(context.Context, *dbsqlc.Queries) error
 	want  string            // what it changes
-	key   []string          // the parts of the key that it compares, beside its name
+	key   []string          // what it compares of the key, in addition to the name
 	rows  map[string]string // in what state of its own row it writes nothing
 }
 
