@@ -110,9 +110,8 @@ func StoredRef(tenant, operation, key string) Ref {
 func ParsePassThrough(s string) (Key, int32, error) {
 	generation := int32(1)
 	if rest, digits, found := cutGeneration(s); found {
-		// We never write .g1 or .g02. What is no number of 32 bits is read as another one, and written as that.
-		n, _ := strconv.ParseInt(digits, 10, 32)
-		if n < 2 || digits != strconv.FormatInt(n, 10) {
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil || n < 2 || digits != strconv.FormatInt(n, 10) { // We never write .g1 or .g02.
 			return Key{}, 0, ErrKeyInvalid
 		}
 		generation, s = int32(n), rest

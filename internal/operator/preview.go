@@ -58,7 +58,7 @@ func (d *Service) preview(
 		// closing is called only if the decision is not refused, and before anything is written.
 		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
 		switch {
-		case step.Refuse != nil:
+		case err == nil && step.Refuse != nil:
 			p.Refused = new(Refused(*step.Refuse))
 			return errPreviewed
 		case errors.Is(err, errPreviewed):

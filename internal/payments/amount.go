@@ -48,6 +48,8 @@ func (c Currency) Decimal(a AmountMinor) string {
 	if digits == 0 {
 		return s
 	}
-	s = strings.Repeat("0", max(0, digits+1-len(s))) + s
+	if short := digits + 1 - len(s); short > 0 {
+		s = strings.Repeat("0", short) + s
+	}
 	return s[:len(s)-digits] + "." + s[len(s)-digits:]
 }

@@ -17,12 +17,12 @@ func TestDecimalWritesTheMajorUnit(t *testing.T) {
 		minor    AmountMinor
 		want     string
 	}{
-		{"KRW", 12000, "12000"}, {"JPY", 1, "1"}, {"KRW", MaxAmount, "999999999999"},
-		{"USD", 12000, "120.00"}, {"USD", 1, "0.01"}, {"USD", 10, "0.10"}, {"USD", 99, "0.99"}, {"USD", 100, "1.00"},
-		{"EUR", 105, "1.05"}, {"USD", MaxAmount, "9999999999.99"},
-		{"KWD", 1, "0.001"}, {"KWD", 10, "0.010"}, {"KWD", 999, "0.999"}, {"KWD", 1000, "1.000"},
-		{"BHD", 12345, "12.345"},
-		{"KWD", MaxAmount, "999999999.999"},
+		{"KRW", 0, "0"}, {"JPY", 1, "1"}, {"KRW", 12, "12"}, {"KRW", 123, "123"}, {"KRW", 12000, "12000"},
+		{"KRW", MaxAmount, "999999999999"},
+		{"USD", 0, "0.00"}, {"USD", 1, "0.01"}, {"USD", 10, "0.10"}, {"USD", 99, "0.99"}, {"USD", 100, "1.00"},
+		{"EUR", 105, "1.05"}, {"USD", 12000, "120.00"}, {"USD", MaxAmount, "9999999999.99"},
+		{"KWD", 0, "0.000"}, {"KWD", 1, "0.001"}, {"KWD", 10, "0.010"}, {"KWD", 999, "0.999"}, {"KWD", 1000, "1.000"},
+		{"BHD", 12345, "12.345"}, {"KWD", MaxAmount, "999999999.999"},
 	} {
 		if got := c.currency.Decimal(c.minor); got != c.want {
 			t.Errorf("%d %s is %s, want %s", c.minor, c.currency, got, c.want)

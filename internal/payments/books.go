@@ -24,7 +24,7 @@ func (s *Service) Unexplained(
 ) ([]gateway.Record, error) {
 	ids := make([]uuid.UUID, len(page))
 	for i, r := range page {
-		ids[i], _ = subjectOf(r) // Without a reference to a movement it is zero, and no book has that id.
+		ids[i], _ = subjectOf(r) // Without a reference to a movement, it is zero. No movement has that id.
 	}
 	books, err := s.booked(ctx, o, account, ids)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Service) Unexplained(
 			account: r.Account, key: r.Key, chargeID: r.ChargeID, currency: r.Currency, status: r.Status, pspID: r.ID,
 			amount: r.AmountMinor,
 		}
-		if books[ids[i]] != want {
+		if book, found := books[ids[i]]; !found || book != want {
 			open = append(open, r)
 		}
 	}

@@ -71,6 +71,14 @@ func TestRecordIsExplainedOnlyAsItIs(t *testing.T) {
 	s.wantUnexplained(gateway.ChargeObject, nil)
 }
 
+// A record that says nothing is not explained by a movement that is not there.
+func TestEmptyRecordIsNotExplained(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	nowhere := PaymentID(uuid.Must(uuid.NewV7())).String()
+	s.wantUnexplained(gateway.ChargeObject, []gateway.Record{{}, {Reference: nowhere}}, "", "")
+}
+
 func TestAccountsAreAllVisitedOnce(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})

@@ -55,7 +55,7 @@ type answerBody struct {
 // Read reads up to the limit.
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.LimitedReader.Read(p)
-	if !errors.Is(err, io.EOF) && b.lost == nil {
+	if err != nil && !errors.Is(err, io.EOF) && b.lost == nil {
 		b.lost = err
 	}
 	return n, err
