@@ -221,9 +221,17 @@ func TestTombstonesAreLeftByAScript(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM idempotency_key_tombstones WHERE generation = 1"); n != 1 {
 		t.Fatalf("%d tombstones", n)
 	}
-	got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_key_tombstones SET generation = 0"))
-	if got != "idempotency_key_tombstones_only_grow" {
-		t.Errorf("a tombstone forgets: refused by %q", got)
+	for _, forgets := range []string{
+		"generation = 0", "tenant_id = 'globex'", "operation = 'POST /refunds'", "key = 'another-order'",
+	} {
+		got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_key_tombstones SET "+forgets))
+		if got != "idempotency_key_tombstones_only_grow" {
+			t.Errorf("a tombstone forgets its key, %s: refused by %q", forgets, got)
+		}
+	}
+	const before = `INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'x', 'y', 0)`
+	if got := refusedBy(t, b.tryRolledBack(before)); got != "idempotency_key_tombstones_generation_check" {
+		t.Errorf("a tombstone of no generation: refused by %q", got)
 	}
 	if got := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_key_tombstones")); got != "history_is_append_only" {
 		t.Errorf("a tombstone is deleted: refused by %q", got)
