@@ -28,6 +28,21 @@ func TestEvidenceOfAnAnswerHasItsBodyIfTheDatabaseCanStoreIt(t *testing.T) {
 	}
 }
 
+// Without the bounds, PostgreSQL or the JSON writer refuses the evidence. Then the dead letter could not be written.
+func TestStorableJSONIsBounded(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for body, want := range map[string]bool{
+		`{"amount":-12.5}`: true, `{"place":"Essen"}`: true, `1E2`: false, `1e-400`: false,
+		strings.Repeat("7", 1000): true, strings.Repeat("7", 1001): false, `"` + strings.Repeat("7", 1001) + `"`: true,
+		nested(1000): true, nested(1001): false,
+	} {
+		if gateway.Storable([]byte(body)) != want {
+			t.Errorf("%.20s of %d bytes: storable is %t", body, len(body), !want)
+		}
+	}
+}
+
 // What cannot be stored as JSON is shown as text: its beginning, without what the database does not take.
 func TestBeginningIsTextThatTheDatabaseTakes(t *testing.T) {
 	t.Parallel()

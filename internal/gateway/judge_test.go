@@ -39,6 +39,30 @@ func TestVerdictDoesNotDependOnTheAttempt(t *testing.T) {
 	}
 }
 
+// A decline is the verdict on this attempt, unless it is of an object that an earlier attempt has given up. A success
+// counts in any case. A PSP that executes with one request has no such objects: each of its declines counts.
+func TestDeclineOfAGivenUpObjectIsOfAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	oneStep, twoSteps, unmade := aCharge(), aCharge(), aCharge()
+	twoSteps.TwoSteps, twoSteps.ObjectID, unmade.TwoSteps = true, "ch_2", true
+	for name, row := range map[string]struct {
+		charge gateway.Charge
+		record gateway.Record
+		want   bool
+	}{
+		"a decline of one step":            {oneStep, charged(declined("x")), false},
+		"a decline of the earlier object":  {twoSteps, charged(declined("x")), true},
+		"a decline before there is an own": {unmade, charged(declined("x")), true},
+		"a decline of its own object": {twoSteps, charged(declined("x"), func(r *gateway.Record) { r.ID = "ch_2" }),
+			false},
+		"a success of the earlier object": {twoSteps, charged(), false},
+	} {
+		if row.charge.OfAnotherAttempt(row.record) != row.want {
+			t.Errorf("%s: of another attempt is %t", name, !row.want)
+		}
+	}
+}
+
 // The same comparison as that of a live answer, also for what was declined.
 func TestRecordAboutSomethingElseIsAContradiction(t *testing.T) {
 	t.Parallel()
