@@ -24,7 +24,7 @@ type Waiting struct{ Reason string }
 // LookupFailed says that nothing is known.
 type LookupFailed struct {
 	Reason   string
-	NotAsked bool // whether the request was not sent, because too many of ours were in flight
+	NotAsked bool // whether a request was not sent, because too many of ours were in flight
 }
 
 func (Found) lookup()        {}

@@ -56,7 +56,7 @@ func (c *Client) readLookup(ctx context.Context, o gateway.Object, account, key 
 		switch {
 		case err != nil:
 			_, notAsked := errors.AsType[wire.NoPlaceError](err)
-			return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked && pages == 1}
+			return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
 		case page.Next != "":
 			query.Set("cursor", page.Next)
 		case len(all) == 0:
