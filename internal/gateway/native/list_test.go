@@ -126,7 +126,7 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 func sumOf(raw string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(raw))) }
 
 // One record that cannot be read must not hide all those behind it, whatever is wrong with it; and it is no excuse for
-// a page that leads astray.
+// a page that leads astray. Of two ids, the first one names the record.
 func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 	t.Parallel()
 	const noJSON = "record is not the JSON of one"
@@ -136,6 +136,7 @@ func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 		replace(chargeHeld, `"ch_1"`, `"ch 1"`): {"", "record with a malformed id"},
 		`"}],[{\"\\"`:                           {"", noJSON},
 		replace(chargeHeld, `{"id"`, `{"note":1,"note":2,"id"`):                               {"ch_1", noJSON},
+		replace(chargeHeld, `"ch_1"`, `"ch_1","id":"ch_2"`):                                   {"ch_1", noJSON},
 		replace(chargeHeld, `pay_canary`, "\xff"):                                             {"ch_1", noJSON},
 		replace(chargeHeld, `"pay_canary"`, "\"\\ud800\""):                                    {"ch_1", noJSON},
 		replace(chargeHeld, `"pay_canary"`, "\"a\nb\""):                                       {"ch_1", noJSON},

@@ -84,6 +84,33 @@ func TestPageThatIsTooLongIsAskedForInParts(t *testing.T) {
 	}
 }
 
+// A PSP may ignore the limit. Only a page of one record may be longer than a page: the others are requested in parts
+// again, so that nobody waits for a page of any length.
+func TestOnlyAPageOfOneRecordMayBeLong(t *testing.T) {
+	t.Parallel()
+	all := make([]string, 12)
+	for i := range all {
+		all[i] = withMember(i, 250<<10)
+	}
+	limits := make(chan string, 9)
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		limits <- r.FormValue("limit")
+		_, _ = io.WriteString(w, listing(all...))
+	})
+	page, err := newClient(t, s.URL).list()
+	if err != nil || len(page.Records) != len(all) {
+		t.Fatalf("%d records, error %v", len(page.Records), err)
+	}
+	close(limits)
+	var got []string
+	for limit := range limits {
+		got = append(got, limit)
+	}
+	if want := "100 4 2 1"; strings.Join(got, " ") != want {
+		t.Fatalf("asked for %s records, want %s", got, want)
+	}
+}
+
 // A record may have more than a page by itself. One that is longer still is passed over, and called by its id.
 func TestRecordThatIsTooLongHidesNoOther(t *testing.T) {
 	t.Parallel()
