@@ -90,6 +90,8 @@ func TestMalformedEventOfOursIsRefusedAndNotRepeated(t *testing.T) {
 		"another object": eventOf("payment_intent.succeeded", refundIs("succeeded")),
 		"another status": replace(good, `"status":"succeeded"`, `"status":"processing"`),
 		"no amount":      replace(good, `"amount_received":12000,`, ``), "capitals": replace(good, `"usd"`, `"USD"`),
+		"an error that is text, behind all else": replace(replace(good, `"last_payment_error":null,`, ``),
+			`"status":"succeeded"`, `"status":"succeeded","last_payment_error":"canary"`),
 		"no time": replace(good, `"created":1795176000`, `"created":-1`), "an account": replace(good, `acct_canary`,
 			``)[:20],
 		"another status of a refund": eventOf("refund.updated", refundIs("canary")),
