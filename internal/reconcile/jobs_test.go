@@ -137,6 +137,22 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 	}
 }
 
+// An operator who is told that a job runs again waits for it in vain if it does not.
+func TestRetryThatTheDatabaseDoesNotTakeIsAnError(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	tx, err := c.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.queue.RetryTx(t.Context(), tx, 1); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Fatalf("after the transaction's end: %v", err)
+	}
+}
+
 // The claim job has hidden the key for a minute. The row of its last job may still say "running", because the end is
 // not written yet. The key must get another job all the same: otherwise nothing would happen to it for that minute.
 func TestKeyThatIsDueHasAJobThatHasNotBegun(t *testing.T) {

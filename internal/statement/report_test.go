@@ -157,6 +157,21 @@ func TestBreakWithoutNotesIsOneLine(t *testing.T) {
 	}
 }
 
+// A sum of amounts may be larger than any amount. It is in the minor unit then, because it must be right.
+func TestTotalThatIsNoAmountIsNotChanged(t *testing.T) {
+	t.Parallel()
+	const large = "9223372036854775808" // one more than the largest amount
+	var out bytes.Buffer
+	w := &tableWriter{out: bufio.NewWriter(&out), lines: 1,
+		totals: []Total{{Kind: Amount, Currency: "USD", AtStakeMinor: large}}}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), " "+large+" ") {
+		t.Errorf("no %s in\n%s", large, out.String())
+	}
+}
+
 // A break of each kind, with the longest that each column can meet: a terminal of 120 columns shows a line as a line,
 // and no amount is cut off.
 func TestTableFitsA120ColumnTerminal(t *testing.T) {
