@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +12,7 @@ import (
 	"payonce/internal/telemetry"
 )
 
-// counted is what is not zero of a counter, by its labels.
+// counted is what is not zero of a counter, or of a histogram's count, by its labels.
 func counted(t *testing.T, reg *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -25,8 +26,9 @@ func counted(t *testing.T, reg *prometheus.Registry, name string) map[string]flo
 			for _, label := range metric.GetLabel() {
 				labels += " " + label.GetValue()
 			}
-			if n := metric.GetCounter().GetValue(); family.GetName() == name && n > 0 {
-				counts[labels[1:]] = n
+			n := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			if family.GetName() == name && n > 0 {
+				counts[strings.TrimPrefix(labels, " ")] = n
 			}
 		}
 	}

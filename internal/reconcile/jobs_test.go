@@ -137,8 +137,9 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 	}
 }
 
-// An operator who is told that a job runs again waits for it in vain if it does not.
-func TestRetryThatTheDatabaseDoesNotTakeIsAnError(t *testing.T) {
+// An operator who is told that a job runs again waits for it in vain if it does not. And an event that is stored
+// without its job is never processed.
+func TestJobThatTheDatabaseDoesNotTakeIsAnError(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	tx, err := c.pool.Begin(t.Context())
@@ -149,7 +150,10 @@ func TestRetryThatTheDatabaseDoesNotTakeIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.queue.RetryTx(t.Context(), tx, 1); !errors.Is(err, pgx.ErrTxClosed) {
-		t.Fatalf("after the transaction's end: %v", err)
+		t.Errorf("after the transaction's end: %v", err)
+	}
+	if err := c.queue.WebhookTx(t.Context(), tx, "evt_1"); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("enqueued after the transaction's end: %v", err)
 	}
 }
 

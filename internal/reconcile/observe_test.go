@@ -7,8 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/telemetry"
 )
 
 // What River says of cancelled statements while it is stopped is expected. Everything else it says is for an operator.
@@ -54,5 +60,22 @@ func TestOnlyTheLastAttemptOfAJobIsAnError(t *testing.T) {
 		if !bytes.Contains(out.Bytes(), []byte(c.want)) {
 			t.Errorf("%s: %s, want %s", name, out.String(), c.want)
 		}
+	}
+}
+
+// An alert is about runs that fail. A run that has more to do has not failed.
+func TestRunIsCountedAsWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	o := &observer{r: &Reconciler{metrics: telemetry.NewMetrics(reg), now: time.Now}}
+	for _, result := range []error{nil, river.JobSnooze(time.Second), errors.New("broken")} {
+		err := o.Work(t.Context(), &rivertype.JobRow{Kind: "scan"}, func(context.Context) error { return result })
+		if !errors.Is(err, result) {
+			t.Errorf("%v has become %v", result, err)
+		}
+	}
+	want := map[string]float64{"scan done": 2, "scan failed": 1}
+	if diff := cmp.Diff(want, counted(t, reg, "payonce_job_duration_seconds")); diff != "" {
+		t.Errorf("runs are counted otherwise (-want +got):\n%s", diff)
 	}
 }

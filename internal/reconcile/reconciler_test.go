@@ -89,8 +89,12 @@ func TestOnlyTheScheduleTriesOnce(t *testing.T) {
 // Two processes may both think that they keep the schedule.
 func TestScheduleIsKeptOncePerInterval(t *testing.T) {
 	t.Parallel()
-	if by := onceEvery(5 * time.Second).UniqueOpts.ByPeriod; by != 5*time.Second {
-		t.Fatalf("unique by %s", by)
+	for interval, want := range map[time.Duration]time.Duration{
+		5 * time.Second: 5 * time.Second, time.Second: time.Second, 999 * time.Millisecond: 0, // River refuses less
+	} {
+		if by := onceEvery(interval).UniqueOpts.ByPeriod; by != want {
+			t.Errorf("every %s: unique by %s", interval, by)
+		}
 	}
 }
 

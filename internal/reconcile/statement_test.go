@@ -4,17 +4,20 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/postgres"
 	"payonce/internal/statement"
+	"payonce/test/pgtest"
 )
 
 // setupStatements is a crew of a tenant of two days, and of a PSP that publishes an empty statement for one day alone.
@@ -111,8 +114,32 @@ func TestStatementThatIsLateIsWaitedForADay(t *testing.T) {
 	if err := c.judges("2026-03-10", 23*time.Hour); !errors.As(err, &snooze) || snooze.Duration != time.Hour {
 		t.Fatal(err)
 	}
-	if err := c.judges("2026-03-10", 25*time.Hour); !errors.Is(err, gateway.ErrNoStatement) || errors.As(err, &snooze) {
+	now := time.Now()
+	c.r.now = func() time.Time { return now }
+	if err := c.judges("2026-03-10", 24*time.Hour); !errors.Is(err, gateway.ErrNoStatement) || errors.As(err, &snooze) {
 		t.Fatal(err)
+	}
+}
+
+// Only a file that is late is waited for. Whatever else is wrong is no better in an hour.
+func TestJobOfADayThatFailsIsNotPutOff(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "2026-03-10")
+	if err := c.judges("2026-03-10", 0); err != nil {
+		t.Errorf("a day that is judged at once: %v", err)
+	}
+	if err := c.judges("10 March", 0); err == nil || !strings.Contains(err.Error(), "read day") {
+		t.Errorf("a day that is none: %v", err)
+	}
+	pool, outage := pgtest.WithOutage(t, c.pool)
+	var err error
+	if c.r.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: c.r.log}); err != nil {
+		t.Fatal(err)
+	}
+	outage.On("INSERT INTO", 1)
+	if err := (&dueStatements{r: c.r}).Work(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), "enqueue statements") {
+		t.Errorf("days that are not enqueued: %v", err)
 	}
 }
 

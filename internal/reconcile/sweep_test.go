@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -14,6 +15,7 @@ import (
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
 
@@ -59,6 +61,34 @@ func TestSweepEnqueuesWhatItTakesUntilThereIsNoMore(t *testing.T) {
 	}
 }
 
+// Committed or not, the keys and their lookups agree. So the next round goes on, and the run has not failed.
+func TestSweepGoesOnAfterACommitThatIsInDoubt(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	reg := c.atWork()
+	proxy := pgproxy.Start(t, c.pool.Config().ConnString())
+	db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	c.r.db = db
+	lost := proxy.On("commit", pgproxy.DropAcknowledgement)
+	rounds := 0
+	err = c.r.inBatches(t.Context(), func(context.Context, pgx.Tx) ([]idempotency.Due, error) {
+		rounds++
+		return dueKeys(rounds)[rounds-1:], nil
+	})
+	lost.Await(t)
+	if err != nil || rounds != 2 {
+		t.Errorf("%d rounds, %v", rounds, err)
+	}
+	c.wantJobs("resolve", 2)
+	if diff := cmp.Diff(map[string]float64{"": 1}, counted(t, reg, "payonce_commit_ambiguous_total")); diff != "" {
+		t.Errorf("counted otherwise (-want +got):\n%s", diff)
+	}
+}
+
 func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	c := setupStatements(t, "")
@@ -86,12 +116,18 @@ func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	}
 }
 
-// deaf is a PSP whose events cannot be read now.
-type deaf struct{ gateway.PSP }
+// told is a PSP whose events say what the test has them say.
+type told struct {
+	gateway.PSP
+
+	says func() (gateway.Event, error)
+}
+
+func (p told) ParseEvent([]byte) (gateway.Event, error) { return p.says() }
 
 var errDeaf = errors.New("not now")
 
-func (deaf) ParseEvent([]byte) (gateway.Event, error) { return nil, errDeaf }
+func deaf() (gateway.Event, error) { return nil, errDeaf }
 
 // An event that we do not understand may be about money. A read that fails is another matter: it is repeated.
 func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
@@ -109,15 +145,16 @@ func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 	}
 	c.r.inbox = inbox
 	psps := c.r.psps
-	c.r.psps = gateway.PSPs{native.Name: deaf{}}
+	c.r.psps = gateway.PSPs{native.Name: told{says: deaf}}
 	if err := (&webhook{r: c.r}).Work(t.Context(), job); !errors.Is(err, errDeaf) {
 		t.Errorf("an event that cannot be read now is processed: %v", err)
 	}
 	c.r.psps = psps
-	for range 2 { // A job may run twice.
+	for range 2 { // A job may run twice. The second time, nobody reads the event.
 		if err := (&webhook{r: c.r}).Work(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
+		c.r.psps = gateway.PSPs{native.Name: told{says: deaf}}
 	}
 	var found string
 	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) || ' ' || min(kind) || ' ' || min(result) FROM dead_letters,

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
@@ -20,10 +22,22 @@ func (c *crew) inboxOn(pool *pgxpool.Pool) *webhooks.Inbox {
 	return webhooks.New(postgres.Wrap(pool, 20*time.Second), c.queue.WebhookTx)
 }
 
-// atWork gives the crew what it needs to work the jobs of webhooks.
-func (c *crew) atWork() {
+// atWork gives the crew what it needs to work the jobs of webhooks, lookups and scans. The registry has what it counts.
+func (c *crew) atWork() *prometheus.Registry {
+	c.t.Helper()
+	reg := prometheus.NewRegistry()
 	c.r.db, c.r.inbox = postgres.Wrap(c.pool, 20*time.Second), c.inboxOn(c.pool)
-	c.r.newID, c.r.metrics = uuid.NewV7, telemetry.NewMetrics(prometheus.NewRegistry())
+	c.r.newID, c.r.metrics = uuid.NewV7, telemetry.NewMetrics(reg)
+	c.r.keys = idempotency.New(c.r.db, idempotency.Terms{
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,
+		FirstLookup: 5 * time.Second, Audit: 30 * 24 * time.Hour,
+	}, time.Now)
+	c.r.payments = payments.New(payments.Config{
+		DB: c.r.db, Keys: c.r.keys, PSPs: c.r.psps, NewID: uuid.NewV7, Metrics: c.r.metrics, Log: c.r.log,
+		PublicURL: "https://pay.example", Deadline: 30 * time.Second,
+	})
+	c.r.resolver = payments.NewResolver(c.r.payments, payments.LookupPolicy{})
+	return reg
 }
 
 // receive stores an event as the API does.

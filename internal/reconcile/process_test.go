@@ -1,0 +1,167 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
+	"payonce/internal/webhooks"
+)
+
+// strange is a movement at the PSP for which nobody has asked.
+func strange() gateway.Moved {
+	return gateway.Moved{Type: "charge.succeeded", Record: gateway.Record{
+		Object: gateway.ChargeObject, ID: "ch_strange", Account: "acct_acme", Key: "key-of-nobody",
+		Reference:   "pay_none",
+		AmountMinor: 12000, Currency: "USD", Status: gateway.StatusSucceeded, Created: time.Now().UTC(),
+	}}
+}
+
+// process works the job of an event whose PSP says this.
+func (c *crew) process(ctx context.Context, id string, says func() (gateway.Event, error)) error {
+	c.r.psps = gateway.PSPs{native.Name: told{says: says}}
+	job := &river.Job[webhookArgs]{JobRow: &rivertype.JobRow{}, Args: webhookArgs{EventID: id}}
+	return (&webhook{r: c.r}).Work(ctx, job)
+}
+
+func says(e gateway.Event, err error) func() (gateway.Event, error) {
+	return func() (gateway.Event, error) { return e, err }
+}
+
+// An operator reads in the event's row what came of it. Only an event about money, or one that nobody understands, is a
+// case.
+func TestEventIsMarkedWithWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	reg := c.atWork()
+	want := ""
+	for _, row := range []struct {
+		id, result string
+		event      gateway.Event
+		err        error
+	}{
+		{"evt_1", "ignored", gateway.Ignored{Type: "payout.paid", Reason: "event of another type"}, nil},
+		{"evt_2", "dead_letter", strange(), nil},
+		{"evt_3", "dead_letter", nil, gateway.ErrPayload},
+		{"evt_4", "dead_letter", nil, gateway.ErrUnknownType},
+	} {
+		c.receive(row.id)
+		if err := c.process(t.Context(), row.id, says(row.event, row.err)); err != nil {
+			t.Errorf("%s: %v", row.id, err)
+		}
+		want += row.id + " " + row.result + ", "
+	}
+	var got, kinds string
+	if err := c.pool.QueryRow(t.Context(), `SELECT string_agg(id || ' ' || coalesce(result, 'none') || ', ', '' ORDER BY id),
+		(SELECT string_agg(kind, ' ' ORDER BY kind) FROM dead_letters) FROM webhook_events`).Scan(&got, &kinds); err != nil {
+		t.Fatal(err)
+	}
+	if got != want || kinds != "unknown_movement webhook_unmatched webhook_unmatched" {
+		t.Errorf("events are %s dead letters %s", got, kinds)
+	}
+	if diff := cmp.Diff(map[string]float64{"event": 1}, counted(t, reg, "payonce_psp_foreign_total")); diff != "" {
+		t.Errorf("foreign events are counted otherwise (-want +got):\n%s", diff)
+	}
+}
+
+// The bytes of an event that nobody understands are for an operator: as JSON, or else as text.
+func TestEventThatIsNoJSONIsKeptAsText(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	c.atWork()
+	for body, kept := range map[string]string{`{"a": 1}`: "body", "<html>": "text"} {
+		c.exec("TRUNCATE webhook_events")
+		if _, err := c.r.inbox.Receive(t.Context(), webhooks.Event{ID: "evt_" + kept, SentAt: time.Now(),
+			Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.process(t.Context(), "evt_"+kept, says(nil, gateway.ErrPayload)); err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := c.pool.QueryRow(t.Context(), "SELECT evidence ->> $1 FROM dead_letters WHERE finding = $2", kept,
+			"webhook evt_"+kept).Scan(&got); err != nil || got != body {
+			t.Errorf("kept is %q, want %q: %v", got, body, err)
+		}
+	}
+}
+
+// A job may run twice, and another process may be quicker. Then nothing is left to do, and no operator is called.
+func TestEventThatIsGoneOrProcessedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	c.atWork()
+	if err := c.process(t.Context(), "evt_pruned", deaf); err != nil {
+		t.Errorf("pruned: %v", err)
+	}
+	c.receive("evt_1")
+	meanwhile := func() (gateway.Event, error) {
+		return gateway.Ignored{Type: "payout.paid"}, c.r.inbox.MarkProcessed(t.Context(), "evt_1", "resolved")
+	}
+	if err := c.process(t.Context(), "evt_1", meanwhile); err != nil {
+		t.Errorf("processed meanwhile: %v", err)
+	}
+	if err := c.process(t.Context(), "evt_1", deaf); err != nil {
+		t.Errorf("processed before: %v", err)
+	}
+}
+
+// The job runs again. If it ended as done, nobody would look at the event again.
+func TestJobWhoseDatabaseGoesAwayIsNotDone(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "2026-03-10")
+	c.atWork()
+	c.receive("evt_1")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	goingAway := func(e gateway.Event, err error) error {
+		ctx, end := context.WithCancel(t.Context())
+		return c.process(ctx, "evt_1", func() (gateway.Event, error) {
+			end() // after the event was read
+			return e, err
+		})
+	}
+	for name, row := range map[string]struct {
+		says string
+		work func() error
+	}{
+		"marked":         {"mark webhook processed", func() error { return goingAway(gateway.Ignored{}, nil) }},
+		"judged":         {"resolve by webhook", func() error { return goingAway(strange(), nil) }},
+		"not understood": {"open dead letter", func() error { return goingAway(nil, gateway.ErrPayload) }},
+		"a record": {"resolve by record", func() error {
+			return (&evidence{r: c.r}).Work(ended, &river.Job[evidenceArgs]{
+				Args: evidenceArgs{Record: strange().Record.Evidence()}})
+		}},
+		"a key": {"canceled", func() error {
+			return (&resolve{r: c.r}).Work(ended, &river.Job[resolveArgs]{Args: resolveArgs{Tenant: "acme",
+				Operation: "POST /payments", Key: "order-0000000042", Generation: 1}})
+		}},
+		"a ledger": {"canceled", func() error {
+			return (&scanLedger{r: c.r}).Work(ended, &river.Job[scanLedgerArgs]{
+				Args: scanLedgerArgs{Account: "acct_acme", Object: "charge"}})
+		}},
+	} {
+		if err := row.work(); err == nil || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	broken := errors.New("no randomness")
+	c.r.newID = func() (uuid.UUID, error) { return uuid.UUID{}, broken }
+	if err := c.process(t.Context(), "evt_1", says(nil, gateway.ErrPayload)); !errors.Is(err, broken) {
+		t.Errorf("a dead letter without an id: %v", err)
+	}
+	var results int
+	if err := c.pool.QueryRow(t.Context(), "SELECT count(result) FROM webhook_events").Scan(&results); err != nil ||
+		results != 0 {
+		t.Errorf("%d events have a result, %v", results, err)
+	}
+}
