@@ -126,9 +126,9 @@ func TestKeysThatCannotBe(t *testing.T) {
 		"secret in use, for an operator": {"", "taken", "", []Permission{OpsRead}, ErrSecretInUse},
 		"no permission":                  {"acme", "s", "", nil, nil},
 		"unknown permission":             {"acme", "s", "", []Permission{"payments:all"}, nil},
-		"an operator's for a tenant":     {"acme", "s", "", []Permission{PaymentsRead, OpsRead}, nil},
-		"a tenant's for an operator":     {"", "s", "", []Permission{PaymentsRead}, nil},
-		"both for an operator":           {"", "s", "", []Permission{OpsRead, PaymentsWrite}, nil},
+		"an operator's for a tenant":     {"acme", "s", "", []Permission{PaymentsRead, OpsRead}, ErrMalformed},
+		"a tenant's for an operator":     {"", "s", "", []Permission{PaymentsRead}, ErrMalformed},
+		"both for an operator":           {"", "s", "", []Permission{OpsRead, PaymentsWrite}, ErrMalformed},
 		"a long label":                   {"acme", "s", strings.Repeat("x", 101), []Permission{PaymentsRead}, nil},
 	} {
 		k, err := o.registry.AddKey(t.Context(), c.tenant, c.secret, c.label, c.may)
