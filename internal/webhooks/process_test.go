@@ -2,9 +2,14 @@ package webhooks
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 const resultOfOne = "SELECT coalesce(result, 'none') FROM webhook_events WHERE id = 'evt_1'"
@@ -38,6 +43,27 @@ func TestEventThatIsNotThereIsNamed(t *testing.T) {
 	_, err := d.inbox.Load(t.Context(), "evt_none")
 	wantErr(t, err, ErrNoEvent)
 	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_none", "resolved"), ErrProcessed)
+	err = pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_none") })
+	wantErr(t, err, ErrNoEvent)
+}
+
+// The sender repeats an event until it is told that the event is stored. An operator who is told that an event is open
+// again waits for its processing.
+func TestStatementThatFailsStoresAndOpensNothing(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	pool, outage := pgtest.WithOutage(t, d.pool)
+	inbox := New(postgres.Wrap(pool, patience), func(context.Context, pgx.Tx, string) error { return nil })
+	outage.On("name: StoreEvent", 1)
+	if receipt, err := inbox.Receive(t.Context(), d.event("evt_1")); err == nil || receipt != nil {
+		t.Errorf("stored: %#v, %v", receipt, err)
+	}
+	d.receive("evt_1")
+	outage.On("name: ReopenEvent", 1)
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_1") })
+	if err == nil || errors.Is(err, ErrNoEvent) || !strings.Contains(err.Error(), "reopen event") {
+		t.Errorf("opened again: %v", err)
+	}
 }
 
 func TestProcessingCommitsWithWhatItHasChanged(t *testing.T) {
