@@ -155,6 +155,12 @@ func TestDeadLetterThatIsNotThere(t *testing.T) {
 
 func TestCursorIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
+	for _, micros := range []int64{0, 253402300799999999} { // the first moment of 1970, the last of 9999
+		c := Cursor{opened: time.UnixMicro(micros).UTC(), id: uuid.Max}
+		if got, err := ParseCursor(c.String()); err != nil || got != c {
+			t.Errorf("%+v became %+v, %v", c, got, err)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := Cursor{
 			opened: time.UnixMicro(rapid.Int64Range(0, 253402300799999999).Draw(t, "micros")).UTC(),

@@ -38,8 +38,12 @@ func TestSameFindingIsOneDeadLetter(t *testing.T) {
 	first := aDeadLetter()
 	again := first
 	again.ID, again.Reason = uuid.Must(uuid.NewV7()), "seen once more"
-	o.put(first)
-	o.put(again)
+	for _, l := range []DeadLetter{first, again} {
+		var opened bool
+		if err := o.db.Pipeline(t.Context(), OpenNew(l, &opened)); err != nil || opened != (l.ID == first.ID) {
+			t.Errorf("opened %t, %v", opened, err)
+		}
+	}
 	if got := o.open(); len(got) != 1 || got[0].ID != first.ID || got[0].Reason != first.Reason {
 		t.Fatalf("dead letters are %+v", got)
 	}
