@@ -71,6 +71,14 @@ func TestStoredTimeIsInUTC(t *testing.T) {
 	}
 }
 
+// Half of a record would be no JSON, and the database would refuse the whole step.
+func TestRecordThatCannotBeWrittenHasNoEvidence(t *testing.T) {
+	t.Parallel()
+	if raw := charged(func(r *gateway.Record) { r.Reference = "\xff" }).Evidence(); raw != nil {
+		t.Fatalf("evidence %q", raw)
+	}
+}
+
 // Evidence is read for years, also by a program that knows fewer members than the one that has written it.
 func TestStoredRecordMayHaveFurtherMembers(t *testing.T) {
 	t.Parallel()

@@ -127,10 +127,13 @@ func TestRecordWithoutAVerdictIsIndeterminate(t *testing.T) {
 		reason string
 		edit   func(*gateway.Record)
 	}{
-		"no id":                 {"record malformed", func(r *gateway.Record) { r.ID = "" }},
-		"id with a space":       {"record malformed", func(r *gateway.Record) { r.ID = "ch 1" }},
-		"no status":             {"record without a verdict", func(r *gateway.Record) { r.Status = "" }},
-		"pending":               {"record without a verdict", func(r *gateway.Record) { r.Status = "pending" }},
+		"no id":           {"record malformed", func(r *gateway.Record) { r.ID = "" }},
+		"id with a space": {"record malformed", func(r *gateway.Record) { r.ID = "ch 1" }},
+		"no status":       {"record without a verdict", func(r *gateway.Record) { r.Status = "" }},
+		"pending":         {"record without a verdict", func(r *gateway.Record) { r.Status = "pending" }},
+		"pending with a code": {"record without a verdict", func(r *gateway.Record) {
+			r.Status, r.DeclineCode = "pending", "insufficient_funds"
+		}},
 		"declined without code": {"record without a verdict", declined("")},
 		"code that is no code":  {"record without a verdict", declined("<script>")},
 	} {

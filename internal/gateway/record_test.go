@@ -81,7 +81,7 @@ func TestMalformedRecordIsRefusedByMember(t *testing.T) {
 	for member, edits := range map[string][]func(*gateway.Record){
 		"object": set(func(r *gateway.Record) *string { return (*string)(&r.Object) }, "", "payout", "Refund"),
 		"id": set(func(r *gateway.Record) *string { return &r.ID },
-			"", "rf 1", "rf_\x00", "rf_é", "rf\n1", long[:256]),
+			"", "rf 1", "rf_\x00", "rf_\x7f", "rf_é", "rf\n1", long[:256], gateway.OwnPrefix+"1"),
 		"account":        set(func(r *gateway.Record) *string { return &r.Account }, "", long, nuls),
 		"idempotencyKey": set(func(r *gateway.Record) *string { return &r.Key }, long, nuls),
 		"reference":      set(func(r *gateway.Record) *string { return &r.Reference }, long),
@@ -116,6 +116,7 @@ func TestLongestRecordIsAccepted(t *testing.T) {
 	id := text[:255]
 	for _, edit := range []func(*gateway.Record){
 		func(r *gateway.Record) { r.ID, r.ChargeID = id, id },
+		func(r *gateway.Record) { r.ID, r.ChargeID = "!", "~" }, // the first and the last character of an id
 		func(r *gateway.Record) { r.Account, r.Key, r.Reference = text, text, text },
 		func(r *gateway.Record) { r.AmountMinor = 1<<63 - 1 },
 		func(r *gateway.Record) { r.AmountMinor = 0 },
