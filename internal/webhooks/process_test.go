@@ -43,7 +43,13 @@ func TestEventThatIsNotThereIsNamed(t *testing.T) {
 	_, err := d.inbox.Load(t.Context(), "evt_none")
 	wantErr(t, err, ErrNoEvent)
 	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_none", "resolved"), ErrProcessed)
-	err = pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_none") })
+}
+
+// Otherwise an operator would wait for the processing of an event that is not there any more.
+func TestEventThatWasPrunedIsNotOpenedAgain(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	err := pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_none") })
 	wantErr(t, err, ErrNoEvent)
 }
 
