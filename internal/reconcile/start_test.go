@@ -82,17 +82,15 @@ func TestQueueThatCannotWorkIsNotMade(t *testing.T) {
 	}
 }
 
-// A process that ends before its jobs leaves them running at the PSP, with nobody who writes what came of them.
-func TestRunEndsAfterItsJobs(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	begun := make(chan struct{})
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
+// running has a reconciler run, whose job does what the test says. It returns once the job has begun.
+func (c *crew) running(job func(working, running context.Context) error) (stop func(), ended <-chan error) {
+	c.t.Helper()
+	begun, over := make(chan struct{}), make(chan error, 1)
+	ctx, stop := context.WithCancel(c.t.Context())
+	c.t.Cleanup(stop)
 	c.r.answered = func(working context.Context, _ int32) (int, error) {
 		close(begun)
-		<-ctx.Done()
-		return 0, working.Err() // nil, because the end of ctx cancels no job
+		return 0, job(working, ctx)
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &answered{r: c.r})
@@ -101,16 +99,26 @@ func TestRunEndsAfterItsJobs(t *testing.T) {
 		Logger: c.r.log, Workers: workers, Queues: map[string]river.QueueConfig{scheduleQueue: {MaxWorkers: 1}},
 	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	c.r.settings.StopLimit = 20 * time.Second
 	c.inTx(func(ctx context.Context, tx pgx.Tx) error {
 		_, err := c.r.client.InsertTx(ctx, tx, answeredArgs{}, &river.InsertOpts{MaxAttempts: 1})
 		return err
 	})
-	ended := make(chan error, 1)
-	go func() { ended <- c.r.Run(ctx) }()
+	go func() { over <- c.r.Run(ctx) }()
 	<-begun
+	return stop, over
+}
+
+// A process that ends before its jobs leaves them running at the PSP, with nobody who writes what came of them.
+func TestRunEndsAfterItsJobs(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.r.settings.StopLimit = 20 * time.Second
+	stop, ended := c.running(func(working, running context.Context) error {
+		<-running.Done()
+		return working.Err() // nil, because the end of the run cancels no job
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -125,4 +133,22 @@ func TestRunEndsAfterItsJobs(t *testing.T) {
 		state != "completed" {
 		t.Errorf("the job is %s: %v", state, err)
 	}
+}
+
+// A job that does not end even when it is cancelled may have done anything. The process must not say that all is well.
+func TestRunThatLeavesAJobBehindFails(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.r.settings.StopLimit = -stopGrace // no time at all
+	release := make(chan struct{})
+	stop, ended := c.running(func(context.Context, context.Context) error {
+		<-release
+		return nil
+	})
+	stop()
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stop job queue") {
+		t.Errorf("a job goes on, and the run has ended with %v", err)
+	}
+	close(release)
+	<-c.r.client.Stopped()
 }
