@@ -105,3 +105,43 @@ func TestWhatStopsNobodyMakesRoom(t *testing.T) {
 		}
 	})
 }
+
+// The more accounts there are, the less may the order of a map decide whose failures are forgotten.
+func TestOfManyTheOneLongestOutOfUseMakesRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const each = 20
+		b := testBreakers(2 * each)
+		for i := range each {
+			b.trip(t, fmt.Sprint("half-open-", i))
+			<-time.After(time.Second) // fake time
+		}
+		<-time.After(b.limits.BreakerOpen)
+		for i := range each {
+			b.request(t, fmt.Sprint("closed-", i), false)
+			<-time.After(time.Second)
+		}
+		for _, kind := range []string{"closed-", "half-open-"} {
+			for i := range each {
+				b.trip(t, fmt.Sprint("next-", kind, i)) // and is open, so it makes no room itself
+				if gone := fmt.Sprint(kind, i); b.byAccount[gone] != nil || len(b.byAccount) != b.most {
+					t.Fatalf("%s is still among %d", gone, len(b.byAccount))
+				}
+			}
+		}
+	})
+}
+
+// A success that comes while another request is under way does not separate that request from its account.
+func TestFailureOfARequestThatIsStillUnderWayCounts(t *testing.T) {
+	t.Parallel()
+	b := testBreakers(3)
+	first, _ := b.allow("acme")
+	second, _ := b.allow("acme")
+	first(true)
+	second(false)
+	b.request(t, "acme", false)
+	if !b.open("acme") {
+		t.Fatal("two failures in a row have not opened the breaker")
+	}
+}
