@@ -100,7 +100,7 @@ func readReason(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "ended by the caller"
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !op.Timeout() {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return "no connection to the PSP"
 	}
 	return lostReason(err)
