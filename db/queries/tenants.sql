@@ -12,7 +12,7 @@ WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
 -- A tenant with the rate limits of a new tenant, unless there is one of this id.
 INSERT INTO tenants (id, psp, psp_account) VALUES (@id, @psp, @psp_account) ON CONFLICT (id) DO NOTHING;
 
--- name: CreateTenant :execrows
+-- name: CreateTenant :exec
 INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
 VALUES (@id, @psp, @psp_account, @requests_per_second, @request_burst)
 ON CONFLICT (id) DO NOTHING;

@@ -58,12 +58,12 @@ func (r *Registry) Create(ctx context.Context, n NewTenant) error {
 	}
 	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := dbsqlc.New(tx)
-		made, err := q.CreateTenant(ctx, dbsqlc.CreateTenantParams{
+		err := q.CreateTenant(ctx, dbsqlc.CreateTenantParams{
 			ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount,
 			RequestsPerSecond: int32(n.RequestsPerSecond), //nolint:gosec // bounded by MaxRate
 			RequestBurst:      int32(n.Burst),             //nolint:gosec // bounded by MaxRate
 		})
-		if err != nil || made == 1 {
+		if err != nil {
 			return err
 		}
 		row, err := q.GetTenant(ctx, n.ID)
@@ -75,7 +75,7 @@ func (r *Registry) Create(ctx context.Context, n NewTenant) error {
 	return n.refusal(err)
 }
 
-// compare fails with ErrTenantExists if the tenant that exists is another one than n.
+// compare fails with ErrTenantExists if the tenant that there is now is another one than n.
 func (n NewTenant) compare(t Tenant) error {
 	if n == (NewTenant{t.ID, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst}) {
 		return nil

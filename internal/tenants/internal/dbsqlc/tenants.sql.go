@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const createTenant = `-- name: CreateTenant :execrows
+const createTenant = `-- name: CreateTenant :exec
 INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (id) DO NOTHING
@@ -26,18 +26,15 @@ type CreateTenantParams struct {
 	RequestBurst      int32
 }
 
-func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (int64, error) {
-	result, err := q.db.Exec(ctx, createTenant,
+func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) error {
+	_, err := q.db.Exec(ctx, createTenant,
 		arg.ID,
 		arg.Psp,
 		arg.PspAccount,
 		arg.RequestsPerSecond,
 		arg.RequestBurst,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const ensureTenant = `-- name: EnsureTenant :exec
