@@ -69,8 +69,8 @@ type Directory struct {
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]Principal // by the digest of the secret
 	read    time.Time                       // when the last successful reading began; zero before the first
-	tried   time.Time
-	failed  error // the error of the last try
+	tried   time.Time                       // when the last reading began; zero, and so long ago, before the first
+	failed  error                           // the error of the last try
 }
 
 // NewDirectory returns a Directory. It reads the table when it is first used.
@@ -126,7 +126,7 @@ func (d *Directory) readTable(ctx context.Context) error {
 	d.mu.Lock()
 	tried, failed := d.tried, d.failed
 	d.mu.Unlock()
-	if !tried.IsZero() && now.Sub(tried) < missFor {
+	if now.Sub(tried) < missFor {
 		return failed
 	}
 	rows, err := dbsqlc.New(d.db.Reader()).ListActiveKeys(ctx)
