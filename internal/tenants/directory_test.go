@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"payonce/internal/postgres"
 )
 
@@ -41,6 +43,19 @@ func TestSecretSpeaksForItsTenant(t *testing.T) {
 	if p.Tenant != "" || p.PSP != "" || p.PSPAccount != "" ||
 		!p.May(OpsRead) || !p.May(OpsResolve) || p.May(PaymentsRead) {
 		t.Errorf("operator is %+v", p)
+	}
+}
+
+// Two operators may have the same label, and a key may have none. The audit trail still names the key.
+func TestActorIsNamedByLabelAndID(t *testing.T) {
+	t.Parallel()
+	id := uuid.MustParse("0197f2a0-0000-7000-8000-000000000001")
+	for label, want := range map[string]string{
+		"": "api key " + id.String(), "ann": "ann (api key " + id.String() + ")",
+	} {
+		if got := (Principal{KeyID: id, KeyLabel: label}).Actor(); got != want {
+			t.Errorf("the actor is %q, want %q", got, want)
+		}
 	}
 }
 

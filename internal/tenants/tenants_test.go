@@ -209,6 +209,28 @@ func TestExpiryIsNeverPutOff(t *testing.T) {
 	}
 }
 
+// The database has 32 bits for a rate. A larger number must not become a small one.
+func TestRateThatCannotBeIsMalformed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	for _, n := range []int{-1, 0, MaxRate + 1, 1<<32 + 7} {
+		for name, err := range map[string]error{
+			"rate":  o.registry.SetRate(t.Context(), "acme", n, 1),
+			"burst": o.registry.SetRate(t.Context(), "acme", 1, n),
+		} {
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("%s %d: %v", name, n, err)
+			}
+		}
+	}
+	for _, n := range []int{1, MaxRate} {
+		if err := o.registry.SetRate(t.Context(), "acme", n, n); err != nil {
+			t.Errorf("rate %d: %v", n, err)
+		}
+	}
+}
+
 func TestRatesAndDigestsAreBounded(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
