@@ -26,6 +26,7 @@ func TestOnlyCancelledStatementsAreLeftOutOfTheLog(t *testing.T) {
 	}{
 		"a cancelled statement":          {slog.Any("err", fmt.Errorf("query: %w", context.Canceled)), false},
 		"the text of one":                {slog.String("err", "query: context canceled"), false},
+		"an error that only says so":     {slog.Any("err", errors.New("not our context canceled")), true},
 		"another error":                  {slog.Any("err", errors.New("no such table")), true},
 		"a statement that took too long": {slog.Any("err", context.DeadlineExceeded), true},
 		"another text":                   {slog.String("err", "context canceled by nobody"), true},

@@ -72,7 +72,7 @@ func (q *Queue) insert(ctx context.Context, tx pgx.Tx, job func(after int64) riv
 		switch {
 		case err != nil:
 			return fmt.Errorf("enqueue %s: %w", args.Kind(), err)
-		case !found.UniqueSkippedAsDuplicate || found.Job.State != rivertype.JobStateRunning:
+		case found.Job.State != rivertype.JobStateRunning: // a new job, or an equal one that waits
 			return nil
 		}
 		after = found.Job.ID
