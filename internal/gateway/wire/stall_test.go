@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -54,6 +55,15 @@ func TestStreamThatStallsEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody may take the first half of a statement for the whole.
+func TestReaderCannotHideThatItsStreamHasStalled(t *testing.T) {
+	t.Parallel()
+	l := listen(t, func(c *net.TCPConn) { readRequest(c); write(c, streamHead+line); hold(c) })
+	c := newClient(t, l.url, stall(soon))
+	ignore := func(r io.Reader) error { _, _ = io.ReadAll(r); return nil }
+	failed(t, c.Stream(t.Context(), account, c.get, ignore), "no byte in time")
 }
 
 // A long stream outlasts the time that any other answer has, and its own stall limit, as long as bytes come. A busy

@@ -34,9 +34,10 @@ func (c *Client) Stream(ctx context.Context, account string, build Build, read f
 	return stalledOr(ctx, read(&steady{body: res.Body, timer: stall, limit: c.limits.Stall}))
 }
 
-// stalledOr is errStalled if we have ended the request because no byte arrived in time, and otherwise err.
+// stalledOr is errStalled if we have ended the request because no byte arrived in time, whatever the reader says of it.
+// Otherwise it is err.
 func stalledOr(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
+	if errors.Is(context.Cause(ctx), errStalled) {
 		return errStalled
 	}
 	return err
