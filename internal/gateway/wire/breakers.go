@@ -97,9 +97,7 @@ func (b *breakers) evict() bool {
 			victim, least = account, own
 		}
 	}
-	if least != nil {
-		delete(b.byAccount, victim)
-	}
+	delete(b.byAccount, victim) // It does nothing if there is no victim.
 	return least != nil
 }
 
