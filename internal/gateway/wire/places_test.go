@@ -66,6 +66,25 @@ func TestPlaceGoesToTheAccountThatHoldsTheFewest(t *testing.T) {
 	}
 }
 
+// Two accounts may take the place. It goes to the account that holds none, whatever the order of the map.
+func TestAccountWithoutAPlaceComesBeforeOneThatHasOne(t *testing.T) {
+	t.Parallel()
+	for range 30 {
+		p := newPlaces(8)
+		p.fill("greedy") // 3
+		for _, account := range []string{"acme", "globex"} {
+			if p.ask(account) != nil {
+				t.Fatalf("there is no place for %s", account)
+			}
+		}
+		acme, globex := p.ask("acme"), p.ask("globex") // each waits for a second one
+		p.leave("acme")
+		if p.giveUp("acme", acme) || !p.giveUp("globex", globex) {
+			t.Fatal("the place went to an account that holds one already")
+		}
+	}
+}
+
 func TestCallersOfOneAccountAreServedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(1)
