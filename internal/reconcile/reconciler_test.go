@@ -39,6 +39,9 @@ func TestQueueFetchesAsFastAsItsWorkersAre(t *testing.T) {
 	if c.FetchCooldown > 5*time.Millisecond || c.Queues[resolveQueue].MaxWorkers != 7 {
 		t.Fatalf("fetches every %s for %d workers", c.FetchCooldown, c.Queues[resolveQueue].MaxWorkers)
 	}
+	if c.FetchPollInterval < time.Second {
+		t.Errorf("it asks the database every %s, although it is notified", c.FetchPollInterval)
+	}
 	polling := everyMinute()
 	polling.PollOnly = true
 	if p := configured(polling); !p.PollOnly || p.FetchPollInterval > 100*time.Millisecond || c.PollOnly {
