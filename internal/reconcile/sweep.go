@@ -120,8 +120,8 @@ const maxRuns = 10
 // hidden and have no lookup.
 func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (next []river.InsertManyParams) {
 	for i, f := range found {
-		if f.Job.State == rivertype.JobStateRunning { // So it is the last job, and no new one was inserted.
-			args, _ := jobs[i].Args.(resolveArgs)
+		args, isResolve := jobs[i].Args.(resolveArgs)
+		if isResolve && f.UniqueSkippedAsDuplicate && f.Job.State == rivertype.JobStateRunning {
 			args.After = f.Job.ID
 			next = append(next, river.InsertManyParams{Args: args})
 		}

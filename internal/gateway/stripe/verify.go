@@ -98,10 +98,10 @@ func parseSignature(header string) (s signature, ok bool) {
 			s.v1 = append(s.v1, value)
 		}
 	}
-	if !timestampForm.MatchString(s.timestamp) || len(s.v1) == 0 {
+	seconds, err := strconv.ParseInt(s.timestamp, 10, 64)
+	if err != nil || !timestampForm.MatchString(s.timestamp) || len(s.v1) == 0 {
 		return signature{}, false
 	}
-	seconds, _ := strconv.ParseInt(s.timestamp, 10, 64) // 12 digits always fit
 	s.sent = time.Unix(seconds, 0).UTC()
 	return s, true
 }

@@ -72,8 +72,7 @@ func (p *places) ask(account string) *list.Element {
 		t = &tenancy{}
 		p.accounts[account] = t
 	}
-	// While callers of the account wait, it may not take a place: leave gives them all that the account may have.
-	if p.mayTake(t) {
+	if t.waiting.Len() == 0 && p.mayTake(t) {
 		p.take(t)
 		return nil
 	}
