@@ -90,6 +90,27 @@ func TestCensusOfABigTableEstimatesWhatIsFinishedAndCountsWhatIsOpen(t *testing.
 	}
 }
 
+// Other columns have a key's status among their values, too: of another table, of a table with the same name in another
+// schema, and of the keys themselves.
+func TestCensusReadsTheShareOfItsOwnColumn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.crowd(map[Status]int{CompletedStatus: 8})
+	b.unguarded("UPDATE idempotency_keys SET response_content_type = 'completed'")
+	b.exec("CREATE TABLE another (status text)")
+	b.exec("CREATE SCHEMA another")
+	b.exec("CREATE TABLE another.idempotency_keys (status text)")
+	for _, table := range []string{"another", "another.idempotency_keys"} {
+		b.exec("INSERT INTO " + table + " SELECT 'completed' FROM generate_series(1, 8)")
+		b.exec("ANALYZE " + table)
+	}
+	b.exec("ANALYZE idempotency_keys")
+	b.believeRows(100_000)
+	if n := b.counts().ByStatus[CompletedStatus]; n != 100_000 {
+		t.Errorf("%d keys are completed, want 100000", n)
+	}
+}
+
 func TestAgeOfTheOldestUnknownKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

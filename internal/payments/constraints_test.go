@@ -106,7 +106,9 @@ func TestPaymentsThatCannotBe(t *testing.T) {
 		{columns{"refund_held_minor": "1", "refunded_minor": "-1"}, "payments_refunds_within_amount"},
 		{columns{"status": "'processing'", "psp_charge_id": "NULL", "refund_held_minor": "1"},
 			"payments_fits_its_status"},
+		{columns{"status": "'processing'", "psp_charge_id": "NULL", "refunded_minor": "1"}, "payments_fits_its_status"},
 		{columns{"status": "'declined'", "decline_code": "'no'", "refund_held_minor": "1"}, "payments_fits_its_status"},
+		{columns{"status": "'declined'", "decline_code": "'no'", "refunded_minor": "1"}, "payments_fits_its_status"},
 	} {
 		if got := refusal(t, pool, paymentRow(c.changes)); got != c.by {
 			t.Errorf("%v: refused by %q, want %q", c.changes, got, c.by)
@@ -185,6 +187,23 @@ func TestVerdictIsFinal(t *testing.T) {
 					t.Errorf("%s, %s: %s: refused by %q", table, status, set, got)
 				}
 			}
+		}
+	}
+}
+
+// An operator confirms what the PSP does not name yet. When it does, its id takes the place of ours. And a statement
+// that changes nothing may come again.
+func TestVerdictTakesThePSPsID(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for table, before := range map[string][]string{
+		"payments": {paymentRow(columns{"psp_charge_id": "'operator:1'"})},
+		"refunds":  {paymentRow(nil), refundRow(columns{"psp_refund_id": "'operator:1'"})},
+	} {
+		pspID := map[string]string{"payments": "psp_charge_id", "refunds": "psp_refund_id"}[table]
+		set := "UPDATE " + table + " SET " + pspID + " = 'psp_1'"
+		if got := refusal(t, pool, append(before, set, set)...); got != "" {
+			t.Errorf("%s: refused by %q", table, got)
 		}
 	}
 }

@@ -291,4 +291,13 @@ func TestDatabaseRefusesWhatIsNoEvent(t *testing.T) {
 		}
 	}
 	d.want(0, 0)
+	for name, values := range map[string]string{
+		"processed, but not how": "now(), NULL", "how, but not when": "NULL, 'resolved'",
+	} {
+		_, err := d.pool.Exec(t.Context(), `INSERT INTO webhook_events (id, sent_at, body, processed_at, result)
+			VALUES ('evt_1', now(), '', `+values+`)`)
+		if !postgres.Violates(err, "webhook_events_result_iff_processed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

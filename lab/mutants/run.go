@@ -211,7 +211,7 @@ func withSchema(r *reach, own string) []batch {
 	all := []batch{{own, nil, r.limit(own, nil)}}
 	for _, pkg := range []string{
 		"internal/idempotency", "internal/webhooks", "internal/deadletters", "internal/tenants", "internal/statement",
-		"internal/operator", "internal/postgres", "internal/payments",
+		"internal/reconcile", "internal/operator", "internal/postgres", "internal/payments",
 	} {
 		if pkg != own {
 			all = append(all, batch{pkg, nil, r.limit(pkg, nil)})
@@ -250,9 +250,11 @@ func homeOf(m mutant) string {
 	switch m.where {
 	case "db/migrations/00112_idempotency_keys.sql", "db/migrations/00117_key_counts.sql":
 		return "internal/idempotency"
-	case "db/migrations/00113_payments.sql", "db/migrations/00116_ledger.sql":
+	case "db/migrations/00113_payments.sql", "db/migrations/00119_psp.sql":
 		return "internal/payments"
-	case "db/migrations/00111_tenants.sql", "db/migrations/00119_psp.sql":
+	case "db/migrations/00116_ledger.sql":
+		return "internal/statement"
+	case "db/migrations/00111_tenants.sql":
 		return "internal/tenants"
 	case "db/migrations/00115_webhook_events.sql":
 		return "internal/webhooks"
