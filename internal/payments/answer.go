@@ -114,7 +114,7 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 		return nil, err
 	}
 	switch d := decision.(type) {
-	case nil, idempotency.Execute:
+	case nil:
 		return NotExecuted{}, nil
 	case idempotency.Retake:
 		if d.Renews() {
@@ -124,9 +124,8 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 			return nil, err
 		}
 		return NotExecuted{Resource: m.resource(), Expires: d.KeyExpires()}, nil
-	case idempotency.LeaseOver:
-		return s.pending(ctx, r.Ref, m, d.Subject(), d.KeyExpires())
-	case idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown:
+	case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown,
+		idempotency.LeaseOver:
 	}
 	return s.answerDecision(ctx, r.Ref, decision, m)
 }

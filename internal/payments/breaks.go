@@ -25,7 +25,7 @@ type Break struct {
 	// OtherTenant is true if the reference belongs to a payment or refund of another tenant.
 	OtherTenant bool
 	Theirs      *Side // the statement's side; nil for BreakMissingThere
-	Ours        *Side // our side; nil for BreakMissingHere
+	Ours        *Side // our side; nil if Subject is nil. BreakStatus has both sides.
 	Moved       time.Time
 }
 
@@ -85,11 +85,11 @@ func judgeBreak(s Seen, b Break) Step {
 // line about a movement of ours is judged like any other record of it.
 func judgeStatusBreak(s Seen, b Break, t report) Step {
 	switch {
-	case b.Ours != nil && b.Ours.Status == string(Processing):
+	case b.Ours.Status == string(Processing):
 		return Step{LeftAlone: true} // The key is still being resolved.
 	case s.known():
 		return judgeLine(s, b, t)
-	case b.Ours != nil && b.Ours.Status != string(Succeeded):
+	case b.Ours.Status != string(Succeeded):
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
 			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here", false)}
 	}
@@ -109,28 +109,23 @@ func judgeLine(s Seen, b Break, t report) Step {
 }
 
 // declined reports whether the statement lists as declined what has succeeded here.
-func (b Break) declined() bool { return b.Ours != nil && b.Ours.Status == string(Succeeded) }
+func (b Break) declined() bool { return b.Ours.Status == string(Succeeded) }
 
-// record is the line as a record of the PSP's ledger. The line does not tell the key, or the charge of a refund. If
-// assumed is true, the record has the key and the charge that we have sent.
+// record is the line of a status break as a record of the PSP's ledger. The line does not tell the key, or the charge
+// of a refund. If assumed is true, the record has the key and the charge that we have sent.
 func (b Break) record(s Seen, assumed bool) gateway.Record {
 	r := gateway.Record{
 		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, Status: "succeeded",
-		Created: b.Moved,
+		AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency, Created: b.Moved,
 	}
 	if b.declined() {
 		r.Status = "declined"
 	}
-	if b.Theirs != nil {
-		r.AmountMinor, r.Currency = b.Theirs.AmountMinor, b.Theirs.Currency
-	}
 	if !assumed {
 		return r
 	}
-	r.Key = s.Own.PassThroughKey()
-	if refund, ok := s.Request.(gateway.Refund); ok {
-		r.ChargeID = refund.ChargeID
-	}
+	refund, _ := s.Request.(gateway.Refund)
+	r.Key, r.ChargeID = s.Own.PassThroughKey(), refund.ChargeID
 	return r
 }
 
@@ -155,10 +150,7 @@ func (b Break) kept(s Seen) []byte {
 		Assumed     []string       `json:"assumed,omitzero"`
 	}{
 		Source: SourceStatement, Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: b.Object,
-		Reference: b.Reference,
-	}
-	if side != nil {
-		kept.AmountCents, kept.Currency = side.AmountMinor, side.Currency
+		Reference: b.Reference, AmountCents: side.AmountMinor, Currency: side.Currency,
 	}
 	if b.Ours != nil {
 		kept.OurPSPID = b.Ours.PSPID
