@@ -127,7 +127,8 @@ func TestOnlyARetryIsToldWhatIsAssumed(t *testing.T) {
 		t.Errorf("the timeline has %s", step.Note.Evidence)
 	}
 	s.Request, b.Object = gateway.Refund{ChargeID: "psp_charge"}, gateway.RefundObject
-	if r := b.record(s, true); r.Key != own().PassThroughKey() || r.ChargeID != "psp_charge" || r.Status != "succeeded" {
+	r := b.record(s, true)
+	if r.Key != own().PassThroughKey() || r.ChargeID != "psp_charge" || r.Status != "succeeded" {
 		t.Errorf("a retry judges %+v", r)
 	}
 	if r := b.record(s, false); r.Key != "" || r.ChargeID != "" {

@@ -1,0 +1,258 @@
+package payments
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// inBrief is what a decision comes to, with the words that an operator reads.
+func inBrief(step Step) string {
+	switch {
+	case step.Refuse != nil:
+		return string(step.Refuse.Ground) + ": " + step.Refuse.Detail
+	case step.Ask:
+		return "the PSP is asked"
+	case step.To != "":
+		brief := string(step.To) + " " + step.Verdict.pspID
+		if step.Final {
+			brief += ", final"
+		}
+		if step.Cancels {
+			brief += ", by a cancellation"
+		}
+		return brief
+	case step.AskAgain != nil:
+		return "looked up"
+	case step.Again != nil:
+		return fmt.Sprintf("again job %d, event %q, record %q", step.Again.JobID, step.Again.EventID, step.Again.Record)
+	case step.Forget != "":
+		return "closed, without " + step.Forget
+	}
+	return "closed"
+}
+
+// The refusals that several cases end with.
+const (
+	moreThanOne  = "contradicts_psp: The PSP has no record that it has executed exactly what was asked."
+	idOfAnother  = "contradicts_psp: That id of the PSP's belongs to another payment or refund."
+	keyIsGone    = "not_applicable: The dead letter's key is gone, or stands for something else by now."
+	nothingInIt  = "not_applicable: There is nothing in this dead letter that could be tried again."
+	mustDecide   = "so that something must be decided: retry, executed or not_executed."
+	stillArrives = "grace_period_open: The PSP knows nothing of it yet, but what was sent may still arrive there."
+)
+
+// decisionCase is what an operator decides, and what it comes to. Of a refusal, it has the beginning.
+type decisionCase struct {
+	seen Seen
+	d    OperatorDecision
+	want string
+}
+
+func checkDecisions(t *testing.T, cases map[string]decisionCase) {
+	t.Helper()
+	for name, c := range cases {
+		step := judge(asksAgain(), c.seen, c.d)
+		got := inBrief(step)
+		if got != c.want && (step.Refuse == nil || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+// withDeadLetter changes the dead letter that a decision is about.
+func withDeadLetter(edit func(*DeadLetterSeen)) func(*Seen) {
+	return func(s *Seen) {
+		l := *s.DeadLetter
+		edit(&l)
+		s.DeadLetter = &l
+	}
+}
+
+func unknownKey(more ...func(*Seen)) Seen {
+	return keyIs(idempotency.UnknownStatus, processing(), more...)
+}
+
+func runningKey(more ...func(*Seen)) Seen {
+	return keyIs(idempotency.InProgressStatus, processing(), more...)
+}
+
+func pspHasAll(all ...gateway.Record) gateway.Lookup { return gateway.Found{Records: all} }
+
+// An operator decides about what is still open, as it was seen.
+func TestDecisionNeedsTheDeadLetterAsItWasSeen(t *testing.T) {
+	t.Parallel()
+	later := func(s *Seen) { s.Key.Generation++ }
+	gone := func(s *Seen) { s.Status, s.Key, s.Own = "", idempotency.Execution{}, idempotency.Execution{} }
+	retry, executed := decideOn(deadletters.Retry, nil), decideOn(deadletters.Executed, nil)
+	checkDecisions(t, map[string]decisionCase{
+		"no dead letter": {Seen{}, retry, "not_applicable: There is no dead letter to decide about."},
+		"a resolved one": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) {
+			l.Resolution = &deadletters.Resolution{Actor: "ann", Action: deadletters.Dismiss}
+		})), retry, "conflict: ann has resolved this dead letter before, as dismiss."},
+		"a changed one": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.Version = 2 })), retry,
+			"conflict: The dead letter has version 2, not 1."},
+		"one about no key": {unknownKey(gone, withDeadLetter(func(l *DeadLetterSeen) { l.AboutKey = false })), executed,
+			"not_applicable: This dead letter is about no key of ours. Only retry or dismiss is possible."},
+		"one about an earlier payment": {unknownKey(later), executed, keyIsGone},
+		"one about a key that is gone": {unknownKey(gone), executed, keyIsGone},
+		"one about what is unknown":    {unknownKey(), executed, "the PSP is asked"},
+	})
+	for _, c := range []struct {
+		d    OperatorDecision
+		s    Seen
+		want gateway.End
+	}{
+		{OperatorDecision{Action: deadletters.NotExecuted}, Seen{}, gateway.EndWaiting},
+		{OperatorDecision{Action: deadletters.NotExecuted, Preview: true}, Seen{}, gateway.EndNothing},
+		{OperatorDecision{Action: deadletters.NotExecuted}, Seen{OtherHeld: "another"}, gateway.EndNothing},
+		{OperatorDecision{Action: deadletters.Executed}, Seen{}, gateway.EndNothing},
+	} {
+		if end := c.d.mayEnd(c.s); end != c.want {
+			t.Errorf("for %+v, the PSP may end %s", c.d, end)
+		}
+	}
+}
+
+// Money that has moved is written under the id by which the PSP can be asked for it, and under no other payment's.
+func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
+	t.Parallel()
+	as := func(id string, answer gateway.Lookup) OperatorDecision {
+		d := decideOn(deadletters.Executed, answer)
+		d.PSPID = id
+		return d
+	}
+	bulk := func(answer gateway.Lookup) OperatorDecision {
+		d := decideOn(deadletters.Executed, answer)
+		d.PSPConfirms = true
+		return d
+	}
+	first, second := recordOfOwn("psp_1", "succeeded", 12000), recordOfOwn("psp_2", "succeeded", 12000)
+	bare, foreign := first, recordOfOwn("psp_8", "succeeded", 12000)
+	bare.Reference, foreign.Reference = "", "order 42"
+	declined, otherwise := recordOfOwn("psp_1", "declined", 12000), recordOfOwn("psp_1", "declined", 1)
+	const ourOwn = "completed " + OperatorPSPID + "01890a5d-ac96-774b-bcce-b302099a8058"
+	checkDecisions(t, map[string]decisionCase{
+		"as the PSP says":      {unknownKey(), as("", pspHasAll(first)), "completed psp_1"},
+		"as both say":          {unknownKey(), as("psp_1", pspHasAll(first)), "completed psp_1"},
+		"as the second record": {unknownKey(), as("psp_2", pspHasAll(first, second)), "completed psp_2"},
+		"under another id": {unknownKey(), as("psp_9", pspHasAll(first)),
+			"contradicts_psp: The PSP knows it as psp_1, not as psp_9."},
+		"as the operator says": {unknownKey(), as("psp_9", gateway.NotFound{}), "completed psp_9"},
+		"as the evidence says": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.PSPID = "psp_7" })),
+			as("", gateway.NotFound{}), "completed psp_7"},
+		"as nobody says": {unknownKey(), as("", gateway.NotFound{}), ourOwn},
+		"declined": {unknownKey(), as("", pspHasAll(declined)),
+			"contradicts_psp: The PSP says that it has declined it. Use retry, which resolves it as declined."},
+		"declined, and executed for something else": {unknownKey(), as("", pspHasAll(declined, foreign)), ourOwn},
+
+		"an id of another, with our reference":  {unknownKey(isTaken), as("", pspHasAll(first)), ourOwn},
+		"an id of another, without a reference": {unknownKey(isTaken), as("", pspHasAll(bare)), idOfAnother},
+		"an id of another, beside our reference": {unknownKey(isTaken), as("", pspHasAll(bare, second)),
+			idOfAnother},
+		"an id of another, of a decline": {unknownKey(isTaken), as("psp_1", pspHasAll(otherwise)), idOfAnother},
+
+		"one of several, confirmed": {unknownKey(), bulk(pspHasAll(first)), "completed psp_1"},
+		"one of several, twice":     {unknownKey(), bulk(pspHasAll(first, second)), moreThanOne},
+		"one of several, not found": {unknownKey(), bulk(gateway.NotFound{}), moreThanOne},
+		"one of several, and no answer": {unknownKey(), bulk(gateway.LookupFailed{}),
+			"no_fresh_proof: The PSP does not say that it has executed it. Ask again later."},
+	})
+}
+
+// A preview says what the decision would do: a PSP with two steps would be asked to cancel first.
+func TestPreviewOfNotExecutedCancelsNothing(t *testing.T) {
+	t.Parallel()
+	preview := func(answer gateway.Lookup) OperatorDecision {
+		d := decideOn(deadletters.NotExecuted, answer)
+		d.Preview = true
+		return d
+	}
+	decided := func(answer gateway.Lookup) OperatorDecision { return decideOn(deadletters.NotExecuted, answer) }
+	const waits = "contradicts_psp: The PSP has it, and may still execute it: 3DS. Wait for its outcome."
+	const otherIsOpen = "not_applicable: Another dead letter about the same key is open: another."
+	const released, cancelled = "failed_retryable ", "failed_retryable , by a cancellation"
+	waiting, none, ended := gateway.Waiting{Reason: "3DS"}, gateway.NotFound{}, gateway.NotFound{Final: true}
+	checkDecisions(t, map[string]decisionCase{
+		"waiting":                {unknownKey(), preview(waiting), waits},
+		"waiting, in two steps":  {unknownKey(inTwoSteps), preview(waiting), cancelled},
+		"waiting, and decided":   {unknownKey(inTwoSteps), decided(waiting), waits},
+		"too early":              {unknownKey(inGrace), preview(none), stillArrives},
+		"early, in two steps":    {unknownKey(inGrace, inTwoSteps), preview(none), cancelled},
+		"early, and decided":     {unknownKey(inGrace, inTwoSteps), decided(none), stillArrives},
+		"nothing":                {unknownKey(), preview(none), released},
+		"nothing, in two steps":  {unknownKey(inTwoSteps), preview(none), cancelled},
+		"nothing, and decided":   {unknownKey(inTwoSteps), decided(none), released},
+		"ended":                  {unknownKey(inGrace, inTwoSteps), preview(ended), released + ", final"},
+		"ended, in another case": {unknownKey(otherHolds, inTwoSteps), preview(ended), otherIsOpen},
+	})
+}
+
+// A retry does again what has failed. It does nothing that has no object any more.
+func TestRetryDoesAgainWhatHasFailed(t *testing.T) {
+	t.Parallel()
+	about := func(kind deadletters.Kind, job int64, event, record string) func(*Seen) {
+		return withDeadLetter(func(l *DeadLetterSeen) {
+			l.Kind, l.JobID, l.EventID = kind, job, event
+			if record != "" {
+				l.Record = []byte(record)
+			}
+		})
+	}
+	job, webhook, other := deadletters.JobDiscarded, deadletters.WebhookUnmatched, deadletters.ContradictsCompleted
+	anothers := func(s *Seen) { s.Key.Subject = otherSubject }
+	none := func(s *Seen) { *s = Seen{DeadLetter: s.DeadLetter} }
+	retry := decideOn(deadletters.Retry, nil)
+	const againJob, againEvent = `again job 7, event "", record ""`, `again job 0, event "evt_1", record ""`
+	const againRecord = `again job 0, event "", record "{}"`
+	const over = "not_applicable: The dead letter's key is completed: there is nothing left to find out."
+	const running = "not_applicable: The dead letter's key is being executed at this moment. Wait until that is over."
+	const ofAnother = "not_applicable: The record came from another account or PSP than the tenant's."
+	paid := paidAs("psp_1")
+	checkDecisions(t, map[string]decisionCase{
+		"a job":                         {done(paid, about(job, 7, "", "")), retry, againJob},
+		"a job without its id":          {done(paid, about(job, 0, "", "")), retry, over},
+		"a job of a webhook":            {done(paid, about(job, 7, "evt_1", "")), retry, againEvent},
+		"a lookup's job":                {unknownKey(about(job, 7, "", "")), retry, "looked up"},
+		"a webhook's job":               {unknownKey(about(job, 7, "evt_1", "")), retry, "looked up"},
+		"a webhook":                     {done(paid, about(webhook, 0, "evt_1", "")), retry, againEvent},
+		"a webhook, of an unknown key":  {unknownKey(about(webhook, 0, "evt_1", "")), retry, againEvent},
+		"a webhook without its id":      {done(paid, about(webhook, 0, "", "")), retry, over},
+		"a case that names an event":    {done(paid, about(other, 0, "evt_1", "")), retry, over},
+		"a case that names a job":       {done(paid, about(other, 7, "", "")), retry, over},
+		"a record":                      {done(paid, about(other, 0, "", "{}")), retry, againRecord},
+		"a record of another account":   {done(paid, about(deadletters.OtherAccount, 0, "", "{}")), retry, ofAnother},
+		"a key that is executed":        {runningKey(about(other, 0, "", "{}")), retry, running},
+		"a key of another, executed":    {runningKey(anothers), retry, nothingInIt},
+		"a key of another, unknown":     {unknownKey(anothers), retry, nothingInIt},
+		"a key of another, job":         {unknownKey(anothers, about(job, 7, "", "")), retry, againJob},
+		"no key":                        {unknownKey(none), retry, nothingInIt},
+		"a record, and nothing of ours": {unknownKey(about(other, 0, "", "{}"), none), retry, againRecord},
+	})
+}
+
+// A case is not closed if nobody would take care of its key any more.
+func TestDismissalLeavesNoKeyAlone(t *testing.T) {
+	t.Parallel()
+	dismiss := decideOn(deadletters.Dismiss, nil)
+	anothers := func(s *Seen) { s.Key.Subject = otherSubject }
+	withEvent := func(kind deadletters.Kind) func(*Seen) {
+		return withDeadLetter(func(l *DeadLetterSeen) { l.Kind, l.EventID = kind, "evt_1" })
+	}
+	paid := paidAs("psp_1")
+	const needs = "needs_decision: The dead letter's key is "
+	checkDecisions(t, map[string]decisionCase{
+		"unknown":              {unknownKey(), dismiss, needs + "unknown, " + mustDecide},
+		"unknown, and held":    {unknownKey(otherHolds), dismiss, "closed"},
+		"in progress":          {anInProgress(), dismiss, needs + "in_progress, " + mustDecide},
+		"in progress and held": {runningKey(otherHolds), dismiss, needs + "in_progress, " + mustDecide},
+		"completed":            {done(paidAs("psp_1")), dismiss, "closed"},
+		"of another":           {unknownKey(anothers), dismiss, "closed"},
+		"a webhook's job":      {done(paid, withEvent(deadletters.JobDiscarded)), dismiss, "closed, without evt_1"},
+		"a webhook":            {done(paid, withEvent(deadletters.WebhookUnmatched)), dismiss, "closed"},
+	})
+}
