@@ -76,17 +76,14 @@ func gatheredOf(m movement, own idempotency.Execution, view idempotency.KeyView)
 
 // seenOf makes a Seen from what one gather has read.
 func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) Seen {
-	seen := Seen{
+	merchant := m.onBehalfOf()
+	return Seen{
 		Status: view.Status, Key: view.Execution, Own: own,
+		Tenant: merchant.Tenant, PSP: merchant.PSP, Account: merchant.PSPAccount,
+		Request: m.asked(own), Row: m.rowVerdict(),
 		GraceLeft: view.GraceLeft, MemoryOver: view.MemoryOver, Failures: view.LookupFailures,
 		Held: view.Held, Charged: view.Charged,
 	}
-	if m != nil {
-		merchant := m.onBehalfOf()
-		seen.Tenant, seen.PSP, seen.Account = merchant.Tenant, merchant.PSP, merchant.PSPAccount
-		seen.Request, seen.Row = m.asked(own), m.rowVerdict()
-	}
-	return seen
 }
 
 // gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
@@ -230,10 +227,7 @@ func (s *Service) ask(
 	ctx context.Context, g gathered, end gateway.End,
 ) (answer gateway.Lookup, others []gateway.Record, err error) {
 	answer = s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
-	found, ok := answer.(gateway.Found)
-	if !ok {
-		return answer, nil, nil
-	}
+	found, _ := answer.(gateway.Found)
 	var ids []uuid.UUID // Our ids in the records' references, without the movement that the key stands for.
 	for _, r := range found.Records {
 		if id, ours := subjectOf(r); ours && id != g.seen.Own.Subject {
@@ -248,7 +242,7 @@ func (s *Service) ask(
 	}
 	var about []gateway.Record
 	for _, r := range found.Records {
-		if id, ours := subjectOf(r); ours && slices.Contains(ids, id) {
+		if id, _ := subjectOf(r); slices.Contains(ids, id) {
 			others = append(others, r)
 		} else {
 			about = append(about, r)

@@ -1,0 +1,67 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
+)
+
+// Nothing is written and nothing is sent for a request that has no lease, or that nobody waits for.
+func TestRequestThatCannotBeExecutedIsNotBegun(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	answer, err := s.service.Create(ended, keyed(t, "order-0000000001"), order())
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that has hung up is answered %T, %v", answer, err)
+	}
+	makeID, made := s.service.newID, 0
+	s.service.newID = func() (uuid.UUID, error) {
+		if made++; made == 2 {
+			return noID()
+		}
+		return makeID()
+	}
+	if answer, err := s.service.Create(t.Context(), keyed(t, "order-0000000002"), order()); err == nil {
+		t.Errorf("a payment without a lease is answered %T", answer)
+	}
+	s.service.newID = makeID
+	s.failing(1<<30, diskFull, "payments", "INSERT", "true")
+	answer, err = s.service.Create(t.Context(), keyed(t, "order-0000000003"), order())
+	if !postgres.Unavailable(err) {
+		t.Errorf("while the disk is full, a payment is answered %T, %v", answer, err)
+	}
+	if posts, _ := psp.seen(); posts != 0 || s.count("SELECT count(*) FROM idempotency_keys") != 0 {
+		t.Errorf("%d charges were sent", posts)
+	}
+}
+
+// The client is told that nothing was executed only if that is written. A retry may find the key unknown otherwise.
+func TestReleaseThatIsNotWrittenIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := setupAt(t, "http://127.0.0.1:1", time.Now) // nobody listens, so nothing is sent
+	proxy := s.proxied()
+	is[NotExecuted](t, s.create("order-0000000001", order()))
+	proxy.OnNext(3, "ReleaseKey", pgproxy.CutBefore)
+	is[Pending](t, s.create("order-0000000002", order()))
+}
+
+// What the first of two steps has come to is the outcome. The second one is not tried.
+func TestOutcomeOfTheFirstStepIsKept(t *testing.T) {
+	t.Parallel()
+	s := setupTwoSteps(t)
+	s.failing(1<<30, oddError, "payments", "UPDATE", "OLD.psp_object_id IS DISTINCT FROM NEW.psp_object_id")
+	is[NotExecuted](t, s.pay(twoStepKey, "pm_ok"))
+	if reasons := s.texts("SELECT reason FROM idempotency_key_events"); len(reasons) != 1 ||
+		reasons[0] != "the PSP's object was not stored" {
+		t.Errorf("the timeline says %q", reasons)
+	}
+}
