@@ -113,7 +113,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	r := e.Record
 	t := report{source: e.Source, object: r.Object, id: r.ID, moved: r.Executed(), record: r.Evidence()}
 	switch {
-	case !s.known() && !t.moved, s.known() && s.elsewhere(e) && !t.moved:
+	case !t.moved && (!s.known() || s.elsewhere(e)):
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.known():
 		return Step{Open: s.foundRecord(deadletters.UnknownMovement, r.Account, t,

@@ -70,14 +70,13 @@ func (s *Service) reserveUntilDecided(
 				return nil, err
 			}
 			doubt = doubt || ackLost
-			switch taken.(type) {
-			case nil:
-				refused = &d
-			case idempotency.Retake, idempotency.LeaseOver: // Our commit did not arrive in time.
-			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch,
-				idempotency.Unknown:
-				return taken, nil
+			if won, ours := taken.(idempotency.Execute); ours {
+				return won, nil
 			}
+			if taken == nil {
+				refused = &d
+			}
+			// We have not taken the key. The next read says where it is.
 		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown:
 			return d, nil
 		}

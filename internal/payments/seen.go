@@ -76,10 +76,7 @@ const (
 func (s Seen) known() bool { return s.Own.Subject != uuid.UUID{} }
 
 // ours reports whether the key's row still stands for the movement. An expired key stands for nothing.
-func (s Seen) ours() bool {
-	return s.Status != "" && s.Status != idempotency.ExpiredStatus &&
-		s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
-}
+func (s Seen) ours() bool { return s.stands() && s.Status != idempotency.ExpiredStatus }
 
 // elsewhere reports whether a record comes from another account than the tenant's, or from another PSP. One PSP's
 // webhooks say nothing about a tenant of another.
@@ -228,14 +225,11 @@ func forTimeline(o gateway.Indeterminate) []byte {
 	var kept struct {
 		Status int `json:"status"`
 	}
-	if err := json.Unmarshal(o.Evidence, &kept); err != nil || kept.Status == 0 {
+	_ = json.Unmarshal(o.Evidence, &kept)
+	if kept.Status == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(kept)
-	if err != nil {
-		return nil
-	}
-	return raw
+	return fmt.Appendf(nil, `{"status":%d}`, kept.Status)
 }
 
 // confirmedBy reports whether another verdict says the same as v. If an operator has vouched for v without knowing the

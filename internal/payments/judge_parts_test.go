@@ -1,0 +1,319 @@
+package payments
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// Cases that differ from a row of the page's tables in one part of what is known, and come to something else for it.
+
+func ofAnother(part string) func(*Seen) {
+	return func(s *Seen) {
+		switch part {
+		case "subject":
+			s.Key.Subject = otherSubject
+		case "generation":
+			s.Key.Generation++
+		case "attempt":
+			s.Key.Attempt++
+		}
+	}
+}
+
+func byAnotherPSP(e Evidence) Evidence {
+	r := e.(Record)
+	r.PSP = "stripe"
+	return r
+}
+
+func atStripe(s *Seen) { s.PSP = "stripe" }
+func isWoken(s *Seen)  { s.Woken = true }
+
+func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
+	t.Parallel()
+	charged := sayRecord(SourceWebhook, "psp_1", "succeeded", 12000)
+	twice := sayRecord(SourceWebhook, "psp_2", "succeeded", 12000)
+	other, looked := sayRecord(SourceWebhook, "psp_1", "succeeded", 1), sayRecord(SourceLookup, "psp_1", "succeeded", 1)
+	elsewhere := recordOfOwn("psp_1", "declined", 12000)
+	elsewhere.Account = "globex"
+	vouched := paidAs(OperatorPSPID + "42")
+	const opens = "dead letter `psp_contradicts_request`, one for each key and record"
+	for _, c := range []tableRow{
+		// A reply.
+		{"a success of an earlier attempt, after a later one has another success",
+			"dead letter `duplicate_movement`, one for each record, holds the key",
+			earlier(gateway.Succeeded{ID: "psp_2"}), done(paidAs("psp_1"))},
+		{"a reply of this attempt, when the key is another payment's",
+			"dead letter `late_after_expiry`, one for each record, holds the key",
+			mine(yes()), keyIs(idempotency.InProgressStatus, neverRun(), ofAnother("subject"))},
+		{"a reply of this attempt, when the key is of another generation",
+			"dead letter `late_after_expiry`, one for each record, holds the key",
+			mine(yes()), keyIs(idempotency.InProgressStatus, neverRun(), ofAnother("generation"))},
+		{"a doubt of an earlier attempt", "nothing", mine(gateway.Indeterminate{Reason: "no answer"}),
+			keyIs(idempotency.InProgressStatus, processing(), ofAnother("attempt"))},
+		// Where a record comes from.
+		{"a decline under another tenant's account", "nothing", Record{Source: SourceWebhook, Record: elsewhere},
+			anUnknown()},
+		{"a decline that nothing of ours asked for, and that names no account", "nothing",
+			Record{Source: SourceWebhook, Record: gateway.Record{ID: "psp_1", Status: "declined"}}, Seen{}},
+		{"a decline of an earlier attempt's object", "nothing", sayRecord(SourceWebhook, "psp_2", "declined", 12000),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
+		{"a decline of this attempt's object", "→ `completed`, with the 402",
+			sayRecord(SourceWebhook, "psp_1", "declined", 12000),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
+		{"a success that another PSP tells", "dead letter `other_account`, one for each record", byAnotherPSP(charged),
+			anUnknown()},
+		{"a success that the tenant's own PSP tells", "→ `completed`, with the 201", byAnotherPSP(charged),
+			keyIs(idempotency.UnknownStatus, processing(), atStripe)},
+		{"a success of a stored record, which names no PSP", "→ `completed`, with the 201", charged,
+			keyIs(idempotency.UnknownStatus, processing(), atStripe)},
+		// What a scan leaves to others.
+		{"a scan of a key that is in progress", "left to those who are at work on it",
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000), anInProgress()},
+		{"a scan at the very end of the grace period", "→ `completed`, with the 201",
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000), anUnknown()},
+		{"a scan of a payment whose key is in progress for another one",
+			"dead letter `late_after_expiry`, one for each record, holds the key",
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000),
+			keyIs(idempotency.InProgressStatus, neverRun(), ofAnother("subject"))},
+		{"a scan of a key that is released within the grace period of its execution", "→ `completed`, with the 201",
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000),
+			keyIs(idempotency.FailedRetryableStatus, neverRun(), inGrace)},
+		// When a lookup asks again.
+		{"a lookup that contradicts", opens + "; asked again after `LOOKUP_RECHECK`", looked, anUnknown()},
+		{"a webhook that contradicts", opens, other, anUnknown()},
+		{"a lookup that contradicts, when somebody has asked for the next one", opens, looked,
+			keyIs(idempotency.UnknownStatus, processing(), isWoken)},
+		{"a lookup that contradicts, when the key is executed again", opens, looked, anInProgress()},
+		{"a lookup that contradicts, when the key is unknown for another payment",
+			"dead letter `late_after_expiry`, one for each record, holds the key", looked,
+			keyIs(idempotency.UnknownStatus, neverRun(), ofAnother("subject"))},
+		{"a lookup that finds the success", "→ `completed`, with the 201",
+			sayRecord(SourceLookup, "psp_1", "succeeded", 12000), anUnknown()},
+		// A final result.
+		{"another payment's id, when an operator has vouched for this one",
+			"dead letter `contradicts_completed`, one for each record, holds the key", charged, done(vouched, isTaken)},
+		{"another payment's id, when this one has another id",
+			"dead letter `contradicts_completed`, one for each record, holds the key", twice,
+			done(paidAs("psp_1"), isTaken)},
+		{"charged, and an open dead letter says so already", "→ `completed`, with the 201", charged,
+			keyIs(idempotency.UnknownStatus, processing(), isCharged)},
+		{"declined as answered, when a dead letter says that money moved", "a line in the timeline",
+			sayRecord(SourceWebhook, "psp_1", "declined", 12000), done(refusedAs("psp_1"), isCharged)},
+		{"declined, and the row of the refused step is final by now", "a line in the timeline",
+			sayRecord(SourceWebhook, "psp_1", "declined", 12000), done(refusedAs("psp_1"), isGone)},
+		{"a webhook that confirms, when the key is another payment's", "nothing", charged,
+			done(paidAs("psp_1"), ofAnother("subject"))},
+		// A lookup without a record.
+		{"nothing, when the key is unknown for another payment", "nothing", Nothing{},
+			keyIs(idempotency.UnknownStatus, neverRun(), ofAnother("subject"))},
+		{"waiting, when the key is unknown for another payment", "nothing", Waiting{},
+			keyIs(idempotency.UnknownStatus, neverRun(), ofAnother("subject"))},
+		{"no answer, when the key is unknown for another payment", "nothing", NoAnswer{},
+			keyIs(idempotency.UnknownStatus, neverRun(), ofAnother("subject"))},
+		{"waiting, when the key is in progress", "nothing", Waiting{}, anInProgress()},
+		{"no answer, when the key is in progress", "nothing", NoAnswer{}, anInProgress()},
+		{"waiting, within the grace period, when a dead letter holds the key", "asked again after `LOOKUP_RECHECK`",
+			Waiting{}, keyIs(idempotency.UnknownStatus, processing(), inGrace, isHeld)},
+	} {
+		if got := inWords(c.seen, judge(asksAgain(), c.seen, c.e)); got != c.key {
+			t.Errorf("%s: %s, want %s", c.evidence, got, c.key)
+		}
+	}
+}
+
+// The operator reads the reason of a dead letter, and decides by it.
+func TestReasonOfADeadLetterIsWhatThePSPSays(t *testing.T) {
+	t.Parallel()
+	other := sayRecord(SourceWebhook, "psp_1", "succeeded", 1)
+	declined := sayRecord(SourceScan, "psp_1", "declined", 12000)
+	taken := keyIs(idempotency.UnknownStatus, processing(), isTaken)
+	for name, c := range map[string]struct {
+		seen Seen
+		e    Evidence
+		want string
+	}{
+		"another amount":                      {anUnknown(), other, "amount"},
+		"another amount, and another's id":    {taken, other, "amount"},
+		"another's id":                        {taken, mine(yes()), "for another request"},
+		"a decline of what has succeeded":     {done(paidAs("psp_1")), declined, "it says declined"},
+		"another amount of what is completed": {done(paidAs("psp_1")), other, "amount"},
+	} {
+		step := judge(asksAgain(), c.seen, c.e)
+		if step.Open == nil || !strings.Contains(step.Open.Reason, c.want) {
+			t.Errorf("%s: %+v", name, step.Open)
+		}
+	}
+}
+
+// A later record is judged by what an earlier one of the same lookup has written.
+func TestSeenAfterAStepHasWhatTheStepHasWritten(t *testing.T) {
+	t.Parallel()
+	began := keyIs(idempotency.UnknownStatus, processing(), isSpent)
+	holds := func(aboutKey bool, evidence string) Step {
+		return Step{Open: &Case{AboutKey: aboutKey, Evidence: []byte(evidence)}}
+	}
+	for name, c := range map[string]struct {
+		seen Seen
+		step Step
+		edit func(*Seen)
+	}{
+		"nothing": {began, Step{}, func(*Seen) {}},
+		"it is completed": {began, Step{To: idempotency.CompletedStatus, Verdict: paidAs("psp_1")}, func(s *Seen) {
+			s.Status, s.Failures, s.Row = idempotency.CompletedStatus, 0, paidAs("psp_1")
+		}},
+		"it is released": {began, Step{To: idempotency.FailedRetryableStatus, Verdict: neverRun()}, func(s *Seen) {
+			s.Status, s.Failures, s.Row = idempotency.FailedRetryableStatus, 0, neverRun()
+		}},
+		"it is unknown": {anInProgress(), Step{To: idempotency.UnknownStatus}, func(s *Seen) {
+			s.Status = idempotency.UnknownStatus
+		}},
+		"its row takes the PSP's id": {done(paidAs(OperatorPSPID + "42")), Step{Named: "psp_1"}, func(s *Seen) {
+			s.Row.pspID = "psp_1"
+		}},
+		"it is asked for again": {began, Step{AskAgain: &Wait{Failures: 1}}, func(s *Seen) { s.Failures = 1 }},
+		"a dead letter holds it": {began, holds(true, `{"record":{"status":"declined"}}`), func(s *Seen) {
+			s.Held = true
+		}},
+		"a dead letter has a charge": {began, holds(true, `{"record":{"status":"succeeded"}}`), isCharged},
+		"a dead letter has an answer with a charge": {began, holds(true, `{"answer":{"status":"succeeded"}}`),
+			isCharged},
+		"one dead letter has a charge, and then another has none": {
+			keyIs(idempotency.UnknownStatus, processing(), isCharged), holds(true, `{}`), func(*Seen) {}},
+		"a dead letter is not about the key": {began, holds(false, `{"record":{"status":"succeeded"}}`),
+			func(*Seen) {}},
+		"a dead letter is about what the key was": {
+			keyIs(idempotency.UnknownStatus, neverRun(), ofAnother("subject")), holds(true, `{}`), func(*Seen) {}},
+	} {
+		want := c.seen
+		c.edit(&want)
+		if got := c.seen.after(c.step); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// A dead letter is opened with what there is: evidence that cannot be kept must not keep it from being opened.
+func TestEvidenceOfADeadLetterIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
+	late := contradicting()
+	late.Evidence = []byte(`{"answer":{"status":"succeeded"}}`)
+	for name, c := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"a record": {evidenceOf(SourceScan, []byte(`{"id":"psp_1"}`)),
+			`{"source":"scan","record":{"id":"psp_1"}}`},
+		"no record":               {evidenceOf(SourceScan, nil), `{"source":"scan"}`},
+		"a record that is broken": {evidenceOf(SourceScan, []byte(`{"id":`)), `{}`},
+		"an id that is no text":   {ownerRecord(paidAs("\xff")), ""},
+		"a record of a webhook": {
+			judge(asksAgain(), done(paidAs("psp_9")), sayRecord(SourceWebhook, "psp_1", "succeeded",
+				12000)).Open.Evidence,
+			string(evidenceOf(SourceWebhook, recordOfOwn("psp_1", "succeeded", 12000).Evidence()))},
+		"a late answer": {judge(asksAgain(), anUnknown(), mine(late)).Open.Evidence, string(late.Evidence)},
+		"of a contradiction, for the tenant": {forTimeline(gateway.Indeterminate{Contradiction: true,
+			Evidence: []byte(`{"status":500}`)}), ""},
+	} {
+		if string(c.got) != c.want {
+			t.Errorf("%s: %s, want %s", name, c.got, c.want)
+		}
+	}
+}
+
+// Two cases are one dead letter only if they have one finding. A record without an id is a case about its key, and a
+// refund is another case than the charge with the same id.
+func TestFindingTellsCasesApart(t *testing.T) {
+	t.Parallel()
+	s, refund := anUnknown(), anUnknown()
+	refund.Own.Ref.Operation = RefundOperation
+	found := func(s Seen, id string, o gateway.Object) string {
+		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", true).Finding
+	}
+	key := s.about().KeyFinding(s.Own.Subject)
+	for name, c := range map[string]struct{ got, want string }{
+		"a charge":                   {found(s, "psp_1", ""), "record acme psp_1"},
+		"a charge of nobody":         {found(Seen{}, "psp_1", gateway.ChargeObject), "record acme psp_1"},
+		"a refund":                   {found(refund, "psp_1", ""), "refund record acme psp_1"},
+		"a refund of nobody":         {found(Seen{}, "psp_1", gateway.RefundObject), "refund record acme psp_1"},
+		"no id":                      {found(s, "", ""), key},
+		"a contradiction":            {s.contradiction("psp_1", "", nil).Finding, key + " record psp_1"},
+		"a contradiction, and no id": {s.contradiction("", "", nil).Finding, key},
+		"a late answer without an id": {
+			judge(asksAgain(), goneFrom(neverRun()),
+				mine(gateway.Indeterminate{Contradiction: true})).Open.Finding, key,
+		},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s, want %s", name, c.got, c.want)
+		}
+	}
+}
+
+// A row whose PSP id an operator did not know is confirmed by any id, and by no other verdict.
+func TestVerdictIsConfirmedByTheSameVerdictAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		row, other verdict
+		want       bool
+	}{
+		"the same":                     {paidAs("psp_1"), paidAs("psp_1"), true},
+		"another id":                   {paidAs("psp_1"), paidAs("psp_2"), false},
+		"another verdict with this id": {paidAs("psp_1"), refusedAs("psp_1"), false},
+		"vouched for":                  {paidAs(OperatorPSPID + "42"), paidAs("psp_2"), true},
+		"vouched for, and declined":    {paidAs(OperatorPSPID + "42"), refusedAs("psp_2"), false},
+	} {
+		if got := c.row.confirmedBy(c.other); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A lookup waits as long as the policy says, and never longer than the grace period lasts.
+func TestWaitUntilTheNextLookup(t *testing.T) {
+	t.Parallel()
+	p := asksAgain()
+	in := func(left time.Duration) Seen {
+		return keyIs(idempotency.UnknownStatus, processing(), func(s *Seen) { s.GraceLeft = left })
+	}
+	failed := func(n int32) Seen {
+		return keyIs(idempotency.UnknownStatus, processing(), func(s *Seen) { s.Failures = n })
+	}
+	for name, c := range map[string]struct {
+		seen Seen
+		e    Evidence
+		want Wait
+	}{
+		"nothing, long before":            {in(time.Hour), Nothing{}, Wait{After: p.Cap}},
+		"nothing, long before, by chance": {in(time.Hour), Nothing{Chance: 0.5}, Wait{After: p.Cap * 3 / 4}},
+		"nothing, soon":                   {in(time.Second), Nothing{}, Wait{After: time.Second}},
+		"nothing, at once":                {in(1), Nothing{}, Wait{After: time.Millisecond}},
+		"waiting, soon":                   {in(time.Second), Waiting{}, Wait{After: time.Second}},
+		"waiting, long before":            {in(time.Hour), Waiting{Chance: 0.5}, Wait{After: p.Cap * 3 / 4}},
+		"waiting, at once":                {in(1), Waiting{}, Wait{After: time.Millisecond}},
+		"waiting, at the end":             {in(0), Waiting{}, Wait{After: p.Recheck}},
+		"no answer":                       {failed(0), NoAnswer{}, Wait{After: p.Base, Failures: 1}},
+		"no answer, by chance":            {failed(0), NoAnswer{Chance: 0.5}, Wait{After: p.Base * 3 / 4, Failures: 1}},
+		"no answer, twice":                {failed(1), NoAnswer{}, Wait{After: 2 * p.Base, Failures: 2}},
+		"the last of the budget":          {failed(2), NoAnswer{}, Wait{After: 4 * p.Base, Failures: 3}},
+		"the budget is spent":             {failed(3), NoAnswer{}, Wait{After: p.Recheck, Failures: 4}},
+		"not asked":                       {failed(2), NoAnswer{NotAsked: true}, Wait{After: p.Base, Failures: 2}},
+	} {
+		step := judge(p, c.seen, c.e)
+		if step.AskAgain == nil || *step.AskAgain != c.want || (step.Open != nil) != (name == "the budget is spent") {
+			t.Errorf("%s: %+v, %+v", name, step.AskAgain, step.Open)
+		}
+	}
+	p.Cap = 5 * time.Second
+	for failures, want := range []time.Duration{p.Base, 2 * p.Base, 4 * p.Base, p.Cap, p.Cap} {
+		if got := p.backoff(int32(failures)); got != want {
+			t.Errorf("after %d failures: %v, want %v", failures, got, want)
+		}
+	}
+}

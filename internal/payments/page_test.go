@@ -1,0 +1,131 @@
+package payments
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// paymentsOf are payments with the ids of these numbers.
+func paymentsOf(numbers ...byte) (all []Payment) {
+	for _, n := range numbers {
+		all = append(all, Payment{ID: PaymentID{15: n}})
+	}
+	return all
+}
+
+func numbersOf(p Page) string {
+	var all []string
+	for _, each := range p.Payments {
+		all = append(all, strconv.Itoa(int(each.ID[15])))
+	}
+	if p.Next != nil {
+		all = append(all, "after "+strconv.Itoa(int(p.Next[15])))
+	}
+	return strings.Join(all, " ")
+}
+
+// A page of two databases has the newest of both, and says that there is more if either has more or if something did
+// not fit.
+func TestPagesOfTwoDatabasesAreOnePage(t *testing.T) {
+	t.Parallel()
+	next := func(n byte) *PaymentID { return &PaymentID{15: n} }
+	for name, c := range map[string]struct {
+		one, other Page
+		want       string
+	}{
+		"both empty":         {Page{}, Page{}, ""},
+		"one is empty":       {Page{Payments: paymentsOf(9, 8)}, Page{}, "9 8"},
+		"all fits":           {Page{Payments: paymentsOf(9)}, Page{Payments: paymentsOf(8, 7)}, "9 8 7"},
+		"one is too much":    {Page{Payments: paymentsOf(9, 7)}, Page{Payments: paymentsOf(8, 6)}, "9 8 7 after 7"},
+		"the first has more": {Page{Payments: paymentsOf(9, 8, 7), Next: next(7)}, Page{}, "9 8 7 after 7"},
+		"the other has more": {Page{}, Page{Payments: paymentsOf(9, 8, 7), Next: next(7)}, "9 8 7 after 7"},
+	} {
+		if got := numbersOf(c.one.Merge(c.other, 3)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// The ids of the payments of a time are those that were made then, give or take a day of clocks that differ.
+func TestIDsOfAFilterAreThoseOfItsTimes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC)
+	later, earlier := at.Add(72*time.Hour), at.Add(-72*time.Hour)
+	cursor, zero := PaymentID(idAt(at)), uuid.UUID{}
+	for name, c := range map[string]struct {
+		filter     Filter
+		first, end uuid.UUID
+	}{
+		"all":            {Filter{}, zero, uuid.Max},
+		"from a time on": {Filter{CreatedAfter: &at}, idAt(at.Add(-idSkew)), uuid.Max},
+		"up to a time":   {Filter{CreatedBefore: &at}, zero, idAt(at.Add(idSkew))},
+		"after a cursor": {Filter{Before: &cursor}, zero, idAt(at)},
+		"both times": {Filter{CreatedAfter: &at, CreatedBefore: &later}, idAt(at.Add(-idSkew)),
+			idAt(later.Add(idSkew))},
+		"a nearer cursor":  {Filter{CreatedBefore: &later, Before: &cursor}, zero, idAt(at)},
+		"a farther cursor": {Filter{CreatedBefore: &earlier, Before: &cursor}, zero, idAt(earlier.Add(idSkew))},
+	} {
+		if first, end := c.filter.ids(); first != c.first || end != c.end {
+			t.Errorf("%s: from %s to %s, want %s to %s", name, first, end, c.first, c.end)
+		}
+	}
+}
+
+// Each page begins where the one before it has ended, and the last one says so, also if it is full.
+func TestListIsReadPageByPage(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.paid("order-0000000001")
+	s.paid("order-0000000002")
+	s.paid("order-0000000003")
+	p := s.paid("order-0000000004")
+	for _, key := range []string{"refund-000000001", "refund-000000002"} {
+		asked := RefundRequest{AmountCents: 1}
+		if _, err := s.service.Refund(t.Context(), keyed(t, key), p.ID, asked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int][]int{1: {1, 1, 1, 1}, 2: {2, 2}, 3: {3, 1}, 4: {4}, 5: {4}} {
+		var sizes []int
+		var ids [][]byte
+		for f := (Filter{Limit: limit}); ; {
+			page, err := s.service.Payments(t.Context(), "acme", f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, len(page.Payments))
+			for _, each := range page.Payments {
+				ids = append(ids, each.ID[:])
+			}
+			if f.Before = page.Next; page.Next == nil {
+				break
+			}
+		}
+		newestFirst := slices.IsSortedFunc(ids, func(a, b []byte) int { return bytes.Compare(b, a) })
+		if !slices.Equal(sizes, want) || !newestFirst {
+			t.Errorf("pages of %d have %v payments", limit, sizes)
+		}
+	}
+	for limit, want := range map[int][]int{1: {1, 1}, 2: {2}, 3: {2}} {
+		var sizes []int
+		for f := (RefundFilter{Limit: limit}); ; {
+			page, err := s.service.Refunds(t.Context(), "acme", p.ID, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, len(page.Refunds))
+			if f.Before = page.Next; page.Next == nil {
+				break
+			}
+		}
+		if !slices.Equal(sizes, want) {
+			t.Errorf("pages of %d have %v refunds", limit, sizes)
+		}
+	}
+}
