@@ -369,10 +369,23 @@ func TestOwnerThatCannotReadItsKeyAnswersUnknown(t *testing.T) {
 		"not durably": {"FindKey", func(*stage) gateway.Outcome {
 			return gateway.NotExecuted{Reason: "no connection"}
 		}, idempotency.FailedRetryableStatus},
+		"not what it has completed itself": {"FindKey", func(g *stage) gateway.Outcome {
+			return g.success()
+		}, idempotency.CompletedStatus},
+		"nothing of what is over and was executed": {"LookAtKey", func(g *stage) gateway.Outcome {
+			return g.success()
+		}, idempotency.ExpiredStatus},
+		"not its payment": {"GetPayment", func(*stage) gateway.Outcome {
+			return gateway.NotExecuted{Reason: "no connection"}
+		}, idempotency.ExpiredStatus},
 	} {
 		g := s.charging(key("order", name)).swept()
-		if c.to == idempotency.FailedRetryableStatus {
+		switch c.to {
+		case idempotency.FailedRetryableStatus:
 			g.proven()
+		case idempotency.ExpiredStatus:
+			g.proven().expired()
+		case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.CompletedStatus:
 		}
 		log := s.logged()
 		event := proxy.On(c.cut, pgproxy.CutBefore)

@@ -136,6 +136,19 @@ func TestLateSuccessConfirmsTheSameResult(t *testing.T) {
 	s.wantDeadLetters()
 }
 
+// The key's answer belongs to a later attempt. The late owner of an earlier one repeats it.
+func TestLateOwnerRepeatsTheAnswerOfALaterAttempt(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").swept().proven()
+	m := g.again()
+	first := is[Final](t, g.live(g.reserve(m), m, g.success()))
+	late := is[Final](t, g.live(g.lease, g.movement, g.success()))
+	if first.Replayed || !late.Replayed || !cmp.Equal(first.Response, late.Response) {
+		t.Errorf("answered %+v, and late %+v", first, late)
+	}
+}
+
 // The late owner's reply is evidence. It opens one dead letter with the PSP's id, also when another source brings the
 // same evidence.
 func TestLateSuccessThatContradictsTheResultIsADeadLetter(t *testing.T) {

@@ -33,12 +33,9 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause 
 		after, step, applied, err = s.judgeAndApply(ctx, LookupPolicy{}, after, reply)
 	}
 	switch {
-	case errors.Is(err, errStepInDoubt):
-		return s.answerInDoubt(ctx, g, reply, err), nil
 	case err != nil:
-		s.metrics.StoreFailed("apply")
-		s.log.ErrorContext(ctx, "late reply not written", slog.String("resource", g.movement.resource().Location()),
-			slog.Any("error", err))
+		// The reply may say that money has moved, and no dead letter says so. The row must not be believed then.
+		return s.answerInDoubt(ctx, g, reply, err), nil
 	case step.ByOwner:
 		return answerFor(after, step, applied), nil
 	}
@@ -50,9 +47,9 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause 
 	return answer, nil
 }
 
-// answerInDoubt answers if the database does not say whether the step is written. The PSP was asked and the payment is
-// stored, but its outcome may not be. That is what unknown means, so the answer is 202. A 503 would say that nothing
-// has happened.
+// answerInDoubt answers if the step is not written, or if the database does not say whether it is. The PSP was asked
+// and the payment is stored, but its outcome may not be. That is what unknown means, so the answer is 202. A 503 would
+// say that nothing has happened.
 func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, cause error) Answer {
 	s.metrics.StoreFailed("apply")
 	s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", g.movement.resource().Location()),
