@@ -1,13 +1,19 @@
 package payments
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/telemetry"
 )
 
 // What an operator is told before the decision is what the decision does.
@@ -79,6 +85,105 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		g := gathered{movement: &charge{payment: &Payment{ID: PaymentID(ownSubject)}}}
 		if got := len((&Service{}).unguardedCalls(g, c.step)); got != c.unguarded {
 			t.Errorf("%s: %d calls, want %d", name, got, c.unguarded)
+		}
+	}
+}
+
+// The log tells an operator what each step came to. A completion by the owner is in the log line of its request, and
+// what has changed nothing is no news.
+func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
+	t.Parallel()
+	note := idempotency.Note{Actor: "webhook", Reason: "the PSP confirms"}
+	ofOurs := gathered{movement: &charge{payment: &Payment{ID: PaymentID(ownSubject)}}}
+	resource := "resource=/payments/" + PaymentID(ownSubject).String()
+	for name, c := range map[string]struct {
+		seen gathered
+		step Step
+		want string // the attributes from the status on
+	}{
+		"nothing":             {ofOurs, Step{}, ""},
+		"the owner completes": {ofOurs, Step{To: idempotency.CompletedStatus, ByOwner: true}, ""},
+		"evidence completes": {ofOurs, Step{To: idempotency.CompletedStatus},
+			"to=completed attempt=0 generation=0 " + resource},
+		"the owner loses": {ofOurs, Step{To: idempotency.UnknownStatus, ByOwner: true},
+			"to=unknown attempt=0 generation=0 " + resource},
+		"a note": {ofOurs, Step{Note: &note}, `to="" attempt=0 generation=0 ` + resource +
+			" actor=webhook"},
+		"a case of nothing of ours": {gathered{}, Step{Open: &Case{Kind: "unknown_movement"}},
+			`to="" attempt=0 generation=0 dead_letter_kind=unknown_movement`},
+	} {
+		var log bytes.Buffer
+		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil))}
+		s.logStep(t.Context(), c.seen, c.step)
+		_, got, _ := strings.Cut(log.String(), "msg=step ")
+		if strings.TrimSpace(got) != c.want {
+			t.Errorf("%s: logged %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A key that moved without its payment is a fault of ours, and must not go unseen.
+func TestRowThatDidNotMoveWithItsKeyIsReported(t *testing.T) {
+	t.Parallel()
+	for _, written := range []bool{true, false} {
+		registry := prometheus.NewRegistry()
+		var log bytes.Buffer
+		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.NewMetrics(registry)}
+		s.checkRow(t.Context(), &charge{payment: &Payment{ID: PaymentID(ownSubject)}}, written)
+		if reported := log.Len() > 0 && counted(t, registry) != ""; reported == written {
+			t.Errorf("written %v: reported %v", written, reported)
+		}
+	}
+}
+
+// A charge that waits for its customer is left to the customer as long as the grace period lasts.
+func TestLookupEndsWhatWaitsAfterTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	for left, want := range map[time.Duration]gateway.End{
+		time.Second: gateway.EndUnsent, 0: gateway.EndWaiting, -time.Second: gateway.EndWaiting,
+	} {
+		if got := mayEnd(Seen{GraceLeft: left}); got != want {
+			t.Errorf("with %v left: %v", left, got)
+		}
+	}
+}
+
+// Money that has moved is judged before a decline, and otherwise in the PSP's order.
+func TestExecutedRecordsAreJudgedFirst(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	for _, r := range executedFirst([]gateway.Record{
+		recordOfOwn("a", "declined", 1), recordOfOwn("b", "succeeded", 1), recordOfOwn("c", "declined", 1),
+		recordOfOwn("d", "succeeded", 1),
+	}) {
+		ids = append(ids, r.ID)
+	}
+	if got := strings.Join(ids, " "); got != "b d a c" {
+		t.Errorf("judged in the order %s", got)
+	}
+}
+
+// What a request waits for depends on what it was answered.
+func TestRequestWaitsForWhatItsAnswerLeavesOpen(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer Answer
+		want   until
+	}{
+		"it is executed":          {InFlight{}, executionEnd},
+		"its outcome is unknown":  {Pending{Recalled: true}, outcome},
+		"its own outcome is lost": {Pending{}, nothing},
+		"it is answered":          {Final{}, nothing},
+		"nobody has executed it":  {NotExecuted{}, nothing},
+		"it has failed":           {nil, nothing},
+	} {
+		if got := awaitedBy(c.answer); got != c.want {
+			t.Errorf("%s: it waits for %d", name, got)
+		}
+	}
+	for _, s := range Statuses() {
+		if waits := awaitedIn(s) == outcome; waits != (s == Processing) {
+			t.Errorf("a payment that is %s is waited for: %v", s, waits)
 		}
 	}
 }

@@ -87,6 +87,25 @@ func nobodyLeft(t *testing.T, w *waits) {
 	}
 }
 
+// A request that leaves takes nothing from those who stay: a change wakes them, and their places are counted.
+func TestRequestThatLeavesLeavesTheOthersWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits((&lookedAt{seen: keysSeen(true, numbered(1))}).look)
+		leaves, stays := waitsFor(t, w, numbered(1), executionEnd), waitsFor(t, w, numbered(1), executionEnd)
+		leaves.leave()
+		if w.tenants["acme"] != 1 || w.waiting != 1 {
+			t.Errorf("%v are counted, %d in all", w.tenants, w.waiting)
+		}
+		if w.wake(numbered(1)); !woken(stays) {
+			t.Error("a change does not wake who stays")
+		}
+		stays.leave()
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
 func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
