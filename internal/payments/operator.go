@@ -152,7 +152,9 @@ func recordIn(evidence []byte) []byte {
 	var e struct {
 		Record jsontext.Value `json:"record"`
 	}
-	_ = json.Unmarshal(evidence, &e)
+	if err := json.Unmarshal(evidence, &e); err != nil || e.Record == nil {
+		return nil
+	}
 	if _, err := gateway.ParseRecord(e.Record); err != nil {
 		return nil
 	}

@@ -225,11 +225,14 @@ func forTimeline(o gateway.Indeterminate) []byte {
 	var kept struct {
 		Status int `json:"status"`
 	}
-	_ = json.Unmarshal(o.Evidence, &kept)
-	if kept.Status == 0 {
+	if err := json.Unmarshal(o.Evidence, &kept); err != nil || kept.Status == 0 {
 		return nil
 	}
-	return fmt.Appendf(nil, `{"status":%d}`, kept.Status)
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // confirmedBy reports whether another verdict says the same as v. If an operator has vouched for v without knowing the
