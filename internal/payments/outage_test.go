@@ -83,6 +83,11 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 	for name, ask := range map[string]func() error{
 		"MerchantOfKey": func() error { _, err := s.service.MerchantOfKey(ended, charge.reservation.Ref); return err },
 		"LookUp":        func() error { _, err := s.service.LookUp(ended, charge.lease.Execution()); return err },
+		"a lookup": func() error {
+			_, err := NewResolver(s.service, patient()).Resolve(ended,
+				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1})
+			return err
+		},
 		"begin walk": func() error {
 			_, err := s.service.beginWalk(ended, gateway.ChargeObject, "acme", 0)
 			return err

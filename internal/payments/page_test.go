@@ -129,3 +129,17 @@ func TestListIsReadPageByPage(t *testing.T) {
 		}
 	}
 }
+
+// A payment is shown whole or not at all. What its metadata cannot be read from, nobody of ours has written.
+func TestPaymentWithoutReadableMetadataIsNotShown(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	p := s.paid("order-0000000001")
+	s.timePasses(`UPDATE payments SET metadata = '{"order": 7}'`)
+	if got, err := s.service.Payment(t.Context(), "acme", p.ID); err == nil {
+		t.Errorf("read as %+v", got)
+	}
+	if page, err := s.service.Payments(t.Context(), "acme", Filter{Limit: 1}); err == nil {
+		t.Errorf("listed as %+v", page)
+	}
+}

@@ -1,9 +1,12 @@
 package payments
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -135,5 +138,71 @@ func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 			!c.is && (g.seen.Own.Subject == ownSubject) != (c.deadLetter.Subject != nil) {
 			t.Errorf("%s: %+v", name, g.seen)
 		}
+	}
+}
+
+// A dead letter about a job or a webhook has no key. A retry of it reads none.
+func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	deadLetter := deadletters.DeadLetter{ID: otherSubject, Kind: deadletters.JobDiscarded, Version: 1,
+		Evidence: []byte(`{"jobId":7}`)}
+	inquiry, err := s.service.Inquire(t.Context(), deadLetter,
+		OperatorDecision{Action: deadletters.Retry, Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		step, err := s.service.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return nil })
+		if step.Again == nil || step.Again.JobID != 7 {
+			t.Errorf("the step is %+v", step)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What could not be read, or a dead letter that could not be closed, is an error, and no decision.
+func TestDecisionThatFailsDecidesNothing(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").lost()
+	deadLetter, retry := g.about(1), OperatorDecision{Action: deadletters.Retry}
+	deadLetter.Version, retry.Version = 1, 1
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if inquiry, err := s.service.Inquire(ended, deadLetter, retry); err == nil {
+		t.Errorf("inquired %+v", inquiry)
+	}
+	inquiry, err := s.service.Inquire(t.Context(), deadLetter, retry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.everything()
+	failed := errors.New("not closed")
+	for name, c := range map[string]struct {
+		do      func(tx pgx.Tx) error
+		closing error
+	}{
+		"the key is not read":           {func(tx pgx.Tx) error { return tx.Rollback(t.Context()) }, nil},
+		"the dead letter is not closed": {func(pgx.Tx) error { return nil }, failed},
+	} {
+		tx, err := s.pool.Begin(t.Context())
+		if err == nil {
+			err = c.do(tx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, err := s.service.DecideTx(t.Context(), tx, deadLetter, inquiry, func() error { return c.closing })
+		if err == nil || c.closing != nil && !errors.Is(err, failed) {
+			t.Errorf("%s: %+v, %v", name, step, err)
+		}
+		_ = tx.Rollback(t.Context())
+	}
+	if s.everything() != before {
+		t.Error("something has moved")
 	}
 }
