@@ -174,6 +174,21 @@ func TestKeyThatTheDatabaseRefusesToMoveIsAnError(t *testing.T) {
 	}
 }
 
+// The statements have said that the key is ours, and then the commit fails. To believe them would be to move money
+// without a reservation.
+func TestReservationThatIsNotCommittedMovesNoMoney(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	p := s.paid("order-0000000001")
+	s.failing(1<<30, diskFull, "refunds", "INSERT", "true")
+	const key = "refund-000000001"
+	answer, err := s.service.Refund(t.Context(), keyed(t, key), p.ID, RefundRequest{AmountCents: 1})
+	if ledger := s.ledger(key); !postgres.Unavailable(err) || strings.Contains(ledger, "succeeded") {
+		t.Errorf("answered %T, %v; the PSP has %s", answer, err, ledger)
+	}
+	s.wantTotals(p, 0, 0)
+}
+
 // A request that could not take the key, because another one was faster, may take it when that one has failed.
 func TestKeyThatIsFreeAgainIsTakenAndNotCalledForgotten(t *testing.T) {
 	t.Parallel()

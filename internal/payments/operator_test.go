@@ -167,7 +167,8 @@ func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
 // What could not be read, or a dead letter that could not be closed, is an error, and no decision.
 func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	t.Parallel()
-	s := setupOn(t, &actor{})
+	psp := &actor{}
+	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
 	deadLetter, retry := g.about(1), OperatorDecision{Action: deadletters.Retry}
 	deadLetter.Version, retry.Version = 1, 1
@@ -179,6 +180,9 @@ func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	inquiry, err := s.service.Inquire(t.Context(), deadLetter, retry)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, lookups := psp.seen(); lookups != 0 {
+		t.Errorf("a retry has asked the PSP %d times, and only the next lookup may", lookups)
 	}
 	before := s.everything()
 	failed := errors.New("not closed")
