@@ -2,6 +2,7 @@ package payments
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,12 +135,34 @@ func TestListIsReadPageByPage(t *testing.T) {
 func TestPaymentWithoutReadableMetadataIsNotShown(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	p := s.paid("order-0000000001")
+	asked := order()
+	asked.Metadata = map[string]string{"order": "7"}
+	is[Final](t, s.create("order-0000000001", asked))
+	page, err := s.service.Payments(t.Context(), "acme", Filter{Limit: 1})
+	if err != nil || len(page.Payments) != 1 || page.Payments[0].Metadata["order"] != "7" {
+		t.Fatalf("listed as %+v, %v", page, err)
+	}
+	p := page.Payments[0]
 	s.timePasses(`UPDATE payments SET metadata = '{"order": 7}'`)
 	if got, err := s.service.Payment(t.Context(), "acme", p.ID); err == nil {
 		t.Errorf("read as %+v", got)
 	}
-	if page, err := s.service.Payments(t.Context(), "acme", Filter{Limit: 1}); err == nil {
+	if page, err = s.service.Payments(t.Context(), "acme", Filter{Limit: 1}); err == nil {
 		t.Errorf("listed as %+v", page)
+	}
+}
+
+// Who asks for more than is left is told so: it is no failure of the database.
+func TestRefundOfMoreThanIsLeftIsRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	p := s.paid("order-0000000001")
+	for _, amount := range []AmountMinor{p.Amount + 1, p.Amount, 1, 0} {
+		key := keyed(t, "refund-000000001-"+strconv.Itoa(int(amount)))
+		answer, err := s.service.Refund(t.Context(), key, p.ID, RefundRequest{AmountCents: amount})
+		if _, given := answer.(Final); given != (amount == p.Amount) ||
+			errors.Is(err, ErrRefundExceedsPayment) == given {
+			t.Errorf("%d: %T, %v", amount, answer, err)
+		}
 	}
 }
