@@ -327,10 +327,19 @@ func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 	const n = 4
 	db := open(t, limits())
 	before := backends(t, db, n)
-	ctx, hangUp := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	err := db.Reader().QueryRow(ctx, "SELECT pg_sleep(60)").Scan(nil)
-	if !postgres.Unavailable(err) {
+	ended := make(chan error, 1)
+	go func() { ended <- db.Reader().QueryRow(ctx, "SELECT pg_sleep(60)").Scan(nil) }()
+	const asleep = `SELECT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event = 'PgSleep')`
+	for deadline := time.Now().Add(time.Minute); !read[bool](t, db, asleep); {
+		if time.Now().After(deadline) {
+			t.Fatal("the statement does not begin")
+		}
+	}
+	hangUp()
+	if err := <-ended; !postgres.Unavailable(err) {
 		t.Fatalf("the error is %v", err)
 	}
 	if left := common(before, backends(t, db, n)); left != n-1 {
