@@ -196,11 +196,12 @@ func (w *World) address() (string, error) {
 	return port.Address, nil
 }
 
-// nobodyAt fails if somebody listens on an address.
+// nobodyAt fails if somebody listens on an address. It does not try to listen there itself: a process that is started
+// at the same moment would have a copy of the socket until it runs its program, and the address would be in use.
 func nobodyAt(ctx context.Context, address string) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return err
+		return ctx.Err()
 	}
-	return l.Close()
+	return errors.Join(fmt.Errorf("listen tcp %s: %w", address, syscall.EADDRINUSE), c.Close())
 }
