@@ -1,31 +1,18 @@
 package deadletters
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
+
+	"payonce/test/pgtest"
 )
 
 // refusal is the constraint that refuses a statement, which is rolled back in any case.
 func (o fixture) refusal(sql string, args ...any) string {
 	o.t.Helper()
-	tx, err := o.pool.Begin(o.t.Context())
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	_, err = tx.Exec(o.t.Context(), sql, args...)
-	if pg := new(pgconn.PgError); errors.As(err, &pg) {
-		return pg.ConstraintName
-	}
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return ""
+	return pgtest.RefusedBy(o.t, pgtest.TryRolledBack(o.t, o.pool, sql, args...))
 }
 
 // A script or an older program may write what this program never writes. Then the table is what keeps the list of cases

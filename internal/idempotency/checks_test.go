@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"payonce/test/pgtest"
 )
 
 // contradiction is a value of a column that a key cannot have when it comes to a status.
@@ -62,24 +64,24 @@ func TestRowsThatContradictTheirStatusAreRefused(t *testing.T) {
 				continue // of an attempt, a fingerprint does not change at all
 			}
 			err := b.tryRolledBack(move(map[string]string{c.column: c.value}), string(e.To))
-			if got := refusedBy(t, err); got != refusal {
+			if got := pgtest.RefusedBy(t, err); got != refusal {
 				t.Errorf("%s to %s with %s = %s: refused by %q, want %q", e.From, e.To, c.column, c.value, got, refusal)
 			}
 		}
 	}
 	for old, new := range map[string]string{"sha256('apple')": "'short'::bytea",
 		"CASE WHEN $1 = 'in_progress' THEN now() END": "NULL"} {
-		if got := refusedBy(t, b.tryRolledBack(strings.Replace(born, old, new, 1), "in_progress", 1,
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(strings.Replace(born, old, new, 1), "in_progress", 1,
 			1)); got != refusal {
 			t.Errorf("a key begins with %s for %s: refused by %q", new, old, got)
 		}
 	}
-	if got := refusedBy(t, b.tryRolledBack(strings.Replace(born, "$3,", "$3::integer - 1,", 1), "in_progress", 1,
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(strings.Replace(born, "$3,", "$3::integer - 1,", 1), "in_progress", 1,
 		1)); got != "idempotency_keys_begins_in_progress" {
 		t.Errorf("a key begins with generation 0: refused by %q", got)
 	}
 	b.again().putInto(InProgressStatus)
-	if got := refusedBy(t, b.tryRolledBack(move(nil), "paused")); got != "idempotency_keys_edge_is_legal" {
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(move(nil), "paused")); got != "idempotency_keys_edge_is_legal" {
 		t.Errorf("a status of no name: refused by %q", got)
 	}
 }
@@ -92,7 +94,7 @@ func TestWhatHasHappenedIsNotRewritten(t *testing.T) {
 		"UPDATE idempotency_key_events SET reason = 'another'", "TRUNCATE idempotency_key_events",
 		"TRUNCATE idempotency_keys",
 	} {
-		if got := refusedBy(t, b.tryRolledBack(sql)); got != "history_is_append_only" {
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(sql)); got != "history_is_append_only" {
 			t.Errorf("%s: refused by %q", sql, got)
 		}
 	}
@@ -111,7 +113,7 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 	err := b.tryRolledBack(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
 		VALUES ('acme', 'o', 'k', 1, 1, 'test', 'unknown', 'unknown', repeat('x', 501))`)
-	if got := refusedBy(t, err); got != "idempotency_key_events_reason_check" {
+	if got := pgtest.RefusedBy(t, err); got != "idempotency_key_events_reason_check" {
 		t.Fatalf("a reason without bounds: refused by %q", got)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"payonce/test/pgtest"
 )
 
 // move takes a key to the status $1 and sets whatever else such a key must have, so that the edge alone decides;
@@ -77,7 +79,7 @@ func TestDatabaseAllowsTheListedEdgesAndNoOther(t *testing.T) {
 
 func (b *bench) wantEdge(e Edge, err error, refusal string) {
 	b.t.Helper()
-	got, want := refusedBy(b.t, err), refusal
+	got, want := pgtest.RefusedBy(b.t, err), refusal
 	if slices.Contains(Edges(), e) {
 		want = ""
 	}
@@ -92,7 +94,7 @@ func TestKeyIsTouchedWhileItStaysOnlyIfUnknown(t *testing.T) {
 	b := setup(t)
 	for _, status := range statuses() {
 		b.again().putInto(status)
-		got := refusedBy(t, b.tryRolledBack(`UPDATE idempotency_keys SET lease_id = lease_id`))
+		got := pgtest.RefusedBy(t, b.tryRolledBack(`UPDATE idempotency_keys SET lease_id = lease_id`))
 		want := map[Status]string{UnknownStatus: "", CompletedStatus: "idempotency_keys_completed_is_final"}[status]
 		if status != UnknownStatus && status != CompletedStatus {
 			want = "idempotency_keys_edge_is_legal"
@@ -112,14 +114,14 @@ func TestKeyBeginsAsTheFirstAttempt(t *testing.T) {
 		refusal             string
 	}{{1, 1, ""}, {2, 1, "idempotency_keys_begins_in_progress"}, {1, 2, ""},
 		{2, 2, "idempotency_keys_begins_in_progress"}} {
-		if got := refusedBy(t, b.tryRolledBack(born, "in_progress", c.attempt, c.generation)); got != c.refusal {
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(born, "in_progress", c.attempt, c.generation)); got != c.refusal {
 			t.Errorf("attempt %d of generation %d: refused by %q, want %q", c.attempt, c.generation, got, c.refusal)
 		}
 	}
 	for column, value := range map[string]string{"dead_letter_hold": "'expiry'", "lookup_failures": "1"} {
 		sql := strings.Replace(strings.Replace(born, "(tenant_id,", "("+column+", tenant_id,", 1), "SELECT 'acme'",
 			"SELECT "+value+", 'acme'", 1)
-		if got := refusedBy(t, b.tryRolledBack(sql, "in_progress", 1,
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(sql, "in_progress", 1,
 			1)); got != "idempotency_keys_begins_in_progress" {
 			t.Errorf("a key begins with %s = %s: refused by %q", column, value, got)
 		}
@@ -155,7 +157,7 @@ func TestNoColumnOfACompletedKeyChanges(t *testing.T) {
 				continue
 			}
 			err := b.tryRolledBack(fmt.Sprintf("UPDATE idempotency_keys SET %s = %s", column, new))
-			if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" {
+			if got := pgtest.RefusedBy(t, err); got != "idempotency_keys_completed_is_final" {
 				t.Errorf("%s = %s: refused by %q", column, new, got)
 			}
 		}
@@ -164,12 +166,12 @@ func TestNoColumnOfACompletedKeyChanges(t *testing.T) {
 		"locked_until = now()", "reconcile_after = now()", "unknown_since = now()", "delete_after = now()",
 		"lookup_failures = 1",
 	} {
-		if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET "+
+		if got := pgtest.RefusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET "+
 			set)); got != "idempotency_keys_completed_is_final" {
 			t.Errorf("%s: refused by %q", set, got)
 		}
 	}
-	if got := refusedBy(t,
+	if got := pgtest.RefusedBy(t,
 		b.tryRolledBack("DELETE FROM idempotency_keys")); got != "idempotency_keys_delete_only_expired" {
 		t.Errorf("delete: refused by %q", got)
 	}
@@ -185,13 +187,13 @@ func TestExpiryChangesNothingButTheStatus(t *testing.T) {
 			continue // say nothing about the answer
 		}
 		err := b.tryRolledBack(fmt.Sprintf("UPDATE idempotency_keys SET status = 'expired', delete_after = now(), %s = %s", column, value))
-		if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" &&
+		if got := pgtest.RefusedBy(t, err); got != "idempotency_keys_completed_is_final" &&
 			got != "idempotency_keys_identity_is_fixed" {
 			t.Errorf("%s: refused by %q", column, got)
 		}
 	}
 	err := b.tryRolledBack("UPDATE idempotency_keys SET status = 'expired', delete_after = now(), response_body = NULL")
-	if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" {
+	if got := pgtest.RefusedBy(t, err); got != "idempotency_keys_completed_is_final" {
 		t.Errorf("without its body: refused by %q", got)
 	}
 	b.expire()
@@ -209,7 +211,7 @@ func TestCompletionChangesNothingThatTheKeyStandsFor(t *testing.T) {
 	}
 	for _, column := range []string{"tenant_id", "operation", "key", "fingerprint", "subject", "attempt", "generation",
 		"created_at", "reserved_at"} {
-		got := refusedBy(t, b.tryRolledBack(complete+", "+column+" = "+otherValues()[column]))
+		got := pgtest.RefusedBy(t, b.tryRolledBack(complete+", "+column+" = "+otherValues()[column]))
 		if got != "idempotency_keys_identity_is_fixed" && got != "idempotency_keys_attempt_is_a_fence" {
 			t.Errorf("%s: refused by %q", column, got)
 		}
@@ -233,13 +235,13 @@ func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
 	} {
 		b.again().putInto(c.from)
 		for _, column := range c.fixed {
-			if got := refusedBy(t, b.tryRolledBack(another(column),
+			if got := pgtest.RefusedBy(t, b.tryRolledBack(another(column),
 				string(c.to))); got != "idempotency_keys_identity_is_fixed" {
 				t.Errorf("%s of a key from %s to %s: refused by %q", column, c.from, c.to, got)
 			}
 		}
 		for _, column := range c.free {
-			if got := refusedBy(t, b.tryRolledBack(another(column), string(c.to))); got != "" {
+			if got := pgtest.RefusedBy(t, b.tryRolledBack(another(column), string(c.to))); got != "" {
 				t.Errorf("%s of a key from %s to %s: refused by %q", column, c.from, c.to, got)
 			}
 		}
@@ -269,7 +271,7 @@ func TestFencingTokenMovesByOneAndOnlyWhenTheKeyChangesHands(t *testing.T) {
 	} {
 		b.again().putInto(c.from)
 		sql := move(map[string]string{"attempt": c.attempt, "generation": c.generation})
-		if got := refusedBy(t, b.tryRolledBack(sql, string(c.to))); got != c.refusal {
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(sql, string(c.to))); got != c.refusal {
 			t.Errorf("%s to %s with attempt = %s, generation = %s: refused by %q, want %q", c.from, c.to, c.attempt,
 				c.generation, got, c.refusal)
 		}

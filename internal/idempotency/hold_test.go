@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // moved is the evidence of a dead letter by which money moved.
@@ -204,7 +205,7 @@ func TestKeyDoesNotExpireWhileADeadLetterIsOpened(t *testing.T) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := refusedBy(t, <-script); got != "idempotency_keys_dead_lettered_stay" {
+	if got := pgtest.RefusedBy(t, <-script); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("refused by %q", got)
 	}
 	b.wantExpired(0)
@@ -314,13 +315,14 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 	b := setup(t)
 	for _, status := range statuses() {
 		b.again().putInto(status)
-		if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET dead_letter_hold = 'decline'")); got != "" {
+		raise := "UPDATE idempotency_keys SET dead_letter_hold = 'decline'"
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(raise)); got != "" {
 			t.Errorf("%s: refused by %q", status, got)
 		}
 		for _, also := range []string{"lease_id = gen_random_uuid()", "expires_at = expires_at + interval '1 hour'",
 			"lookup_failures = 7", "response_body = 'x'"} {
 			err := b.tryRolledBack("UPDATE idempotency_keys SET dead_letter_hold = 'decline', " + also)
-			if got := refusedBy(t, err); got != "idempotency_keys_hold_changes_alone" {
+			if got := pgtest.RefusedBy(t, err); got != "idempotency_keys_hold_changes_alone" {
 				t.Errorf("%s, with %s: refused by %q", status, also, got)
 			}
 		}
@@ -331,13 +333,14 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 		}
 		b.again().putInto(e.From)
 		changes := map[string]string{"dead_letter_hold": "'release'"}
-		if got := refusedBy(t, b.tryRolledBack(move(changes),
+		if got := pgtest.RefusedBy(t, b.tryRolledBack(move(changes),
 			string(e.To))); got != "idempotency_keys_hold_changes_alone" {
 			t.Errorf("%s to %s, held by the way: refused by %q", e.From, e.To, got)
 		}
 		b.deadLetter(1)
 		changes["dead_letter_hold"] = "'none'"
-		got, want := refusedBy(t, b.tryRolledBack(move(changes), string(e.To))), "idempotency_keys_hold_changes_alone"
+		got := pgtest.RefusedBy(t, b.tryRolledBack(move(changes), string(e.To)))
+		want := "idempotency_keys_hold_changes_alone"
 		if e.From == ExpiredStatus {
 			want = "" // a new generation
 		}
@@ -347,7 +350,7 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 	}
 	b.again().putInto(ExpiredStatus)
 	b.deadLetter(1)
-	if got := refusedBy(t, b.tryRolledBack(move(nil),
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(move(nil),
 		string(InProgressStatus))); got != "idempotency_keys_hold_changes_alone" {
 		t.Errorf("a new generation that is held: refused by %q", got)
 	}

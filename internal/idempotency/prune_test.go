@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/test/pgtest"
 )
 
 func (b *bench) wantExpired(want int64) {
@@ -95,7 +97,7 @@ func TestKeyWithAnOpenDeadLetterNeitherExpiresNorGoes(t *testing.T) {
 			t.Errorf("%s: was %s, is %s", status, before, after)
 		}
 		if status != ExpiredStatus {
-			if got := refusedBy(t, b.tryRolledBack(move(nil),
+			if got := pgtest.RefusedBy(t, b.tryRolledBack(move(nil),
 				string(ExpiredStatus))); got != "idempotency_keys_dead_lettered_stay" {
 				t.Errorf("%s, by a script: refused by %q", status, got)
 			}
@@ -224,16 +226,17 @@ func TestTombstonesAreLeftByAScript(t *testing.T) {
 	for _, forgets := range []string{
 		"generation = 0", "tenant_id = 'globex'", "operation = 'POST /refunds'", "key = 'another-order'",
 	} {
-		got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_key_tombstones SET "+forgets))
+		got := pgtest.RefusedBy(t, b.tryRolledBack("UPDATE idempotency_key_tombstones SET "+forgets))
 		if got != "idempotency_key_tombstones_only_grow" {
 			t.Errorf("a tombstone forgets its key, %s: refused by %q", forgets, got)
 		}
 	}
 	const before = `INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'x', 'y', 0)`
-	if got := refusedBy(t, b.tryRolledBack(before)); got != "idempotency_key_tombstones_generation_check" {
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(before)); got != "idempotency_key_tombstones_generation_check" {
 		t.Errorf("a tombstone of no generation: refused by %q", got)
 	}
-	if got := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_key_tombstones")); got != "history_is_append_only" {
+	got := pgtest.RefusedBy(t, b.tryRolledBack("DELETE FROM idempotency_key_tombstones"))
+	if got != "history_is_append_only" {
 		t.Errorf("a tombstone is deleted: refused by %q", got)
 	}
 }

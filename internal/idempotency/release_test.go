@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // view is the test's key as a resolver sees it now.
@@ -129,7 +130,7 @@ func TestDeadLetterOfAJobDoesNotHoldTheReleaseAndHoldsTheExpiry(t *testing.T) {
 		t.Fatalf("%d keys expired, %v", n, err)
 	}
 	err := b.tryRolledBack("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()")
-	if got := refusedBy(t, err); got != "idempotency_keys_dead_lettered_stay" {
+	if got := pgtest.RefusedBy(t, err); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("refused by %q", got)
 	}
 }
@@ -203,12 +204,12 @@ func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
 	b.unchanged("lookup", b.releaseUnknown(b.view()), before, events)
 	b.unchanged("operator", b.releaseByOperator(b.view()), before, events)
 	b.unchanged("cancelled", b.releaseCancelled(b.view()), before, events)
-	if got := refusedBy(t, b.tryRolledBack(move(nil),
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(move(nil),
 		string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("a script: refused by %q", got)
 	}
 	// Evidence that it was executed passes all the same.
-	if got := refusedBy(t, b.tryRolledBack(move(nil), string(CompletedStatus))); got != "" {
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(move(nil), string(CompletedStatus))); got != "" {
 		t.Fatalf("completion: refused by %q", got)
 	}
 
@@ -290,7 +291,7 @@ func TestOwnerReleasesNoKeyThatADeadLetterHolds(t *testing.T) {
 		t.Fatal("released")
 	}
 	b.unchanged("held", GuardResult{}, before, events)
-	if got := refusedBy(t, b.tryRolledBack(move(nil),
+	if got := pgtest.RefusedBy(t, b.tryRolledBack(move(nil),
 		string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("the database refuses it by %q", got)
 	}

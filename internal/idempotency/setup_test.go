@@ -3,14 +3,12 @@ package idempotency
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/postgres"
@@ -296,27 +294,8 @@ func answer(body string) Response {
 		Body: []byte(body)}
 }
 
-// refusedBy names the constraint that refused a statement; empty if it was done.
-func refusedBy(t testing.TB, err error) string {
-	t.Helper()
-	if err == nil {
-		return ""
-	}
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || pg.ConstraintName == "" {
-		t.Fatalf("refused by no constraint: %v", err)
-	}
-	return pg.ConstraintName
-}
-
 // tryRolledBack runs a statement in a transaction that never commits.
 func (b *bench) tryRolledBack(sql string, args ...any) error {
 	b.t.Helper()
-	tx, err := b.pool.Begin(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	_, err = tx.Exec(b.t.Context(), sql, args...)
-	return err
+	return pgtest.TryRolledBack(b.t, b.pool, sql, args...)
 }

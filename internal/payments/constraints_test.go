@@ -2,13 +2,11 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/test/pgtest"
@@ -67,11 +65,10 @@ func refusal(t *testing.T, pool *pgxpool.Pool, statements ...string) string {
 		if err == nil {
 			continue
 		}
-		var pg *pgconn.PgError
-		if i < len(statements)-1 || !errors.As(err, &pg) || pg.ConstraintName == "" {
+		if i < len(statements)-1 {
 			t.Fatalf("%s: %v", sql, err)
 		}
-		return pg.ConstraintName
+		return pgtest.RefusedBy(t, err)
 	}
 	return ""
 }
