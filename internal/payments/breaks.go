@@ -124,8 +124,10 @@ func (b Break) record(s Seen, assumed bool) gateway.Record {
 	if !assumed {
 		return r
 	}
-	refund, _ := s.Request.(gateway.Refund)
-	r.Key, r.ChargeID = s.Own.PassThroughKey(), refund.ChargeID
+	r.Key = s.Own.PassThroughKey()
+	if refund, ok := s.Request.(gateway.Refund); ok {
+		r.ChargeID = refund.ChargeID
+	}
 	return r
 }
 

@@ -227,7 +227,10 @@ func (s *Service) ask(
 	ctx context.Context, g gathered, end gateway.End,
 ) (answer gateway.Lookup, others []gateway.Record, err error) {
 	answer = s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
-	found, _ := answer.(gateway.Found)
+	found, ok := answer.(gateway.Found)
+	if !ok {
+		return answer, nil, nil
+	}
 	var ids []uuid.UUID // Our ids in the records' references, without the movement that the key stands for.
 	for _, r := range found.Records {
 		if id, ours := subjectOf(r); ours && id != g.seen.Own.Subject {
@@ -242,7 +245,7 @@ func (s *Service) ask(
 	}
 	var about []gateway.Record
 	for _, r := range found.Records {
-		if id, _ := subjectOf(r); slices.Contains(ids, id) {
+		if id, ours := subjectOf(r); ours && slices.Contains(ids, id) {
 			others = append(others, r)
 		} else {
 			about = append(about, r)

@@ -61,7 +61,7 @@ func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, ca
 func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outcome, step Step) Answer {
 	l, m := g.lease, g.movement
 	row, err := s.durably(ctx, l.Ref(), m)
-	ours := err == nil && row.Subject == l.Subject()
+	ours := err == nil && row.Generation == l.Generation() && row.Subject == l.Subject()
 	_, nothing := o.(gateway.NotExecuted)
 	switch {
 	case ours && row.Status == idempotency.CompletedStatus:

@@ -37,8 +37,8 @@ type stopping struct{ slog.Handler }
 func (h stopping) Handle(ctx context.Context, r slog.Record) error {
 	cancelled := false
 	r.Attrs(func(a slog.Attr) bool {
-		err, _ := a.Value.Any().(error)
-		cancelled = errors.Is(err, context.Canceled) ||
+		err, isErr := a.Value.Any().(error)
+		cancelled = isErr && errors.Is(err, context.Canceled) ||
 			a.Value.Kind() == slog.KindString && strings.HasSuffix(a.Value.String(), context.Canceled.Error())
 		return !cancelled
 	})

@@ -97,7 +97,9 @@ func (b *breakers) evict() bool {
 			victim, least = account, own
 		}
 	}
-	delete(b.byAccount, victim) // It does nothing if there is no victim.
+	if least != nil {
+		delete(b.byAccount, victim)
+	}
 	return least != nil
 }
 
