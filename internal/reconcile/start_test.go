@@ -70,7 +70,7 @@ func TestProcessThatIsToldToStopEndsBeforeItHasStarted(t *testing.T) {
 	})
 }
 
-// Without workers for lookups, a key would be unknown for ever.
+// Without workers for lookups, a key would stay unknown.
 func TestQueueThatCannotWorkIsNotMade(t *testing.T) {
 	t.Parallel()
 	settings := everyMinute()
