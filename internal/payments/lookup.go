@@ -108,14 +108,10 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Look
 		if err != nil {
 			return "", err
 		}
-		// The next record is judged by the state after this one.
-		if g = last; step.AskAgain != nil {
-			if g, err = r.service.gather(ctx, g.seen.Own); err != nil {
-				return "", err
-			}
-		} else {
-			g.seen = g.seen.after(step)
-		}
+		// The next record is judged by the state after this one. If this one has written the row, and the next one would
+		// as well, that write is refused, and the next one is judged by what was read again.
+		g = last
+		g.seen = g.seen.after(step)
 		switch {
 		case step.Open != nil:
 			result = ToOperator

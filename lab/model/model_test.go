@@ -110,6 +110,9 @@ func TestModelsMoveKeysByTheListedEdgesOnly(t *testing.T) {
 
 func TestDesignThatLeavesTheListedEdgesFails(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it searches the model")
+	}
 	quick(t) // skips without the tools
 	edited := fstest.MapFS{}
 	for name, text := range models(t) {

@@ -51,24 +51,24 @@ func (w *work) alone(ctx context.Context, file string) (err error) {
 	drawn := w.chosen() // of those that a test has caught: an equivalent mutant would be seen by nobody
 	// The first has none: what is seen there is seen on a healthy product, and says nothing about a mutant.
 	healthy := mutant{where: "without a mutant", hash: "none"}
-	p := newProgress("mutants", len(drawn)+1, w.say)
-	for _, m := range append([]mutant{healthy}, drawn...) {
-		if _, known := observed[m.hash]; !known {
-			s, err := w.look(ctx, dir, m)
-			if err != nil {
-				return err
-			}
-			if m.number == 0 && len(s.Violations) > 0 {
-				return fmt.Errorf("the labs see something without a mutant: %s",
-					strings.Join(sortedKeys(s.Violations), " "))
-			}
-			observed[m.hash] = s
-			if err := writeObservations(file, observed); err != nil {
-				return err
-			}
-			w.say("%s: %s", m.id(), orElse(strings.Join(sortedKeys(s.Violations), " "), "nothing was seen"))
+	unseen := slices.DeleteFunc(append([]mutant{healthy}, drawn...), func(m mutant) bool {
+		_, known := observed[m.hash]
+		return known
+	})
+	p := newProgress("mutants", len(unseen), w.say)
+	err = spread(ctx, w.Workers, unseen, func(ctx context.Context, m mutant) (observation, error) {
+		return w.look(ctx, dir, m)
+	}, func(m mutant, s observation) error {
+		if m.number == 0 && len(s.Violations) > 0 {
+			return fmt.Errorf("the labs see something without a mutant: %s",
+				strings.Join(sortedKeys(s.Violations), " "))
 		}
-		p.step("")
+		observed[m.hash] = s
+		p.step(m.id() + ": " + orElse(strings.Join(sortedKeys(s.Violations), " "), "nothing was seen"))
+		return writeObservations(file, observed)
+	})
+	if err != nil {
+		return err
 	}
 	return w.printAlone(drawn, observed)
 }
@@ -95,24 +95,31 @@ func (w *work) buildForLabs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// look runs both labs on one mutant, to their ends.
-func (w *work) look(ctx context.Context, dir string, m mutant) (observation, error) {
-	programs := filepath.Join(dir, "programs")
+// look runs both labs on one mutant, to their ends. The programs that have its number beside them are links.
+func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, err error) {
+	own := filepath.Join(dir, strconv.Itoa(m.number))
+	defer func() { err = errors.Join(err, os.RemoveAll(own)) }()
+	programs := filepath.Join(own, "programs")
+	if err := os.MkdirAll(programs, 0o755); err != nil {
+		return observation{}, err
+	}
+	for _, name := range []string{"api", "reconciler", "mockpsp"} {
+		if err := os.Link(filepath.Join(dir, "programs", name), filepath.Join(programs, name)); err != nil {
+			return observation{}, err
+		}
+	}
 	if err := os.WriteFile(filepath.Join(programs, "mutant"), []byte(strconv.Itoa(m.number)), 0o644); err != nil {
 		return observation{}, err
 	}
-	s := observation{ID: m.id(), Violations: map[string][]string{}}
+	s = observation{ID: m.id(), Violations: map[string][]string{}}
 	for _, lab := range []string{"matrix", "chaos"} {
-		report := filepath.Join(dir, lab+".json")
-		if err := os.Remove(report); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return observation{}, err
-		}
+		report := filepath.Join(own, lab+".json")
 		limited, cancel := context.WithTimeout(ctx, labLimit)
 		cmd := exec.CommandContext(limited, filepath.Join(dir, lab))
 		cmd.Dir, cmd.WaitDelay = w.root, time.Minute
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+programs, "LIMIT=40s", "ONLY=", "REPORT="+report,
-			fmt.Sprintf("SEED=%d", w.Seed), "KEEP="+filepath.Join(dir, "kept"))
+			fmt.Sprintf("SEED=%d", w.Seed), "KEEP="+filepath.Join(own, "kept"))
 		out, runErr := cmd.CombinedOutput()
 		cancel()
 		told, err := readViolations(report)
@@ -133,7 +140,7 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (observation, err
 			}
 		}
 	}
-	return s, os.RemoveAll(filepath.Join(dir, "kept"))
+	return s, nil
 }
 
 func (w *work) ended(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

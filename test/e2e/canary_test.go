@@ -62,6 +62,9 @@ func allowed() map[string][]string {
 
 func TestProgramsAsShippedKeepSecrets(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it builds the programs")
+	}
 	dir := buildPrograms(t)
 	t.Run("no canary comes out", func(t *testing.T) {
 		t.Parallel()
