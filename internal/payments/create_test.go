@@ -101,17 +101,51 @@ func TestPaymentIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "fingerprint request") {
 		t.Errorf("a payment without a fingerprint: %T, %v", answer, err)
 	}
-	makeID, made := s.service.newID, 0
-	s.service.newID = func() (uuid.UUID, error) {
-		if made++; made == 1 {
-			return uuid.Nil, errors.New("no random numbers")
-		}
-		return makeID()
-	}
+	s.service.newID = firstIDFails(s.service.newID)
 	if answer, err := s.service.Create(t.Context(), keyed(t, "order-0000000003"), order()); err == nil {
 		t.Errorf("a payment without an id is answered %T", answer)
 	}
 	if s.everything() != before {
 		t.Error("one of them was written")
+	}
+}
+
+// The same for a refund.
+func TestRefundIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	p := s.paid("order-0000000001")
+	k := keyed(t, "refund-0000000001")
+	k.Subject = uuid.Must(uuid.NewV7())
+	if _, err := s.service.Refund(t.Context(), k, p.ID, RefundRequest{AmountCents: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.count("SELECT count(*) FROM refunds WHERE id = $1", k.Subject); n != 1 {
+		t.Errorf("%d refunds have the given id", n)
+	}
+	before := s.everything()
+	odd := RefundRequest{AmountCents: 1, Reason: "\xff"}
+	answer, err := s.service.Refund(t.Context(), keyed(t, "refund-0000000002"), p.ID, odd)
+	if err == nil || !strings.HasPrefix(err.Error(), "fingerprint request") {
+		t.Errorf("a refund without a fingerprint: %T, %v", answer, err)
+	}
+	s.service.newID = firstIDFails(s.service.newID)
+	answer, err = s.service.Refund(t.Context(), keyed(t, "refund-0000000003"), p.ID, RefundRequest{AmountCents: 1})
+	if err == nil {
+		t.Errorf("a refund without an id is answered %T", answer)
+	}
+	if s.everything() != before {
+		t.Error("one of them was written")
+	}
+}
+
+// firstIDFails makes ids, but no first one.
+func firstIDFails(makeID func() (uuid.UUID, error)) func() (uuid.UUID, error) {
+	made := 0
+	return func() (uuid.UUID, error) {
+		if made++; made == 1 {
+			return uuid.Nil, errors.New("no random numbers")
+		}
+		return makeID()
 	}
 }

@@ -208,6 +208,19 @@ func ways() map[string]func(*stage) {
 	}
 }
 
+// The PSP was not asked, because the key was still being executed. If it is unknown by now, nobody may decide without
+// having asked.
+func TestDecisionThatHasNotAskedThePSPDoesNotDecide(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted} {
+		g := s.charging(key("order", string(action)))
+		i := g.inquire(action, "")
+		g.lost().windowPasses()
+		s.wantRefused(string(action), ErrMoved, func() error { return g.decide(i) })
+	}
+}
+
 func TestDecisionAboutAKeyThatHasMovedIsRefused(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}

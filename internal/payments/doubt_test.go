@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -241,7 +244,12 @@ func TestObjectIsExecutedOnlyIfItIsStored(t *testing.T) {
 			if c.fails > 0 {
 				s.failing(c.fails, c.with, "payments", "UPDATE", "OLD.psp_object_id IS DISTINCT FROM NEW.psp_object_id")
 			}
+			registry := prometheus.NewRegistry()
+			s.service.metrics = telemetry.NewMetrics(registry)
 			answer, steps := s.pay(twoStepKey, "pm_ok"), "create"
+			if failed := strings.Contains(counted(t, registry), "store_errors"); failed == c.stored {
+				t.Errorf("stored: %v, counted as an error of the database: %v", c.stored, failed)
+			}
 			if c.stored {
 				is[Final](t, answer)
 				steps = "create confirm"
@@ -281,8 +289,8 @@ func TestRecordIsNotJudgedWhenItsPaymentCannotBeFound(t *testing.T) {
 	psp.onLookup(finds(unknown))
 	outage.On("OtherMovementsOfKey", 1)
 	if result, err := NewResolver(s.service, patient()).Resolve(t.Context(),
-		idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); err == nil {
-		t.Errorf("the lookup came to %q", result)
+		idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the lookup came to %q, %v", result, err)
 	}
 	outage.Over()
 	g.wantStatus(idempotency.UnknownStatus, 1)

@@ -268,3 +268,39 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 		}
 	}
 }
+
+// Before tombstones, a deleted key could be used again in the same generation. The response of what the key stands for
+// now is not the answer to what it stood for then.
+func TestLateOwnerDoesNotGetTheAnswerOfItsTwin(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").swept().proven()
+	now := g.twin()
+	if o, ok := g.service.answerFromRow(t.Context(), gatherReserved(g.lease, g.movement), g.success(),
+		Step{}).(Final); ok {
+		t.Errorf("before its twin has one: answered %s", o.Response.Body)
+	}
+	now.succeeded()
+	answer := g.service.answerFromRow(t.Context(), gatherReserved(g.lease, g.movement), g.success(), Step{})
+	if o, ok := answer.(Final); ok {
+		t.Errorf("answered %s", o.Response.Body)
+	}
+}
+
+// The row of the movement cannot be read any more. The answer names the movement all the same.
+func TestLateAnswerNamesWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000002").paidFor()
+	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"),
+		"refund": s.refunding("refund-000000009", p, 100)} {
+		g.swept().proven().expired()
+		away, cancel := context.WithCancel(t.Context())
+		cancel()
+		answer := g.service.answerGone(away, gatherReserved(g.lease, g.movement), Step{})
+		location := is[Pending](t, answer).Resource.Location()
+		if !strings.HasSuffix(location, g.record.Reference) {
+			t.Errorf("%s: the answer names %s, want %s", kind, location, g.record.Reference)
+		}
+	}
+}

@@ -108,8 +108,8 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Look
 		if err != nil {
 			return "", err
 		}
-		// The next record is judged by the state after this one. If this one has written the row, and the next one would
-		// as well, that write is refused, and the next one is judged by what was read again.
+		// The next record is judged by the state after this one. If both write the key's row, the second write is
+		// refused, and the record is judged by what is read then.
 		g = last
 		g.seen = g.seen.after(step)
 		switch {

@@ -24,9 +24,8 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (completed bo
 		switch {
 		case err == nil:
 			return step.To == idempotency.CompletedStatus, nil
-		case judgeable(err) && !g.seen.IDTaken && !g.seen.ShareGone:
+		case judgeable(err):
 			g.seen.IDTaken, g.seen.ShareGone = BelongsToAnother(err), shareGone(err)
-			g.seen.Charged = g.seen.Charged || !g.seen.IDTaken && !g.seen.ShareGone
 		case errors.Is(err, ErrMoved):
 			if g, err = s.gatherBreakTx(ctx, tx, b); err != nil {
 				return false, err

@@ -366,6 +366,18 @@ func TestPanicInTheQuestionLeavesNoWaitBehind(t *testing.T) {
 	nobodyLeft(t, w)
 }
 
+// What panics in a goroutine that has no handler would end the process. And it is no answer.
+func TestPanicOfAReadIsThatOfItsCaller(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if got := recover(); got != "read" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	r := apart(func() (Status, string, error) { panic("read") })
+	t.Errorf("read %+v", r)
+}
+
 func TestShutdownEndsAllWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -46,3 +46,29 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 		})
 	}
 }
+
+// What a run could not read or write is read again by the next one: the position stays before it.
+func TestRunThatLosesAStatementDoesNotPassOverItsPage(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"PSPOfAccount", "BookedPayments", "ExecutionOf", "OpenDeadLetter"} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			psp := &bookkeeper{page: 2}
+			s := setupScan(t, psp)
+			psp.records = ledgerOf(s.lostOnes(2))
+			psp.pending = psp.records[0].ID
+			proxy := s.proxied()
+			cut := proxy.On(statement, pgproxy.CutBefore)
+			if completed, to, err := s.scan(9); err == nil {
+				t.Errorf("completed %d, %s", completed, to)
+			}
+			cut.Await(t)
+			passed := "SELECT count(*) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge' AND scanned_to >= $1"
+			if s.count(passed, psp.records[0].Created) > 0 {
+				t.Errorf("the position is behind the page: %s", s.texts("SELECT w::text FROM ledger_watermarks AS w"))
+			}
+			s.wantScan(9, 1, ReachedEnd)
+			s.wantWatermark(psp.records[1])
+		})
+	}
+}

@@ -279,10 +279,43 @@ func TestUnreadableRecordIsADeadLetterWhateverItIs(t *testing.T) {
 			t.Errorf("%d has no dead letter of its own", i)
 		}
 	}
-	if n := s.count("SELECT count(*) FROM dead_letters WHERE evidence ? 'record'"); n != 2 {
-		t.Errorf("%d dead letters hold their record, want 2", n)
+	named := gateway.Unreadable{ID: "psp_9", Raw: []byte(`7`), Name: "sha256:9", Reason: "no"}
+	if _, err := s.service.putUnreadable(t.Context(), w, named); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]int{"charge": 6, "charge psp_9": 1} {
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE reason = 'the PSP lists a ' || $1 || ' of account acme that cannot be read: no'", what); n != want {
+			t.Errorf("%d dead letters are about a %s, want %d", n, what, want)
+		}
+	}
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE evidence ? 'record'"); n != 3 {
+		t.Errorf("%d dead letters hold their record, want 3", n)
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE length(evidence ->> 'text') BETWEEN 1 AND 2000"); n != 4 {
 		t.Errorf("%d dead letters hold the beginning of theirs, want 4", n)
 	}
+	before := s.everything()
+	named.ID = "\xff"
+	if _, err := s.service.putUnreadable(t.Context(), w, named); err == nil {
+		t.Error("a dead letter without evidence was opened")
+	}
+	s.service.newID = noID
+	nameless := gateway.Unreadable{Raw: []byte(`8`), Name: "sha256:8", Reason: "no"}
+	if _, err := s.service.putUnreadable(t.Context(), w, nameless); err == nil {
+		t.Error("a dead letter without an id was opened")
+	}
+	if s.everything() != before {
+		t.Error("one of them was written")
+	}
+}
+
+// A page on which nothing can be read takes nothing back from the pages before it.
+func TestUnreadablePageIsPassed(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(3))
+	psp.pending = psp.records[1].ID
+	s.wantScan(2, 1, GotOn)
+	s.wantWatermark(psp.records[0])
 }

@@ -1,0 +1,116 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/test/pgproxy"
+)
+
+// breakOf is the line of a statement that has the stage's movement as executed, while our row says otherwise.
+func (g *stage) breakOf(pspID string, ours Status) Break {
+	subject := g.lease.Subject()
+	return Break{
+		Kind: BreakStatus, Account: "acme", Day: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Object: g.record.Object,
+		PSPID: pspID, Subject: &subject, Reference: g.record.Reference, Moved: g.record.Created,
+		Theirs: &Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency},
+		Ours:   &Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency, Status: string(ours)},
+	}
+}
+
+// resolves judges a break in a transaction of its own.
+func (s *shop) resolves(b Break) (completed bool, err error) {
+	err = s.inTx(func(ctx context.Context, tx pgx.Tx) (err error) {
+		completed, err = s.service.BreakTx(ctx, tx, b)
+		return err
+	})
+	return completed, err
+}
+
+func (s *shop) wantResolved(b Break, want bool) {
+	s.t.Helper()
+	if completed, err := s.resolves(b); err != nil || completed != want {
+		s.t.Fatalf("completed: %v, %v", completed, err)
+	}
+}
+
+// A statement's run counts the keys that it has completed. A dead letter is none, and neither is what is right already.
+func TestBreakCompletesWhatHasMovedOnce(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").failed()
+	s.wantResolved(g.breakOf(g.record.ID, Failed), true)
+	g.wantMoved(Succeeded, g.record.ID)
+	before := s.everything()
+	s.wantResolved(g.breakOf(g.record.ID, Failed), false)
+	if s.everything() != before {
+		t.Error("the second time, something was written")
+	}
+	missing := g.breakOf(g.record.ID, Succeeded)
+	missing.Kind, missing.Theirs = BreakMissingThere, nil
+	s.wantResolved(missing, false)
+	s.wantDeadLetters("missing_at_psp missing acme " + g.record.Reference)
+}
+
+// What a constraint refuses is judged once more, with the reason: the id belongs to another payment, or the share of
+// the refund is gone. Both are a dead letter, and the run goes on.
+func TestBreakThatAConstraintRefusesIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	other := s.charging("order-0000000001").succeeded()
+	g := s.charging("order-0000000002").failed()
+	s.wantResolved(g.breakOf(other.record.ID, Failed), false)
+	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+	s.wantDeadLetters(contradicts(g, other.record.ID))
+
+	p := s.charging("order-0000000003").paidFor()
+	first := s.refunding("refund-0000000001", p, p.Amount).failed()
+	s.refunding("refund-0000000002", p, p.Amount).succeeded()
+	s.wantResolved(first.breakOf(first.record.ID, Failed), false)
+	first.wantStatus(idempotency.FailedRetryableStatus, 1)
+	s.wantDeadLetters(contradicts(g, other.record.ID), "refund_exceeds_payment refund record acme "+first.record.ID)
+}
+
+// An error that judge can do nothing about ends the run with what has failed.
+func TestBreakThatCannotBeWrittenEndsTheRun(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").succeeded()
+	missing := g.breakOf(g.record.ID, Succeeded)
+	missing.Kind, missing.Theirs = BreakMissingThere, nil
+	s.service.newID = noID
+	if _, err := s.resolves(missing); err == nil || errors.Is(err, ErrMoved) {
+		t.Errorf("without an id for the dead letter: %v", err)
+	}
+}
+
+// The statement's transaction does not lock the keys that it reads. If one moves meanwhile, the break is judged again.
+func TestBreakAboutAKeyThatMovesIsJudgedAgain(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	proxy := s.proxied()
+	g := s.charging("order-0000000001").failed()
+	held := proxy.On("ResolveKeys", pgproxy.HoldBefore)
+	result := make(chan error, 1)
+	go func() {
+		completed, err := s.resolves(g.breakOf(g.record.ID, Failed))
+		if err == nil && !completed {
+			err = errors.New("nothing is completed")
+		}
+		result <- err
+	}()
+	held.Await(t)
+	m := g.again()
+	g.live(g.reserve(m), m, gateway.Indeterminate{Reason: "no answer in time"})
+	held.Release()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	g.wantMoved(Succeeded, g.record.ID)
+}
