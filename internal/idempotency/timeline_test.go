@@ -57,8 +57,12 @@ func TestTimelineTellsTheHappyPathToo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(row.want, steps(row.record.Timeline(row.written))); diff != "" {
+			timeline := row.record.Timeline(row.written)
+			if diff := cmp.Diff(row.want, steps(timeline)); diff != "" {
 				t.Fatalf("-want +got:\n%s", diff)
+			}
+			if g := timeline[0].Generation; g != 1 {
+				t.Errorf("the timeline begins in generation %d", g)
 			}
 		})
 	}

@@ -202,6 +202,18 @@ func TestTotalsThatAreRightAreNotWritten(t *testing.T) {
 	}
 }
 
+// The totals of a payment are those of its own refunds, and not of the tenant's others.
+func TestTotalsAreOfThePaymentsOwnRefunds(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	one, two := s.charging("order-0000000001").paidFor(), s.charging("order-0000000002").paidFor()
+	s.refunding("refund-0000000001", one, 100).succeeded()
+	s.refunding("refund-0000000002", two, 300).succeeded()
+	s.refunding("refund-0000000003", two, 1)
+	s.wantTotals(one, 100, 100)
+	s.wantTotals(two, 301, 300)
+}
+
 func TestPaymentsAreListedByEachFilter(t *testing.T) {
 	t.Parallel()
 	s := setup(t).scene(t, `INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,

@@ -366,6 +366,18 @@ func TestPanicInTheQuestionLeavesNoWaitBehind(t *testing.T) {
 	nobodyLeft(t, w)
 }
 
+func TestQuestionThatFailsEndsTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, broken := newWaits(undecidedForEver().look), errors.New("broken")
+		waited, err := await(t.Context(), w, numbered(1), time.Hour, func() (until, error) { return outcome, broken })
+		if !waited || !errors.Is(err, broken) {
+			t.Errorf("waited %v, %v", waited, err)
+		}
+		nobodyLeft(t, w)
+	})
+}
+
 // What panics in a goroutine that has no handler would end the process. And it is no answer.
 func TestPanicOfAReadIsThatOfItsCaller(t *testing.T) {
 	t.Parallel()

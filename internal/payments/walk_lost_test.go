@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 
 	"payonce/internal/gateway"
@@ -59,8 +60,8 @@ func TestRunThatLosesAStatementDoesNotPassOverItsPage(t *testing.T) {
 			psp.pending = psp.records[0].ID
 			proxy := s.proxied()
 			cut := proxy.On(statement, pgproxy.CutBefore)
-			if completed, to, err := s.scan(9); err == nil {
-				t.Errorf("completed %d, %s", completed, to)
+			if completed, to, err := s.scan(9); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("completed %d, %s, %v", completed, to, err)
 			}
 			cut.Await(t)
 			passed := "SELECT count(*) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge' AND scanned_to >= $1"

@@ -35,7 +35,7 @@ type settings struct {
 	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all that are not"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
 	Quick    bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
-	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught"`
+	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught, or to survive for a reason"`
 	Workers  int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
 	Results  string `env:"RESULTS" desc:"where the results are kept; default: lab/mutants/results.txt"`
 	Reach    string `env:"REACH" envDefault:"bin/mutants-reach.json" desc:"where it is kept which test reaches what"`

@@ -60,6 +60,9 @@ func TestSurvivorLinesFitTheProduct(t *testing.T) {
 			t.Errorf("%s was caught by %s of %s, which is gone: remove its line from results.txt, and try it again",
 				m.id(), test, pkg)
 		}
+		if r.verdict == survived && reasonFor(lines, m) == "" {
+			t.Errorf("%s survives: write a test, delete the guard, or give a reason in survivors.txt", m.id())
+		}
 	}
 	found := map[string]int{}
 	for _, m := range p.mutants {
