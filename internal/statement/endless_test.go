@@ -3,6 +3,7 @@ package statement
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"payonce/internal/gateway"
@@ -35,5 +36,27 @@ func TestStatementWithoutAnEndIsGivenUp(t *testing.T) {
 	})
 	if s := d.run(); s.Lines != 2 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A statement of hours is not read to its end when the database has refused one of its first lines.
+func TestStatementIsReadNoFurtherThanTheDatabaseTakesIt(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	thousand := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 1000)
+	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, err := w.Write([]byte(header))
+		for err == nil { // until the reader hangs up
+			_, err = w.Write([]byte(thousand))
+		}
+	})
+	d.config.MaxLines = 1_000_000 // far more than are on their way when the database refuses
+	j := d.judging()
+	if _, err := j.tx.Exec(t.Context(), "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)"); err != nil {
+		t.Fatal(err)
+	}
+	err := j.load(t.Context(), d.day)
+	if err == nil || !strings.Contains(err.Error(), "copy statement: ") || errors.Is(j.readErr, ErrTooLong) {
+		t.Fatalf("%v, the reading has ended with: %v", err, j.readErr)
 	}
 }

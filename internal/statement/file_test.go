@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // persisted is all that runs have written, in a form to compare.
@@ -77,6 +79,11 @@ func TestStatementThatIsNotWholeChangesNothing(t *testing.T) {
 func TestBrokenStatementIsNamed(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
+	d.config.Progress = func(p Progress) {
+		if p.Done {
+			t.Errorf("the statement is said to be whole: %+v", p)
+		}
+	}
 	d.files["acct_acme "+d.day.Format(time.DateOnly)] = header + "ch_x\r\n"
 	_, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
 	if err == nil || err.Error() != "account acct_acme, 2026-03-10: read statement: line 2: malformed" {
@@ -134,6 +141,16 @@ func TestOneAccountsFailureDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+// A run without any account would be a success that has compared nothing.
+func TestRunWithoutTenantsIsAnError(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.config.DB = postgres.Wrap(pgtest.New(t), patience)
+	if report, err := d.reconciler().Run(t.Context(), d.day); !errors.Is(err, errNoAccounts) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+}
+
 func TestAccountOfNobodyIsRefused(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -184,7 +201,8 @@ func TestConfigThatCannotBe(t *testing.T) {
 		"no skew": func(c *Config) { c.Skew = 0 }, "much skew": func(c *Config) { c.Skew = maxSkew + 1 },
 		"no horizon":    func(c *Config) { c.Horizon = 0 },
 		"a far horizon": func(c *Config) { c.Horizon = maxHorizon + 1 },
-		"no limit":      func(c *Config) { c.Limit = 0 }, "no steps": func(c *Config) { c.Every = 0 },
+		"no limit":      func(c *Config) { c.Limit = 0 }, "no lines": func(c *Config) { c.MaxLines = 0 },
+		"no steps": func(c *Config) { c.Every = 0 },
 	} {
 		c := d.config
 		change(&c)

@@ -112,8 +112,16 @@ func TestLookupReadsToTheEnd(t *testing.T) {
 	if n := pages.Load(); n != 5 {
 		t.Fatalf("%d pages were read, want 5", n)
 	}
-	same := answering(t, 200, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"x"}`)
-	lookupFailed(t, newClient(t, same.URL).lookup(), "answer without an end")
+
+	pages.Store(0)
+	s = serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		pages.Add(1)
+		_, _ = io.WriteString(w, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"x"}`)
+	})
+	lookupFailed(t, newClient(t, s.URL).lookup(), "answer without an end")
+	if n := pages.Load(); n != 2 {
+		t.Fatalf("%d pages were read, want 2: the second leads back to itself", n)
+	}
 }
 
 func TestOnlyAWellFormedEmptyListIsNotFound(t *testing.T) {

@@ -82,6 +82,21 @@ func TestPayloadThatIsNoneIsRefusedAndNotRepeated(t *testing.T) {
 	}
 }
 
+// The dead letter of such a webhook tells an operator what is wrong: the record, not that type and data differ.
+func TestRecordThatIsMalformedIsNotAContradiction(t *testing.T) {
+	t.Parallel()
+	for data, says := range map[string]string{
+		strings.Replace(chargeData, "USD", "canary", 1):               "record with a malformed currency",
+		strings.Replace(chargeData, `"succeeded"`, `"declined"`, 1):   "record without a declineCode",
+		strings.Replace(chargeData, `"2026-11-20T09:30:00Z"`, `0`, 1): "record is not the JSON of one",
+	} {
+		_, err := parseEvent(bodyOf("charge.succeeded", data))
+		if wantErr(t, err, gateway.ErrPayload); !strings.HasSuffix(err.Error(), ": "+says) {
+			t.Errorf("%v, want %s", err, says)
+		}
+	}
+}
+
 func TestTypeThatNobodyKnowsIsNamedAsSuch(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"payout.paid", "charge", "charge.", "charge.pending", "Charge.Succeeded",

@@ -87,6 +87,17 @@ func TestRequestThatEndedBeforeItWasSentWasNotExecuted(t *testing.T) {
 	notExecuted(t, c.checked(c.Refund(ended, aRefund())), "ended before it was sent")
 }
 
+// The PSP would read a request without its body, or with half of it.
+func TestRequestThatCannotBeWrittenAsJSONWasNotExecuted(t *testing.T) {
+	t.Parallel()
+	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.RequestURI) })
+	c := newClient(t, s.URL)
+	ch, r := aCharge(), aRefund()
+	ch.Reference, r.Reason = "no UTF-8: \xff", "no UTF-8: \xff"
+	notExecuted(t, c.checked(c.Charge(t.Context(), ch)), "request could not be built")
+	notExecuted(t, c.checked(c.Refund(t.Context(), r)), "request could not be built")
+}
+
 // What came before the end was complete JSON, and said what it was to say.
 func TestLostAnswerDecidesNothing(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,8 @@ func TestAmountThatStripeCannotTakeIsRefusedWithAReason(t *testing.T) {
 		{9_999_999_999, "COP", ""}, {9_999_999_999, "HUF", ""}, {999_999, "ISK", ""}, {1_000_000, "ISK", "amount"},
 		{999_999, "UGX", ""},
 		{184_467_440_737_095_517, "UGX", "amount"}, {100, "MGA", ""}, {150, "MGA", "amount"}, {99, "MGA", "amount"},
-		{5120, "KWD", ""}, {5124, "KWD", "amount"}, {1000, "IQD", "currency"}, {1000, "LYD", "currency"},
+		{5120, "KWD", ""}, {5124, "KWD", "amount"}, {5124, "BHD", "amount"}, {5124, "JOD", "amount"},
+		{5124, "OMR", "amount"}, {5124, "TND", "amount"}, {1000, "IQD", "currency"}, {1000, "LYD", "currency"},
 	} {
 		ch := aCharge()
 		ch.AmountMinor, ch.Currency = row.amount, row.currency

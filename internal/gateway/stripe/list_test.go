@@ -206,9 +206,15 @@ func TestErrorInAFullSecondIsSaid(t *testing.T) {
 // Of a member that is there twice, the first one names the object, as a reader of the text would find it.
 func TestUnreadableObjectIsNamedByItsFirstMembers(t *testing.T) {
 	t.Parallel()
-	got := objectIn([]byte(`{"id":"ch_1","payment_intent":"pi_1","id":"ch_2","payment_intent":"pi_2"}`))
-	if want := (identity{ID: "ch_1", PaymentIntent: "pi_1"}); got != want {
-		t.Fatalf("named %+v, want %+v", got, want)
+	for text, want := range map[string]identity{
+		`{"id":"ch_1","payment_intent":"pi_1","id":"ch_2","payment_intent":"pi_2"}`: {"ch_1", "pi_1"},
+		`{"object":"charge","payment_intent":"pi_1","id":"ch_1"}`:                   {"ch_1", "pi_1"},
+		`{"object":"charge","invoice":"in_1"}`:                                      {},
+		`["id","ch_1","payment_intent","pi_1"]`:                                     {}, `"id"`: {},
+	} {
+		if got := objectIn([]byte(text)); got != want {
+			t.Errorf("%s is named %+v, want %+v", text, got, want)
+		}
 	}
 }
 
@@ -219,6 +225,8 @@ func TestListThatIsNoneIsAnError(t *testing.T) {
 		"empty": "", "null": "null", "array": "[]", "no has_more": `{"object":"list","data":[]}`,
 		"no data":          `{"object":"list","has_more":false}`,
 		"data null":        `{"object":"list","data":null,"has_more":false}`,
+		"data an object":   `{"object":"list","data":{"a":[]},"has_more":false}`,
+		"data as text":     `{"object":"list","data":"[]","has_more":false}`,
 		"has_more as text": `{"object":"list","data":[],"has_more":"false"}`,
 		"no list":          `{"object":"search_result","data":[],"has_more":false}`, "more, and none": listOf(true),
 		"cut off":     listOf(false, one)[:200],

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,7 @@ type answer struct {
 	body     string
 	replayed bool
 	lost     bool // the connection is cut without an answer
+	cut      bool // the connection is cut behind the body, and the answer is said to be longer
 }
 
 // call is a request that the server has seen.
@@ -158,6 +160,9 @@ func (s *script) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.replayed {
 		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	if a.cut {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)+1))
 	}
 	w.WriteHeader(a.status)
 	_, _ = io.WriteString(w, a.body)
