@@ -317,3 +317,36 @@ func (w walk) found(b *bench) int {
 	}
 	return len(keys)
 }
+
+// What a walk has locked, another tenant's request would wait for.
+func TestWalkLocksNoNeighbour(t *testing.T) {
+	t.Parallel()
+	shared := setup(t)
+	for name, w := range walks() {
+		t.Run(name, func(t *testing.T) {
+			b := *shared
+			b.t = t
+			b.again().amidNeighbours(w.from)
+			b.unguarded("UPDATE idempotency_keys SET " + w.column + " = clock_timestamp() - interval '1 hour'")
+			ctx, cancel := b.patient()
+			defer cancel()
+			tx := b.open(ctx)
+			err := w.statement(ctx, dbsqlc.New(tx), b.ref.Tenant, []string{string(b.ref.Operation)},
+				[]string{b.ref.Key.String()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var free int
+			if err := b.pool.QueryRow(ctx, `SELECT count(*) FROM
+				(SELECT FROM idempotency_keys FOR UPDATE SKIP LOCKED) AS free`).Scan(&free); err != nil {
+				t.Fatal(err)
+			}
+			if want := len(b.neighbours()); free != want {
+				t.Errorf("%d keys are free, want %d", free, want)
+			}
+			if err := tx.Rollback(ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

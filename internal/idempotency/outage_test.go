@@ -45,6 +45,41 @@ func TestStoreThatFailsIsNoEmptyStore(t *testing.T) {
 	}
 }
 
+// An error that a call keeps for itself comes out of the commit instead. There, nobody knows whether the transaction was
+// rolled back, and judge does not learn which constraint has refused the step.
+func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease, c := b.putInto(InProgressStatus), b.reservation()
+	var decisions []Decision
+	var results []GuardResult
+	var d Decision
+	var passed GuardResult
+	var view KeyView
+	b.exec("ALTER TABLE idempotency_keys RENAME TO gone")
+	for name, call := range map[string]postgres.Call{
+		"Reserve":  b.keys.Reserve([]Reservation{c}, &decisions),
+		"Retake":   b.keys.Retake(c, Retake{}, &d),
+		"Complete": b.keys.Complete([]Completion{{Lease: lease, Response: answer("done")}}, &results),
+		"Resolve": b.keys.Resolve([]Resolution{{Execution: lease.Execution(), Seen: UnknownStatus,
+			Note: found(), Response: answer("done")}}, &results),
+		"Release": b.keys.Release(lease, "never sent", &passed),
+		"Lose":    b.keys.Lose(lease, "no answer", nil, &passed),
+		"LookIn":  b.keys.LookIn(b.ref, &view),
+		"Note":    b.keys.Note(lease.Execution(), found()),
+		"LockKey": b.keys.LockKey(b.ref),
+	} {
+		var returned error
+		err := b.db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
+			returned = call(ctx, q)
+			return returned
+		})
+		if returned == nil || !postgres.RolledBack(err) {
+			t.Errorf("%s returns %v, the transaction %v", name, returned, err)
+		}
+	}
+}
+
 // Each bound is where a key could be executed twice.
 func TestTermsAreRefusedAtTheirBounds(t *testing.T) {
 	t.Parallel()

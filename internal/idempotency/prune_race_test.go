@@ -2,6 +2,8 @@ package idempotency
 
 import (
 	"testing"
+
+	"github.com/google/uuid"
 )
 
 // The pruner's rivals. Each of these races is staged twice, once for either winner.
@@ -50,6 +52,29 @@ func TestKeyDeletedFirstIsNotRenewed(t *testing.T) {
 	}
 	b.wantNoEvents()
 	is[Execute](t, b.reserve(c)) // it reads again, and begins it
+}
+
+// The statement of a group saw an expired key, and then waited for another member's rival. Meanwhile the key was deleted.
+// It is not taken by what was seen before: neither its row nor its tombstone is what it was.
+func TestKeyDeletedWhileItsGroupWaitsIsNotTakenFromAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	mine, other := b.ref, refOf(t, b.ref.Tenant, "an-order-0000000042")
+	of := func(ref Ref) Reservation { return b.keys.NewReservation(ref, asked("apple"), uuid.New(), uuid.New()) }
+	var rival, decisions []Decision
+	tx := b.open(ctx, b.keys.Reserve([]Reservation{of(other)}, &rival))
+	behind := b.inBackground(ctx, b.keys.Reserve([]Reservation{of(other), of(mine)}, &decisions))
+	b.awaitBlocked(ctx)
+	b.wantDeleted(1)
+	b.commits(ctx, tx, behind)
+	is[Retake](t, decisions[1])
+	if n := b.count("SELECT count(*) FROM idempotency_keys"); n != 1 {
+		t.Errorf("there are %d keys, want that of the rival", n)
+	}
 }
 
 func (b *bench) wantNoEvents() {

@@ -35,6 +35,10 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 	o.done(decision(resolved, deadletters.Dismiss))
 	o.put(alone(deadletters.UnknownMovement, `{}`))
 
+	zero := alone(deadletters.UnknownMovement, `{}`)
+	zero.ID[15] = 0
+	o.put(zero)
+
 	payment, refund := payments.PaymentID(mine).String(), payments.RefundID(mine).String()
 	ofPayment, ofRefund := "payment acme POST /payments "+payment, "refund acme POST /payments/{id}/refunds "+refund
 	for _, row := range []struct {
@@ -52,6 +56,7 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 			"key acme POST /payments/{id}/refunds ", "key globex POST /payments "}},
 		{"an id of nothing", payments.PaymentID(uuid.Must(uuid.NewV7())).String(), nil},
 		{"a part of a name", clientKey[1:], nil},
+		{"what is an id but for its last character", zero.ID.String()[:35] + "g", nil},
 	} {
 		found, err := o.ops.Search().Read(t.Context(), row.sought)
 		if err != nil {

@@ -370,6 +370,23 @@ func TestOnlyWhatHasHappenedIsCounted(t *testing.T) {
 	}
 }
 
+// No try gets through, and the row does not say that one has: such a step has not passed, whoever asks.
+func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	proxy := s.proxied()
+	for name, c := range ownersSteps {
+		g := s.charging(key("order", name))
+		reserved := gatherReserved(g.lease, g.movement)
+		step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: g.lease.Attempt(), Outcome: c.reply(g)})
+		proxy.OnNext(3, c.query, pgproxy.CutBefore)
+		applied, err := s.service.apply(t.Context(), reserved, step, false)
+		if !errors.Is(err, errStepInDoubt) || applied.Passed {
+			t.Errorf("%s: passed %v, %v", name, applied.Passed, err)
+		}
+	}
+}
+
 // asked has a new request ask for the stage's key.
 func (g *stage) asked() {
 	g.t.Helper()

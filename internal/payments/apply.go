@@ -66,7 +66,10 @@ func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p pre
 	case step.To != idempotency.CompletedStatus:
 		// The answer is not final, so this read need not be durable. If a failover undoes the write, the lease ends.
 		row, err := s.keys.Find(ctx, l.Ref())
-		return err == nil && row.LeaseID == l.ID() && row.Status == step.To, applied
+		if err != nil || row.LeaseID != l.ID() || row.Status != step.To {
+			return false, Applied{}
+		}
+		return true, applied
 	}
 	row, err := s.durably(ctx, l.Ref(), g.movement)
 	switch {

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,8 +86,20 @@ func TestBreakThatCannotBeWrittenEndsTheRun(t *testing.T) {
 	missing := g.breakOf(g.record.ID, Succeeded)
 	missing.Kind, missing.Theirs = BreakMissingThere, nil
 	s.service.newID = noID
-	if _, err := s.resolves(missing); err == nil || errors.Is(err, ErrMoved) {
+	if _, err := s.resolves(missing); err == nil || !strings.Contains(err.Error(), "no random numbers") {
 		t.Errorf("without an id for the dead letter: %v", err)
+	}
+}
+
+// A row that cannot be read is not one that is not there. A break about what is not there is no error.
+func TestBreakAboutARowThatCannotBeReadEndsTheRun(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").succeeded()
+	g.timePasses(`UPDATE payments SET metadata = '[1]'`)
+	declined := g.breakOf(g.record.ID, Succeeded)
+	if completed, err := s.resolves(declined); err == nil {
+		t.Errorf("completed: %v", completed)
 	}
 }
 
@@ -113,4 +126,19 @@ func TestBreakAboutAKeyThatMovesIsJudgedAgain(t *testing.T) {
 		t.Error(err)
 	}
 	g.wantMoved(Succeeded, g.record.ID)
+
+	h := s.charging("order-0000000002").failed()
+	held = proxy.On("ResolveKeys", pgproxy.HoldBefore)
+	go func() {
+		_, err := s.resolves(h.breakOf(h.record.ID, Failed))
+		result <- err
+	}()
+	held.Await(t)
+	m = h.again()
+	h.live(h.reserve(m), m, gateway.Indeterminate{Reason: "no answer in time"})
+	h.timePasses(`UPDATE payments SET metadata = '[1]'`)
+	held.Release()
+	if err := <-result; err == nil {
+		t.Error("what cannot be read again was judged")
+	}
 }

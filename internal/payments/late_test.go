@@ -2,6 +2,8 @@ package payments
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/test/pgproxy"
 )
 
 // An owner that comes back when others have taken its key over.
@@ -275,12 +278,7 @@ func TestLateOwnerDoesNotGetTheAnswerOfItsTwin(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept().proven()
-	now := g.twin()
-	if o, ok := g.service.answerFromRow(t.Context(), gatherReserved(g.lease, g.movement), g.success(),
-		Step{}).(Final); ok {
-		t.Errorf("before its twin has one: answered %s", o.Response.Body)
-	}
-	now.succeeded()
+	g.twin().succeeded()
 	answer := g.service.answerFromRow(t.Context(), gatherReserved(g.lease, g.movement), g.success(), Step{})
 	if o, ok := answer.(Final); ok {
 		t.Errorf("answered %s", o.Response.Body)
@@ -302,5 +300,21 @@ func TestLateAnswerNamesWhatCannotBeRead(t *testing.T) {
 		if !strings.HasSuffix(location, g.record.Reference) {
 			t.Errorf("%s: the answer names %s, want %s", kind, location, g.record.Reference)
 		}
+	}
+}
+
+// The key has moved, and cannot be read again. The error is that of the read, and the step is not sent again.
+func TestStepIsNotRepeatedWhenTheKeyCannotBeReadAgain(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	proxy := s.proxied()
+	g := s.charging("order-0000000001").lost().windowPasses()
+	seen := g.gathers()
+	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	before := proxy.Sent("ReleaseUnknownKey")
+	proxy.OnNext(9, "LookAtKey", pgproxy.CutBefore)
+	_, _, _, err := s.service.judgeAndApply(t.Context(), patient(), seen, Nothing{})
+	if n := proxy.Sent("ReleaseUnknownKey") - before; !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
+		t.Errorf("sent %d times: %v", n, err)
 	}
 }

@@ -108,10 +108,15 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Look
 		if err != nil {
 			return "", err
 		}
-		// The next record is judged by the state after this one. If both write the key's row, the second write is
-		// refused, and the record is judged by what is read then.
-		g = last
-		g.seen = g.seen.after(step)
+		// The next record is judged by the state after this one. A step that postpones the key has written its row, which
+		// is read again: otherwise the next step would take our own write for somebody else's.
+		if g = last; step.AskAgain != nil {
+			if g, err = r.service.gather(ctx, g.seen.Own); err != nil {
+				return "", err
+			}
+		} else {
+			g.seen = g.seen.after(step)
+		}
 		switch {
 		case step.Open != nil:
 			result = ToOperator

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,40 @@ func TestAccountThatFailsEndsTheList(t *testing.T) {
 	err := s.service.Accounts(t.Context(), func(string) error { asked++; return failed })
 	if !errors.Is(err, failed) || asked != 1 {
 		t.Errorf("asked %d times, %v", asked, err)
+	}
+}
+
+// An error that a call keeps for itself comes out of the commit instead. There, nobody knows whether the transaction was
+// rolled back, and judge does not learn which constraint has refused the step.
+func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("order-0000000001").paidFor()
+	g, h := s.charging("order-0000000002"), s.refunding("refund-0000000001", p, 100)
+	s.exec("ALTER TABLE payments RENAME TO gone; ALTER TABLE refunds RENAME TO gone_as_well")
+	var found movement
+	var payment []*Payment
+	var written []bool
+	calls := map[string]postgres.Call{
+		"begin payments": s.service.beginPayments([]chargeReservation{{reservation: g.reservation,
+			charge: g.again().(*charge)}}, &payment),
+		"record payments": s.service.recordPayments([]rowUpdate{{own: g.lease.Execution()}}, &written),
+	}
+	for kind, m := range map[string]*stage{"payment": g, "refund": h} {
+		calls["find "+kind] = s.service.findMovement(m.lease.Execution(), &found)
+		calls[kind+" of a key"] = s.service.movementOf(m.reservation.Ref, &found)
+		for i, call := range m.again().resume(m.reservation, m.lease.Subject()) {
+			calls[fmt.Sprintf("resume %s, %d", kind, i)] = call
+		}
+	}
+	for name, call := range calls {
+		var returned error
+		err := s.service.db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
+			returned = call(ctx, q)
+			return returned
+		})
+		if returned == nil || !postgres.RolledBack(err) {
+			t.Errorf("%s returns %v, the transaction %v", name, returned, err)
+		}
 	}
 }

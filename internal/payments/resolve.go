@@ -78,7 +78,7 @@ func (s *Service) judgeAndApply(
 	for try := range maxReads {
 		step := judge(p, g.seen, e)
 		applied, err := s.apply(ctx, g, step, try > 0)
-		if err == nil && applied.Passed {
+		if applied.Passed {
 			return g, step, applied, nil
 		}
 		if err != nil && !judgeable(err) {

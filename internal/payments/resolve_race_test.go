@@ -2,13 +2,16 @@ package payments
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/test/pgproxy"
 )
 
 // The PSP takes its time, and the key moves on meanwhile. What the lookup says is then of yesterday.
@@ -300,4 +303,64 @@ func TestEvidenceAfterTheReleaseTakesItBack(t *testing.T) {
 		g.wantMoved(Succeeded, g.record.ID)
 	}
 	s.wantTotals(p, 100, 100)
+}
+
+// Each record is judged by the key as it is then. A postponement of this very lookup is not taken for a step that
+// somebody else has made in between: the last record would be written without looking whether the key is still unknown.
+func TestEachRecordOfALookupIsJudgedByThePresentKey(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	proxy := s.proxied()
+	g := s.charging("order-0000000001").lost().windowPasses()
+	odd := func(id string) gateway.Record {
+		r := as(id, g.record)
+		r.AmountMinor++
+		return r
+	}
+	psp.onLookup(finds(odd("psp_1"), odd("psp_2"), odd("psp_3")))
+	held := proxy.On("OpenDeadLetter", pgproxy.HoldBefore)
+	result := make(chan LookupResult, 1)
+	go func() { result <- g.asks() }()
+	for range 2 {
+		held.Await(t)
+		next := proxy.On("OpenDeadLetter", pgproxy.HoldBefore)
+		held.Release()
+		held = next
+	}
+	held.Await(t)
+	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	held.Release()
+	if r := <-result; r != ToOperator {
+		t.Errorf("the lookup ends with %s", r)
+	}
+	s.wantDeadLetters(contradicts(g, "psp_1"), contradicts(g, "psp_2"), "contradicts_completed record acme psp_3")
+}
+
+// Between two records, the key is read again. If that fails, the lookup has failed.
+func TestLookupThatCannotReadItsKeyAgainIsAnError(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	proxy := s.proxied()
+	g := s.charging("order-0000000001").lost().windowPasses()
+	odd := g.record
+	odd.AmountMinor++
+	psp.onLookup(finds(odd))
+	held := proxy.On("PostponeKey", pgproxy.HoldBefore)
+	failed := make(chan error, 1)
+	go func() {
+		result, err := NewResolver(s.service, patient()).Resolve(t.Context(), idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
+		if err == nil {
+			err = errors.New(string(result))
+		}
+		failed <- err
+	}()
+	held.Await(t)
+	cut := proxy.On("LookAtKey", pgproxy.CutBefore)
+	held.Release()
+	if err := <-failed; !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the lookup ends with %v", err)
+	}
+	cut.Await(t)
 }

@@ -378,6 +378,26 @@ func TestQuestionThatFailsEndsTheWait(t *testing.T) {
 	})
 }
 
+// What has an outcome, or cannot be read, is not waited for: it is read once.
+func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, first := range map[string]statusRead{
+		"an outcome": {status: Succeeded, key: "order-0000000001"}, "an error": {err: broken},
+	} {
+		s, reads := &Service{waits: newWaits(undecidedForEver().look)}, 0
+		waited, err := s.awaitOutcome(t.Context(), "acme", CreateOperation, time.Minute, func() (Status, string, error) {
+			if reads++; reads > 1 {
+				return Succeeded, first.key, nil
+			}
+			return first.status, first.key, first.err
+		})
+		if !waited || !errors.Is(err, first.err) || reads != 1 {
+			t.Errorf("%s: waited %v, %v; read %d times", name, waited, err, reads)
+		}
+	}
+}
+
 // What panics in a goroutine that has no handler would end the process. And it is no answer.
 func TestPanicOfAReadIsThatOfItsCaller(t *testing.T) {
 	t.Parallel()

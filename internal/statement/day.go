@@ -15,8 +15,8 @@ func dayOf(t time.Time) time.Time { return t.UTC().Truncate(oneDay) }
 func dateOf(day time.Time) pgtype.Date { return pgtype.Date{Time: day, Valid: true} }
 
 // idSlack is the largest difference between the clock in our ids, which is a process's, and the database's clock in the
-// rows.
-const idSlack = time.Hour
+// rows. If they differ by more, nobody would miss the movement, as in the lists of payments.
+const idSlack = 24 * time.Hour
 
 // firstIDOf is less than every UUIDv7 that is made at t or later, because a UUIDv7 begins with 48 bits of milliseconds.
 func firstIDOf(t time.Time) uuid.UUID {

@@ -2,6 +2,7 @@ package statement
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -107,6 +108,18 @@ func TestNoOtherStatementIsReadWithoutNeed(t *testing.T) {
 	d.run()
 	d.want("missing_there ch_missing")
 	d.wantAsked(d.day)
+}
+
+// The time in an id is of the process that has made it. A process whose clock is wrong by hours is missed all the same.
+func TestMovementOfAProcessWithAWrongClockIsMissed(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	for i, clock := range []time.Duration{-23 * time.Hour, 23 * time.Hour} {
+		d.paid(fmt.Sprint("ch_", i), 12, func(m *movement) { m.clock = clock })
+	}
+	d.publish("acct_acme", d.day)
+	d.run()
+	d.want("missing_there ch_0", "missing_there ch_1")
 }
 
 // The retry of a failed request executes the payment that the first one created.

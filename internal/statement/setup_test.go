@@ -101,7 +101,8 @@ type movement struct {
 	amount           int64
 	status, psp      string
 	created          time.Time
-	finished         *time.Time // of its key; nil: the key is forgotten
+	finished         *time.Time    // of its key; nil: the key is forgotten
+	clock            time.Duration // of the process that has made its id, from the database's clock
 	id               uuid.UUID
 }
 
@@ -127,7 +128,7 @@ func (d *fixture) at(hour float64) time.Time {
 // write puts a movement into the tables as the request path would have.
 func (d *fixture) write(m movement) movement {
 	d.t.Helper()
-	m.id = firstIDOf(m.created)
+	m.id = firstIDOf(m.created.Add(m.clock))
 	random := uuid.New()
 	copy(m.id[6:], random[6:])
 	m.id[6] = 0x70 | m.id[6]&0x0f
