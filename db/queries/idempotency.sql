@@ -19,9 +19,9 @@
 -- name: ReserveKeys :many
 -- none -> in_progress for each key, or the row that is already there. Competes with every request that has the same
 -- key: the loser's INSERT waits for the winner's commit. No row at all means that the winner committed after the
--- snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: the row may have been deleted
--- since, and a tombstone that is not in the snapshot would be passed over. A deleted key continues from the generation in
--- its tombstone. The tombstone is committed before the row is deleted, so no snapshot misses both.
+-- snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: the row may be deleted by
+-- now, and its tombstone is not in the snapshot. A deleted key continues from the generation in its tombstone. The
+-- tombstone is committed before the row is deleted, so no snapshot misses both.
 WITH asked AS MATERIALIZED (
     SELECT a.*, payonce_now() AS at FROM (
         SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,

@@ -45,8 +45,8 @@ func TestStoreThatFailsIsNoEmptyStore(t *testing.T) {
 	}
 }
 
-// An error that a call keeps for itself comes out of the commit instead. There, nobody knows whether the transaction was
-// rolled back, and judge does not learn which constraint has refused the step.
+// An error that a call keeps for itself comes out of the commit instead. There, nobody knows whether the transaction
+// was rolled back, and judge does not learn which constraint has refused the step.
 func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -54,7 +54,7 @@ func TestKeyDeletedFirstIsNotRenewed(t *testing.T) {
 	is[Execute](t, b.reserve(c)) // it reads again, and begins it
 }
 
-// The statement of a group saw an expired key, and then waited for another member's rival. Meanwhile the key was deleted.
+// The statement of a group has seen an expired key, and waits for another member's rival. Meanwhile the key is deleted.
 // It is not taken by what was seen before: neither its row nor its tombstone is what it was.
 func TestKeyDeletedWhileItsGroupWaitsIsNotTakenFromAnOldSnapshot(t *testing.T) {
 	t.Parallel()

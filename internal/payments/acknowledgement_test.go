@@ -347,6 +347,10 @@ func TestOnlyWhatHasHappenedIsCounted(t *testing.T) {
 			proxy.On("CompleteKeys", pgproxy.DropAcknowledgement)
 			g.succeeded()
 		}, "payonce_commit_ambiguous_total"},
+		"a lost release": {func(g *stage) {
+			proxy.On("ReleaseKey", pgproxy.DropAcknowledgement)
+			g.failed()
+		}, "payonce_commit_ambiguous_total"},
 		"a lost end of a lease": {func(g *stage) {
 			proxy.On("ExpireLease", pgproxy.DropAcknowledgement)
 			g.leaseEnds().asked()
@@ -370,7 +374,7 @@ func TestOnlyWhatHasHappenedIsCounted(t *testing.T) {
 	}
 }
 
-// No try gets through, and the row does not say that one has: such a step has not passed, whoever asks.
+// No try gets through, and the row does not say that one has: such a step has not passed.
 func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})

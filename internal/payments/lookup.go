@@ -108,8 +108,8 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Look
 		if err != nil {
 			return "", err
 		}
-		// The next record is judged by the state after this one. A step that postpones the key has written its row, which
-		// is read again: otherwise the next step would take our own write for somebody else's.
+		// The next record is judged by the state after this one. A step that postpones the key has written its row. The
+		// row is read again: otherwise the next step would take our own write for somebody else's.
 		if g = last; step.AskAgain != nil {
 			if g, err = r.service.gather(ctx, g.seen.Own); err != nil {
 				return "", err

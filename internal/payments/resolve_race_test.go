@@ -350,7 +350,8 @@ func TestLookupThatCannotReadItsKeyAgainIsAnError(t *testing.T) {
 	held := proxy.On("PostponeKey", pgproxy.HoldBefore)
 	failed := make(chan error, 1)
 	go func() {
-		result, err := NewResolver(s.service, patient()).Resolve(t.Context(), idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
+		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
+		result, err := NewResolver(s.service, patient()).Resolve(t.Context(), due)
 		if err == nil {
 			err = errors.New(string(result))
 		}

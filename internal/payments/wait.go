@@ -75,7 +75,7 @@ func (s *Service) awaitOutcome(
 	ctx context.Context, tenant, operation string, limit time.Duration, read func() (Status, string, error),
 ) (waited bool, err error) {
 	first := apart(read)
-	if first.err != nil || first.status != Processing {
+	if first.status != Processing { // A read that has failed has no status.
 		return true, first.err
 	}
 	return await(ctx, s.waits, idempotency.StoredRef(tenant, operation, first.key), limit, func() (until, error) {

@@ -386,12 +386,13 @@ func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
 		"an outcome": {status: Succeeded, key: "order-0000000001"}, "an error": {err: broken},
 	} {
 		s, reads := &Service{waits: newWaits(undecidedForEver().look)}, 0
-		waited, err := s.awaitOutcome(t.Context(), "acme", CreateOperation, time.Minute, func() (Status, string, error) {
+		read := func() (Status, string, error) {
 			if reads++; reads > 1 {
 				return Succeeded, first.key, nil
 			}
 			return first.status, first.key, first.err
-		})
+		}
+		waited, err := s.awaitOutcome(t.Context(), "acme", CreateOperation, time.Minute, read)
 		if !waited || !errors.Is(err, first.err) || reads != 1 {
 			t.Errorf("%s: waited %v, %v; read %d times", name, waited, err, reads)
 		}

@@ -21,9 +21,9 @@ func (s settings) share() (part, of int, err error) {
 	return part, of, nil
 }
 
-// chosen are the mutants that the settings ask for. What is caught already is not tried again, nor what survives with a
-// reason. COUNT asks for a sample of what is known to be caught, and must still be caught; what hangs takes minutes, and
-// is left out.
+// chosen are the mutants that the settings ask for. What is caught is not tried again, nor what survives for a reason.
+// COUNT asks for a sample of what is known to be caught, and must still be caught. It leaves out what hangs: that takes
+// minutes.
 func (w *work) chosen() []mutant {
 	var asked []mutant
 	for _, m := range w.plan.mutants {
@@ -39,11 +39,11 @@ func (w *work) chosen() []mutant {
 	var chosen []mutant
 	for _, m := range asked {
 		r := w.known[m.hash].verdict
-		settled := r == caught || r == hung || r == survived && reasonFor(w.survivors, m) != ""
+		hasVerdict := r == caught || r == hung || r == survived && reasonFor(w.survivors, m) != ""
 		switch {
 		case w.Count > 0 && len(chosen) == w.Count:
 			return chosen
-		case w.Count > 0 && r == caught, w.Count == 0 && (w.Fresh || !settled):
+		case w.Count > 0 && r == caught, w.Count == 0 && (w.Fresh || !hasVerdict):
 			chosen = append(chosen, m)
 		}
 	}

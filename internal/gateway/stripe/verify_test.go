@@ -88,7 +88,7 @@ func TestWebhookThatIsNotGenuineIsRefusedWithAReason(t *testing.T) {
 		d, err := verified(t, row.header, row.body)
 		refusal, is := errors.AsType[*gateway.VerifyError](err)
 		if !errors.Is(err, row.want) || d != (gateway.Delivery{}) || !is ||
-			!strings.Contains(refusal.Detail, says[row.want]) ||
+			says[row.want] == "" || !strings.Contains(refusal.Detail, says[row.want]) ||
 			refusal.Challenge != "Stripe-Signature" {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}

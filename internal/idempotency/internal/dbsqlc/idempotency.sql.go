@@ -1231,9 +1231,9 @@ type ReserveKeysRow struct {
 // (docs/adr/0031-hold-on-the-row.md).
 // none -> in_progress for each key, or the row that is already there. Competes with every request that has the same
 // key: the loser's INSERT waits for the winner's commit. No row at all means that the winner committed after the
-// snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: the row may have been deleted
-// since, and a tombstone that is not in the snapshot would be passed over. A deleted key continues from the generation in
-// its tombstone. The tombstone is committed before the row is deleted, so no snapshot misses both.
+// snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: the row may be deleted by
+// now, and its tombstone is not in the snapshot. A deleted key continues from the generation in its tombstone. The
+// tombstone is committed before the row is deleted, so no snapshot misses both.
 func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]ReserveKeysRow, error) {
 	rows, err := q.db.Query(ctx, reserveKeys,
 		arg.TenantIds,
