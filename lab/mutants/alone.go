@@ -27,6 +27,18 @@ const labLimit = 20 * time.Minute
 type observation struct {
 	ID         string              `json:"id"`
 	Violations map[string][]string `json:"violations"` // by invariant: where
+	// Reached are the keys of the places that the programs reach in both labs, in order. Only the observation without a
+	// mutant has them.
+	Reached []string `json:"reached,omitzero"`
+}
+
+// noMutant is the hash of the product without a mutant. What is seen on it says nothing about a mutant.
+const noMutant = "none"
+
+// reaches tells whether the labs reach the place of a mutant. Otherwise, they cannot see it.
+func (s observation) reaches(m mutant) bool {
+	_, is := slices.BinarySearch(s.Reached, m.key)
+	return is || ofSchema(m)
 }
 
 // alone gives mutants to the matrix and to the chaos run, which never stop at a violation. It prints which invariant,
@@ -49,20 +61,29 @@ func (w *work) alone(ctx context.Context, file string) (err error) {
 		return err
 	}
 	drawn := w.chosen() // of those that a test has caught: an equivalent mutant would be seen by nobody
-	// The first has none: what is seen there is seen on a healthy product, and says nothing about a mutant.
-	healthy := mutant{where: "without a mutant", hash: "none"}
-	unseen := slices.DeleteFunc(append([]mutant{healthy}, drawn...), func(m mutant) bool {
+	without := observed[noMutant]
+	if len(without.Reached) == 0 {
+		w.say("looking at the product without a mutant")
+		if without, err = w.look(ctx, dir, mutant{where: "without a mutant", hash: noMutant}); err != nil {
+			return err
+		}
+		if len(without.Violations) > 0 {
+			return fmt.Errorf("the labs see something without a mutant: %s",
+				strings.Join(sortedKeys(without.Violations), " "))
+		}
+		observed[noMutant] = without
+		if err := writeObservations(file, observed); err != nil {
+			return err
+		}
+	}
+	todo := slices.DeleteFunc(slices.Clone(drawn), func(m mutant) bool {
 		_, known := observed[m.hash]
-		return known
+		return known || !without.reaches(m)
 	})
-	p := newProgress("mutants", len(unseen), w.say)
-	err = spread(ctx, w.Workers, unseen, func(ctx context.Context, m mutant) (observation, error) {
+	p := newProgress("mutants", len(todo), w.say)
+	err = spread(ctx, w.Workers, todo, func(ctx context.Context, m mutant) (observation, error) {
 		return w.look(ctx, dir, m)
 	}, func(m mutant, s observation) error {
-		if m.number == 0 && len(s.Violations) > 0 {
-			return fmt.Errorf("the labs see something without a mutant: %s",
-				strings.Join(sortedKeys(s.Violations), " "))
-		}
 		observed[m.hash] = s
 		p.step(m.id() + ": " + orElse(strings.Join(sortedKeys(s.Violations), " "), "nothing was seen"))
 		return writeObservations(file, observed)
@@ -111,6 +132,12 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 	if err := os.WriteFile(filepath.Join(programs, "mutant"), []byte(strconv.Itoa(m.number)), 0o644); err != nil {
 		return observation{}, err
 	}
+	numbers := filepath.Join(own, "numbers")
+	if m.hash == noMutant {
+		if err := os.WriteFile(filepath.Join(programs, "reached"), []byte(numbers), 0o644); err != nil {
+			return observation{}, err
+		}
+	}
 	s = observation{ID: m.id(), Violations: map[string][]string{}}
 	for _, lab := range []string{"matrix", "chaos"} {
 		report := filepath.Join(own, lab+".json")
@@ -118,8 +145,8 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 		cmd := exec.CommandContext(limited, filepath.Join(dir, lab))
 		cmd.Dir, cmd.WaitDelay = w.root, time.Minute
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+programs, "LIMIT=40s", "ONLY=", "REPORT="+report,
-			fmt.Sprintf("SEED=%d", w.Seed), "KEEP="+filepath.Join(own, "kept"))
+		cmd.Env = append(os.Environ(), "QUICK=1", "WORKERS=", "ONLY=", "PROGRAMS="+programs, "LIMIT=40s",
+			"REPORT="+report, fmt.Sprintf("SEED=%d", w.Seed), "KEEP="+filepath.Join(own, "kept"))
 		out, runErr := cmd.CombinedOutput()
 		cancel()
 		told, err := readViolations(report)
@@ -140,7 +167,15 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 			}
 		}
 	}
-	return s, nil
+	if m.hash != noMutant {
+		return s, nil
+	}
+	raw, err := os.ReadFile(numbers)
+	if err != nil {
+		return observation{}, err
+	}
+	s.Reached, err = w.plan.keysOf(string(raw))
+	return s, err
 }
 
 func (w *work) ended(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
@@ -187,10 +222,13 @@ func writeObservations(file string, observed map[string]observation) error {
 // faults and for cells.
 func (w *work) printAlone(drawn []mutant, observed map[string]observation) error {
 	invariants, faults, cells := map[string][]string{}, map[string][]string{}, map[string][]string{}
-	unseen := 0
+	unseen, unreached := 0, 0
 	for _, m := range drawn {
 		s := observed[m.hash]
-		if len(s.Violations) == 0 {
+		switch {
+		case !observed[noMutant].reaches(m):
+			unreached++
+		case len(s.Violations) == 0:
 			unseen++
 		}
 		for invariant, places := range s.Violations {
@@ -201,7 +239,8 @@ func (w *work) printAlone(drawn []mutant, observed map[string]observation) error
 			}
 		}
 	}
-	fmt.Fprintf(w.stdout, "%d mutants, seed %d; %d were seen by nothing in these runs\n\n", len(drawn), w.Seed, unseen)
+	fmt.Fprintf(w.stdout, "%d mutants, seed %d; %d are in places that these runs do not reach, %d others were seen by nothing\n\n",
+		len(drawn), w.Seed, unreached, unseen)
 	for _, part := range []struct {
 		title string
 		saw   map[string][]string

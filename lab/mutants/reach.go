@@ -147,14 +147,22 @@ func reachedByTest(ctx context.Context, b *binaries, p plan, pkg, test string) (
 		return reachedBy{}, err
 	}
 	r.Seconds = o.took.Seconds()
-	for line := range strings.FieldsSeq(string(raw)) {
+	if r.Keys, err = p.keysOf(string(raw)); err != nil {
+		return reachedBy{}, fmt.Errorf("%s of %s: %w", test, pkg, err)
+	}
+	return r, nil
+}
+
+// keysOf are the keys of the mutants whose numbers are in a text, each once and in order.
+func (p plan) keysOf(numbers string) ([]string, error) {
+	var keys []string
+	for line := range strings.FieldsSeq(numbers) {
 		n, err := strconv.Atoi(line)
 		if err != nil || n < 1 || n > len(p.mutants) {
-			return reachedBy{}, fmt.Errorf("%s of %s reached place %q", test, pkg, line)
+			return nil, fmt.Errorf("place %q was reached", line)
 		}
-		r.Keys = append(r.Keys, p.mutants[n-1].key)
+		keys = append(keys, p.mutants[n-1].key)
 	}
-	slices.Sort(r.Keys)
-	r.Keys = slices.Compact(r.Keys)
-	return r, nil
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
 }
