@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 func TestResolutionIsKeptWithItsActorReasonAndAuditRow(t *testing.T) {
@@ -261,18 +262,10 @@ func TestDecisionAboutOneFindingIsNoneAboutAnother(t *testing.T) {
 	}
 }
 
-// An error that the call keeps for itself would come out of the commit, as if nobody knew what became of it.
 func TestOtherDeadLetterThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.exec("ALTER TABLE dead_letters RENAME TO gone")
 	var id *uuid.UUID
-	call, returned := OtherOpen(aDeadLetter(), &id), error(nil)
-	err := o.db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
-		returned = call(ctx, q)
-		return returned
-	})
-	if returned == nil || !postgres.RolledBack(err) {
-		t.Errorf("it returns %v, the transaction %v", returned, err)
-	}
+	pgtest.WantReturned(t, o.db, "OtherOpen", OtherOpen(aDeadLetter(), &id))
 }

@@ -45,8 +45,6 @@ func TestStoreThatFailsIsNoEmptyStore(t *testing.T) {
 	}
 }
 
-// An error that a call keeps for itself comes out of the commit instead. There, nobody knows whether the transaction
-// was rolled back, and judge does not learn which constraint has refused the step.
 func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -69,14 +67,7 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 		"Note":    b.keys.Note(lease.Execution(), found()),
 		"LockKey": b.keys.LockKey(b.ref),
 	} {
-		var returned error
-		err := b.db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
-			returned = call(ctx, q)
-			return returned
-		})
-		if returned == nil || !postgres.RolledBack(err) {
-			t.Errorf("%s returns %v, the transaction %v", name, returned, err)
-		}
+		pgtest.WantReturned(t, b.db, name, call)
 	}
 }
 

@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -101,7 +100,7 @@ func TestPaymentIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "fingerprint request") {
 		t.Errorf("a payment without a fingerprint: %T, %v", answer, err)
 	}
-	s.service.newID = firstIDFails(s.service.newID)
+	s.service.newID = withoutID(1, s.service.newID)
 	if answer, err := s.service.Create(t.Context(), keyed(t, "order-0000000003"), order()); err == nil {
 		t.Errorf("a payment without an id is answered %T", answer)
 	}
@@ -129,7 +128,7 @@ func TestRefundIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "fingerprint request") {
 		t.Errorf("a refund without a fingerprint: %T, %v", answer, err)
 	}
-	s.service.newID = firstIDFails(s.service.newID)
+	s.service.newID = withoutID(1, s.service.newID)
 	answer, err = s.service.Refund(t.Context(), keyed(t, "refund-0000000003"), p.ID, RefundRequest{AmountCents: 1})
 	if err == nil {
 		t.Errorf("a refund without an id is answered %T", answer)
@@ -139,12 +138,12 @@ func TestRefundIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
 	}
 }
 
-// firstIDFails makes ids, but no first one.
-func firstIDFails(makeID func() (uuid.UUID, error)) func() (uuid.UUID, error) {
+// withoutID makes ids, except the n-th.
+func withoutID(n int, makeID func() (uuid.UUID, error)) func() (uuid.UUID, error) {
 	made := 0
 	return func() (uuid.UUID, error) {
-		if made++; made == 1 {
-			return uuid.Nil, errors.New("no random numbers")
+		if made++; made == n {
+			return noID()
 		}
 		return makeID()
 	}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 )
@@ -23,13 +21,8 @@ func TestRequestThatCannotBeExecutedIsNotBegun(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that has hung up is answered %T, %v", answer, err)
 	}
-	makeID, made := s.service.newID, 0
-	s.service.newID = func() (uuid.UUID, error) {
-		if made++; made == 2 {
-			return noID()
-		}
-		return makeID()
-	}
+	makeID := s.service.newID
+	s.service.newID = withoutID(2, makeID)
 	if answer, err := s.service.Create(t.Context(), keyed(t, "order-0000000002"), order()); err == nil {
 		t.Errorf("a payment without a lease is answered %T", answer)
 	}

@@ -123,8 +123,6 @@ func TestAccountThatFailsEndsTheList(t *testing.T) {
 	}
 }
 
-// An error that a call keeps for itself comes out of the commit instead. There, nobody knows whether the transaction
-// was rolled back, and judge does not learn which constraint has refused the step.
 func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -147,13 +145,6 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 		}
 	}
 	for name, call := range calls {
-		var returned error
-		err := s.service.db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
-			returned = call(ctx, q)
-			return returned
-		})
-		if returned == nil || !postgres.RolledBack(err) {
-			t.Errorf("%s returns %v, the transaction %v", name, returned, err)
-		}
+		pgtest.WantReturned(t, s.service.db, name, call)
 	}
 }
