@@ -58,19 +58,19 @@ func TestIDsOfAFilterAreThoseOfItsTimes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC)
 	later, earlier := at.Add(72*time.Hour), at.Add(-72*time.Hour)
-	cursor, zero := PaymentID(idAt(at)), uuid.UUID{}
+	cursor, zero := PaymentID(FirstIDAt(at)), uuid.UUID{}
 	for name, c := range map[string]struct {
 		filter     Filter
 		first, end uuid.UUID
 	}{
 		"all":            {Filter{}, zero, uuid.Max},
-		"from a time on": {Filter{CreatedAfter: &at}, idAt(at.Add(-idSkew)), uuid.Max},
-		"up to a time":   {Filter{CreatedBefore: &at}, zero, idAt(at.Add(idSkew))},
-		"after a cursor": {Filter{Before: &cursor}, zero, idAt(at)},
-		"both times": {Filter{CreatedAfter: &at, CreatedBefore: &later}, idAt(at.Add(-idSkew)),
-			idAt(later.Add(idSkew))},
-		"a nearer cursor":  {Filter{CreatedBefore: &later, Before: &cursor}, zero, idAt(at)},
-		"a farther cursor": {Filter{CreatedBefore: &earlier, Before: &cursor}, zero, idAt(earlier.Add(idSkew))},
+		"from a time on": {Filter{CreatedAfter: &at}, FirstIDAt(at.Add(-IDSkew)), uuid.Max},
+		"up to a time":   {Filter{CreatedBefore: &at}, zero, FirstIDAt(at.Add(IDSkew))},
+		"after a cursor": {Filter{Before: &cursor}, zero, FirstIDAt(at)},
+		"both times": {Filter{CreatedAfter: &at, CreatedBefore: &later}, FirstIDAt(at.Add(-IDSkew)),
+			FirstIDAt(later.Add(IDSkew))},
+		"a nearer cursor":  {Filter{CreatedBefore: &later, Before: &cursor}, zero, FirstIDAt(at)},
+		"a farther cursor": {Filter{CreatedBefore: &earlier, Before: &cursor}, zero, FirstIDAt(earlier.Add(IDSkew))},
 	} {
 		if first, end := c.filter.ids(); first != c.first || end != c.end {
 			t.Errorf("%s: from %s to %s, want %s to %s", name, first, end, c.first, c.end)

@@ -97,18 +97,19 @@ type Filter struct {
 	CreatedAfter, CreatedBefore *time.Time
 }
 
-// idSkew is how far the clock of the process that has made an id may differ from the database's clock, which has set
-// created_at. If they differ by more, the payment is missing in a list by time.
-const idSkew = 24 * time.Hour
+// IDSkew is how far the clock of the process that has made an id may differ from the database's clock, which has set
+// created_at. If they differ by more, lists by time leave the payment out, and the comparison with the PSP's statement
+// does not miss it.
+const IDSkew = 24 * time.Hour
 
 // ids are the bounds of the ids that can be selected: first <= id < end.
 func (f Filter) ids() (first, end uuid.UUID) {
 	end = lastID()
 	if f.CreatedAfter != nil {
-		first = idAt(f.CreatedAfter.Add(-idSkew))
+		first = FirstIDAt(f.CreatedAfter.Add(-IDSkew))
 	}
 	if f.CreatedBefore != nil {
-		end = idAt(f.CreatedBefore.Add(idSkew))
+		end = FirstIDAt(f.CreatedBefore.Add(IDSkew))
 	}
 	if f.Before != nil && bytes.Compare(f.Before[:], end[:]) < 0 {
 		end = uuid.UUID(*f.Before)
@@ -116,8 +117,8 @@ func (f Filter) ids() (first, end uuid.UUID) {
 	return first, end
 }
 
-// idAt is not greater than any UUIDv7 that was made at this time or later.
-func idAt(t time.Time) (id uuid.UUID) {
+// FirstIDAt is not greater than any UUIDv7 that was made at this time or later.
+func FirstIDAt(t time.Time) (id uuid.UUID) {
 	const bits = 48 // of milliseconds since 1970 (RFC 9562, section 5.7)
 	ms := min(max(t.UnixMilli(), 0), 1<<bits-1)
 	binary.BigEndian.PutUint64(id[:8], uint64(ms)<<16)

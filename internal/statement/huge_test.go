@@ -93,7 +93,7 @@ func (w *watch) check(t *testing.T, doing string) {
 
 // hugeID is the id of the n-th payment of a huge day.
 func (d *fixture) hugeID(n int) uuid.UUID {
-	id := firstIDOf(d.at(1))
+	id := payments.FirstIDAt(d.at(1))
 	id[6], id[8] = 0x70, 0x80
 	for i := 15; i > 11; i, n = i-1, n>>8 {
 		id[i] = byte(n)

@@ -149,7 +149,8 @@ func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
 	from, until := j.day.Add(-j.config.Skew), known.Add(-j.config.Skew)
 	err := j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
 		Horizon: j.config.Horizon, Skew: j.config.Skew, TenantID: j.tenant, CreatedFrom: from, CreatedUntil: until,
-		FirstID: firstIDOf(from.Add(-idSlack)), LastID: firstIDOf(until.Add(idSlack)),
+		FirstID: payments.FirstIDAt(from.Add(-payments.IDSkew)),
+		LastID:  payments.FirstIDAt(until.Add(payments.IDSkew)),
 	})
 	if err != nil {
 		return fmt.Errorf("find movements of the day: %w", err)

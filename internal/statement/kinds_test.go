@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payments"
 )
 
 func refund(m *movement) { m.object = gateway.RefundObject }
@@ -57,7 +58,7 @@ func TestEveryKindOfBreakIsFound(t *testing.T) {
 		}, []string{"missing_here ch_x"}},
 		"a reference that could be ours": {func(d *fixture) []line {
 			return []line{lineOf(movement{object: gateway.ChargeObject, psp: "ch_x", currency: "USD",
-				id: firstIDOf(d.at(2)), created: d.at(2)})}
+				id: payments.FirstIDAt(d.at(2)), created: d.at(2)})}
 		}, []string{"missing_here ch_x"}},
 		"another tenant's": {func(d *fixture) []line {
 			return []line{lineOf(d.paid("ch_g", 2, globex))}

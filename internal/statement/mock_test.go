@@ -8,6 +8,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/payments"
 )
 
 // atMock has the reconciler ask a real mock PSP, whose clock shows the fixture's day.
@@ -76,7 +77,9 @@ func TestStatementOfTheMockIsReconciled(t *testing.T) {
 	d.charge(d.paid("", 12, processing), "pm_500_charged")
 	d.charge(d.paid("", 12, processing), "pm_wrong_amount")
 	d.charge(d.paid("", 12, processing), "pm_declined")
-	d.charge(movement{object: gateway.ChargeObject, id: firstIDOf(d.at(12)), amount: 5, currency: "USD"}, "pm_ok")
+	d.charge(movement{
+		object: gateway.ChargeObject, id: payments.FirstIDAt(d.at(12)), amount: 5, currency: "USD",
+	}, "pm_ok")
 	d.paid("ch_invented", 11)
 
 	if s := d.run(); s.Lines != 5 || s.Breaks != 6 {

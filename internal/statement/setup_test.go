@@ -128,7 +128,7 @@ func (d *fixture) at(hour float64) time.Time {
 // write puts a movement into the tables as the request path would have.
 func (d *fixture) write(m movement) movement {
 	d.t.Helper()
-	m.id = firstIDOf(m.created.Add(m.clock))
+	m.id = payments.FirstIDAt(m.created.Add(m.clock))
 	random := uuid.New()
 	copy(m.id[6:], random[6:])
 	m.id[6] = 0x70 | m.id[6]&0x0f
