@@ -189,16 +189,11 @@ func (b *books) excused(d difference) bool {
 	})
 }
 
-// calledExecuted reports whether an operator has called the row executed. That decision closes a dead letter about
-// an unknown key.
+// calledExecuted reports whether an operator has called the row executed. Any dead letter about an unknown key can be
+// closed so, such as that of a discarded job.
 func (b *books) calledExecuted(row *movementRow) bool {
 	return slices.ContainsFunc(b.deadLetters, func(l deadLetterRow) bool {
-		switch deadletters.Kind(l.Kind) {
-		case deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts:
-			return l.Action == "executed" && l.Subject != nil && *l.Subject == row.ID
-		default:
-			return false
-		}
+		return l.Action == string(deadletters.Executed) && l.Subject != nil && *l.Subject == row.ID
 	})
 }
 

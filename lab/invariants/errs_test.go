@@ -81,17 +81,19 @@ func TestDeadLetterAboutWhatThePSPHasDoneAsAskedExcusesNothing(t *testing.T) {
 // vouches for that other payment cannot name it.
 func TestChargeWhoseIDWasGivenAwayIsExcusedByAnOperatorsWord(t *testing.T) {
 	t.Parallel()
+	const exhausted, discarded = "lookups_exhausted", "job_discarded"
 	for name, row := range map[string]struct {
-		action string
-		fault  string // of the payment that has the id
-		named  bool   // its own record has a dead letter
-		fine   bool
+		kind, action string
+		fault        string // of the payment that has the id
+		named        bool   // its own record has a dead letter
+		fine         bool
 	}{
-		"called executed":               {"executed", wrongID, true, true},
-		"tried again":                   {"retry", wrongID, true, false},
-		"the id was not given away":     {"executed", "pm_ok", true, false},
-		"nobody knows of the other one": {"executed", wrongID, false, false},
-		"nobody has decided about it":   {"", wrongID, true, false},
+		"called executed":               {exhausted, "executed", wrongID, true, true},
+		"called executed as a job":      {discarded, "executed", wrongID, true, true},
+		"tried again":                   {exhausted, "retry", wrongID, true, false},
+		"the id was not given away":     {exhausted, "executed", "pm_ok", true, false},
+		"nobody knows of the other one": {exhausted, "executed", wrongID, false, false},
+		"nobody has decided about it":   {exhausted, "", wrongID, true, false},
 	} {
 		w, other := erred(deadLetterRow{Kind: "contradicts_completed", Finding: "record acme ch_2"})
 		own := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-2", Generation: 1, Amount: 700, Currency: "USD",
@@ -101,7 +103,7 @@ func TestChargeWhoseIDWasGivenAwayIsExcusedByAnOperatorsWord(t *testing.T) {
 			Subject: own.ID}
 		w.books.keys[k.name()], w.books.lives[own.ID] = k, k
 		w.books.deadLetters = append(w.books.deadLetters,
-			deadLetterRow{Kind: "lookups_exhausted", Subject: &own.ID, Action: row.action})
+			deadLetterRow{Kind: row.kind, Subject: &own.ID, Action: row.action})
 		if !row.named {
 			w.books.deadLettered = nil
 		}
