@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,10 @@ import (
 // asDrawn is how many mutants `mutants alone` tries if COUNT does not say.
 const asDrawn = 50
 
+// cellsAtOnce is how many cells of the matrix run at once, in all matrices together, but one in each at least. With
+// more, what was waited for is missed because the machine is busy, not because of the mutant.
+const cellsAtOnce = 10
+
 // labLimit is for one lab on one mutant. With a mutant, many waits are for something that never happens.
 const labLimit = 20 * time.Minute
 
@@ -27,6 +30,7 @@ const labLimit = 20 * time.Minute
 type observation struct {
 	ID         string              `json:"id"`
 	Violations map[string][]string `json:"violations"` // by invariant: where
+	Details    map[string]string   `json:"details"`    // by invariant: what the first violation of it says
 	// Reached are the keys of the places that the programs reach in both labs, in order. Only the observation without a
 	// mutant has them.
 	Reached []string `json:"reached,omitzero"`
@@ -68,8 +72,7 @@ func (w *work) alone(ctx context.Context, file string) (err error) {
 			return err
 		}
 		if len(without.Violations) > 0 {
-			return fmt.Errorf("the labs see something without a mutant: %s",
-				strings.Join(sortedKeys(without.Violations), " "))
+			return fmt.Errorf("the labs see something without a mutant: %v in %v", without.Details, without.Violations)
 		}
 		observed[noMutant] = without
 		if err := writeObservations(file, observed); err != nil {
@@ -138,15 +141,16 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 			return observation{}, err
 		}
 	}
-	s = observation{ID: m.id(), Violations: map[string][]string{}}
+	s = observation{ID: m.id(), Violations: map[string][]string{}, Details: map[string]string{}}
 	for _, lab := range []string{"matrix", "chaos"} {
 		report := filepath.Join(own, lab+".json")
 		limited, cancel := context.WithTimeout(ctx, labLimit)
 		cmd := exec.CommandContext(limited, filepath.Join(dir, lab))
 		cmd.Dir, cmd.WaitDelay = w.root, time.Minute
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.Env = append(os.Environ(), "QUICK=1", "WORKERS=", "ONLY=", "PROGRAMS="+programs, "LIMIT=40s",
-			"REPORT="+report, fmt.Sprintf("SEED=%d", w.Seed), "KEEP="+filepath.Join(own, "kept"))
+		cmd.Env = append(os.Environ(), "QUICK=1", "ONLY=", "PROGRAMS="+programs, "LIMIT=40s", "REPORT="+report,
+			fmt.Sprintf("WORKERS=%d", max(1, cellsAtOnce/w.Workers)), fmt.Sprintf("SEED=%d", w.Seed),
+			"KEEP="+filepath.Join(own, "kept"))
 		out, runErr := cmd.CombinedOutput()
 		cancel()
 		told, err := readViolations(report)
@@ -158,6 +162,7 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 			last := out[max(0, len(out)-200):]
 			w.say("%s gave no report: %v: %s", lab, runErr, last)
 			s.Violations["start"] = append(s.Violations["start"], lab)
+			s.Details["start"] = cmp.Or(s.Details["start"], string(last))
 			continue
 		}
 		for _, v := range told {
@@ -165,6 +170,7 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 			if !slices.Contains(s.Violations[v.Invariant], where) {
 				s.Violations[v.Invariant] = append(s.Violations[v.Invariant], where)
 			}
+			s.Details[v.Invariant] = cmp.Or(s.Details[v.Invariant], v.Detail)
 		}
 	}
 	if m.hash != noMutant {
@@ -183,6 +189,7 @@ func (w *work) ended(ctx context.Context) bool { return errors.Is(ctx.Err(), con
 type violation struct {
 	Invariant string `json:"invariant"`
 	Where     string `json:"where"`
+	Detail    string `json:"detail"`
 }
 
 func readViolations(report string) ([]violation, error) {
@@ -216,75 +223,4 @@ func writeObservations(file string, observed map[string]observation) error {
 		return err
 	}
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, raw, 0o600))
-}
-
-// printAlone prints the tables of docs/mutants_alone.md: what each invariant saw, and what it saw alone; the same for
-// faults and for cells.
-func (w *work) printAlone(drawn []mutant, observed map[string]observation) error {
-	invariants, faults, cells := map[string][]string{}, map[string][]string{}, map[string][]string{}
-	unseen, unreached := 0, 0
-	for _, m := range drawn {
-		s := observed[m.hash]
-		switch {
-		case !observed[noMutant].reaches(m):
-			unreached++
-		case len(s.Violations) == 0:
-			unseen++
-		}
-		for invariant, places := range s.Violations {
-			invariants[invariant] = append(invariants[invariant], m.hash)
-			for _, place := range places {
-				note(faults, faultOf(place), m.hash)
-				note(cells, place, m.hash)
-			}
-		}
-	}
-	fmt.Fprintf(w.stdout, "%d mutants, seed %d; %d are in places that these runs do not reach, %d others were seen by nothing\n\n",
-		len(drawn), w.Seed, unreached, unseen)
-	for _, part := range []struct {
-		title string
-		saw   map[string][]string
-	}{{"invariant", invariants}, {"fault", faults}, {"cell", cells}} {
-		fmt.Fprintf(w.stdout, "| %s | saw | alone | which |\n|---|---|---|---|\n", part.title)
-		for _, name := range slices.Sorted(maps.Keys(part.saw)) {
-			var ids []string
-			for _, hash := range part.saw[name] {
-				if onlyOne(part.saw, hash) {
-					ids = append(ids, "`"+strings.ReplaceAll(observed[hash].ID, "|", "\\|")+"`")
-				}
-			}
-			fmt.Fprintf(w.stdout, "| %s | %d | %d | %s |\n", name, len(part.saw[name]), len(ids),
-				strings.Join(ids, "; "))
-		}
-		fmt.Fprintln(w.stdout)
-	}
-	return nil
-}
-
-// note adds a mutant to what a check has seen.
-func note(saw map[string][]string, check, hash string) {
-	if !slices.Contains(saw[check], hash) {
-		saw[check] = append(saw[check], hash)
-	}
-}
-
-// onlyOne tells whether a single entry has seen a mutant.
-func onlyOne(saw map[string][]string, hash string) bool {
-	n := 0
-	for _, hashes := range saw {
-		if slices.Contains(hashes, hash) {
-			n++
-		}
-	}
-	return n == 1
-}
-
-// faultOf is the fault of a cell, or the chaos run as a whole: there, many faults happen at once.
-func faultOf(place string) string {
-	lab, cell, _ := strings.Cut(place, " ")
-	if lab == "chaos" {
-		return lab
-	}
-	parts := strings.Split(cell, "/")
-	return lab + " " + parts[len(parts)-1]
 }
