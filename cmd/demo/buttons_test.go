@@ -213,6 +213,9 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 }
 
 func TestKilledReconcilerComesBackToItsAddress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits until a reconciler is started again")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t))
 	before := await(t, d, running("reconciler", "0"))
@@ -232,6 +235,9 @@ func TestKilledReconcilerComesBackToItsAddress(t *testing.T) {
 }
 
 func TestCrashedDatabaseComesBackWithItsData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for the recovery of a database")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t))
 	first := payUntilDone(t, d, survivor, "pm_ok")
@@ -248,6 +254,9 @@ func TestCrashedDatabaseComesBackWithItsData(t *testing.T) {
 }
 
 func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for the outcome of every button")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t))
 	key := press(t, d, "send", "mode=once", "token=pm_ok")

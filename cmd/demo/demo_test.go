@@ -77,6 +77,9 @@ func TestDataSurvivesARestart(t *testing.T) {
 }
 
 func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it kills a demo, and starts it again")
+	}
 	t.Parallel()
 	dir := pgtest.DataDir(t)
 	address := freeAddress(t)

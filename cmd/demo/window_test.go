@@ -258,6 +258,9 @@ func TestCtrlCLetsAHeldPaymentGoOn(t *testing.T) {
 }
 
 func TestDemoKilledWhileAPaymentIsHeldLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it kills a demo, and waits for the end of its children")
+	}
 	t.Parallel()
 	dir := pgtest.MigratedDir(t)
 	p := startProcess(t, dir)

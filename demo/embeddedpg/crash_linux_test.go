@@ -17,6 +17,9 @@ import (
 )
 
 func TestKilledStarterLeavesNothingThatTheNextTripsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it starts servers, kills them, and starts them again")
+	}
 	t.Parallel()
 	dir := newCluster(t)
 	cmd, first := starter(t, dir, nil)
@@ -116,6 +119,9 @@ func TestRestartKeepsTheDataTheURLAndTheLock(t *testing.T) {
 }
 
 func TestCrashKeepsWhatWasCommitted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it starts servers, kills them, and starts them again")
+	}
 	t.Parallel()
 	dir := newCluster(t)
 	s := startIn(t, thisHost(nil), Options{DataDir: dir, Durable: true})
@@ -149,6 +155,9 @@ func TestCrashKeepsWhatWasCommitted(t *testing.T) {
 // The ids of killed servers get reused, above all in containers, where the same
 // few processes start in the same order every time.
 func TestReusedProcessIDDoesNotBlockTheStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it starts servers, kills them, and starts them again")
+	}
 	t.Parallel()
 	dir := newCluster(t)
 	s := startIn(t, thisHost(nil), Options{DataDir: dir})

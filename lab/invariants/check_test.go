@@ -87,6 +87,9 @@ func TestDeclineWithoutARecordHasOneReason(t *testing.T) {
 }
 
 func TestBreachIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: each row is a check of a whole system")
+	}
 	t.Parallel()
 	s := lived(t)
 	restore := s.remember()
@@ -334,6 +337,9 @@ func TestWaitingForQuietTellsWhatStillMoves(t *testing.T) {
 }
 
 func TestThousandsOfKeysAreCheckedInSeconds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: thousands of keys")
+	}
 	t.Parallel()
 	s := setup(t)
 	s.breach(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)

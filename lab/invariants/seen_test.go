@@ -19,6 +19,9 @@ import (
 
 // Each row changes one thing that a client, an operator or the PSP can see, in the database, behind the guards.
 func TestWrongMemberIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: each row is a check of a whole system")
+	}
 	t.Parallel()
 	s := lived(t)
 	s.decideWrongAmount()
@@ -314,6 +317,9 @@ func (s *shop) rewrite(r *http.Response, from, to string) {
 
 // What is shown by a server that is not to be trusted. Each row is a path, and what is wrong with what it shows.
 func TestWrongSightIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: each row is a check of a whole system")
+	}
 	t.Parallel()
 	s := lived(t)
 	for name, row := range map[string]struct{ path, from, to, invariant, detail string }{

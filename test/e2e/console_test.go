@@ -327,6 +327,9 @@ func TestSeveralDeadLettersAreDecidedInTheConsole(t *testing.T) {
 // What is not known is not drawn: a client that has hung up has not read its answer, and a PSP that was not read may
 // have charged.
 func TestPageOfAKeyInventsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it looks at a page for as long as a payment is under way")
+	}
 	t.Parallel()
 	var way way
 	w := setupOpen(t, shared(noLookups), func(o *options) {

@@ -184,6 +184,9 @@ var refusals = map[string]struct{ begin, end []string }{
 }
 
 func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: four systems whose database refuses")
+	}
 	t.Parallel()
 	for name, refusal := range refusals {
 		t.Run(name+" at the reservation", func(t *testing.T) {
@@ -445,6 +448,9 @@ func TestServerKilledBetweenTheTransactionsLosesNothing(t *testing.T) {
 
 // Retries of a failed key race for it while the PSP is away. Each is told to come back; none that the key is too old.
 func TestRacingRetriesOfAFailedKeyMayAllComeBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: two hundred retries")
+	}
 	t.Parallel()
 	w := setup(t, func(o *options) {
 		o.settings = func(c *config.API) { c.PSPURL, c.PSPBreakerFailures = unreachablePSP, 100_000 }

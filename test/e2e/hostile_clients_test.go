@@ -119,6 +119,9 @@ func (h *hangUps) moved(c net.Conn, state http.ConnState) {
 }
 
 func TestHostileClientsAreCutOffWhileHonestOnesAreServed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for the limits of slow clients")
+	}
 	t.Parallel()
 	w := setup(t, func(o *options) { o.settings = takesWebhooks })
 	closed := hangUps{seen: map[string]chan struct{}{}}

@@ -161,7 +161,7 @@ func TestTenThousandIdleConnectionsAreNoBurden(t *testing.T) {
 	}
 	w := setup(t)
 	// As it is shipped: what the race detector adds to this test's own binary is no cost of ours.
-	p := w.startProcess(`exec "$0" serve`, filepath.Join(buildPrograms(t), "api"))
+	p := w.startProcess(`GOGC= exec "$0" serve`, filepath.Join(buildPrograms(t), "api"))
 	honest := *w
 	honest.api = &httptest.Server{URL: "http://" + p.public}
 	pay := func() { honest.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "") }
@@ -204,6 +204,9 @@ func TestTenThousandIdleConnectionsAreNoBurden(t *testing.T) {
 // A process that may open few files serves fewer clients, and not at the cost of its database, its PSP and its
 // operator.
 func TestIdleClientsLeaveFilesForTheRest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: two thousand connections")
+	}
 	t.Parallel()
 	w := setup(t)
 	const files = 1000

@@ -81,6 +81,9 @@ func TestOperatorsWordCompletesWhatThePSPIsSilentAbout(t *testing.T) {
 }
 
 func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for the end of the grace period")
+	}
 	t.Parallel()
 	var way way
 	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })

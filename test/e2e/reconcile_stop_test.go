@@ -73,6 +73,9 @@ func TestAnotherReconcilerTakesOverWhatWasBrokenOff(t *testing.T) {
 
 // A process that was killed leaves its jobs as running. They are rescued when that is longer ago than a job may run.
 func TestJobsOfADeadReconcilerAreRescued(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for the rescuer of dead jobs")
+	}
 	t.Parallel()
 	w, r, held, keys := lookingUp(t, func(c *config.Reconciler) { c.StopLimit = 100 * time.Millisecond })
 	r.interrupt()

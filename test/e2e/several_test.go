@@ -96,6 +96,9 @@ func (w *world) resolvedOnce(keys []string) {
 }
 
 func TestTwoAPIsAndTwoReconcilersResolveABacklogOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a backlog of two hundred keys")
+	}
 	t.Parallel()
 	w := setupOpen(t, shared(noLookups), func(o *options) { o.webhooks = false })
 	other := w.another()

@@ -19,6 +19,9 @@ import (
 // setupWaiting is a world whose server can be told to wait for a standby that there is not.
 func setupWaiting(t *testing.T, with ...func(*options)) (w *world, leave, back func()) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("long: each starts a server of its own, and waits for a standby that is away")
+	}
 	server := pgtest.OwnServer(t, false)
 	w = setup(t, append([]func(*options){func(o *options) {
 		// The durable setting is that of the database: the server's is off, for a fast test.

@@ -38,6 +38,9 @@ func (w *world) failedTries() (n int) {
 }
 
 func TestDroppedWebhookIsMadeUpForByALookup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for lookups")
+	}
 	t.Parallel()
 	w := setupOpen(t, shared(func(c *config.Shared) { c.FirstLookup = 100 * time.Millisecond }))
 	w.reconcile()
@@ -51,6 +54,9 @@ func TestDroppedWebhookIsMadeUpForByALookup(t *testing.T) {
 }
 
 func TestWebhookThatMetNoReceiverComesAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for a webhook to come again")
+	}
 	t.Parallel()
 	address := freeAddress(t)
 	w := reconciledByWebhook(t, func(o *options) {
@@ -78,6 +84,9 @@ func TestWebhookThatMetNoReceiverComesAgain(t *testing.T) {
 }
 
 func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for a webhook to come again")
+	}
 	t.Parallel()
 	var proxy *pgproxy.Proxy
 	w := setupOpen(t, shared(noLookups), func(o *options) {
