@@ -173,8 +173,8 @@ func (w *work) look(ctx context.Context, dir string, m mutant) (s observation, e
 	return s, err
 }
 
-// run runs one lab, or only some cells of it, and returns the violations that it tells of. A lab that gives no report is
-// one: its product does not even start, as its first user would see.
+// run runs one lab, or only some cells of it, and returns the violations that it tells of. A lab that gives no report
+// is one: its product does not even start, as its first user would see.
 func (w *work) run(ctx context.Context, dir, own, lab, cells string) ([]violation, error) {
 	report := filepath.Join(own, lab+".json")
 	if err := os.RemoveAll(report); err != nil {
@@ -185,9 +185,9 @@ func (w *work) run(ctx context.Context, dir, own, lab, cells string) ([]violatio
 	cmd := exec.CommandContext(limited, filepath.Join(dir, lab))
 	cmd.Dir, cmd.WaitDelay = w.root, time.Minute
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Env = append(os.Environ(), "QUICK=1", "ONLY="+cells, "PROGRAMS="+filepath.Join(own, "programs"), "LIMIT=40s",
-		"REPORT="+report, fmt.Sprintf("WORKERS=%d", max(1, cellsAtOnce/w.Workers)), fmt.Sprintf("SEED=%d", w.Seed),
-		"KEEP="+filepath.Join(own, "kept"))
+	cmd.Env = append(os.Environ(), "QUICK=1", "ONLY="+cells, "PROGRAMS="+filepath.Join(own, "programs"),
+		"LIMIT=40s", "REPORT="+report, "KEEP="+filepath.Join(own, "kept"),
+		fmt.Sprintf("WORKERS=%d", max(1, cellsAtOnce/w.Workers)), fmt.Sprintf("SEED=%d", w.Seed))
 	out, runErr := cmd.CombinedOutput()
 	told, err := readViolations(report)
 	if err != nil && w.ended(ctx) {

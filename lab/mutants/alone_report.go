@@ -9,10 +9,10 @@ import (
 
 const aloneIntroduction = `# Which check is alone
 
-Written by ` + "`bin/mutants alone >docs/mutants_alone.md`" + `. Of the mutants that a test catches, some are drawn. Those that the short
-matrix and the short chaos run reach are given to both, which go on to their ends. The tables say what saw a mutant, and
-what was the only one to see it. Nothing is taken out of the proofs for it: a check that is never alone here may be alone
-for a bug that nobody has thought of.
+Written by ` + "`bin/mutants alone >docs/mutants_alone.md`" + `. Of the mutants that a test catches, some are drawn. Those
+that the short matrix and the short chaos run reach are given to both, which go on to their ends. The tables say what
+saw a mutant, and what was the only one to see it. Nothing is taken out of the proofs for it: a check that is never
+alone here may be alone for a bug that nobody has thought of.
 
 The chaos run counts as one cell and one fault. *case* means that what a cell itself expects did not come, or that a lab
 could not go on; *start* means that a lab ended without a report.
@@ -46,7 +46,7 @@ func (w *work) printAlone(drawn []mutant, observed map[string]observation) error
 			continue
 		}
 		if len(s.Violations) == 0 {
-			unseen = append(unseen, "- "+inCode(s.ID))
+			unseen = append(unseen, "| "+inCode(s.ID)+" |")
 			continue
 		}
 		var by []string
@@ -67,7 +67,7 @@ func (w *work) printAlone(drawn []mutant, observed map[string]observation) error
 	for _, v := range views {
 		v.print(w, observed)
 	}
-	fmt.Fprintf(w.stdout, "| seen | by what |\n|---|---|\n%s\n\nReached, and seen by tests alone:\n\n%s\n",
+	fmt.Fprintf(w.stdout, "| seen | by what |\n|---|---|\n%s\n\n| reached, and seen by tests alone |\n|---|\n%s\n",
 		strings.Join(seen, "\n"), strings.Join(unseen, "\n"))
 	return nil
 }

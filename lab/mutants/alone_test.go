@@ -31,7 +31,7 @@ func TestTablesSayWhatWasAlone(t *testing.T) {
 		"| I1 | 2 | 1 | `` a\\|b `` |", "| I4 | 1 | 0 |  |",
 		"| chaos | 1 | 0 |  |", "| kill | 2 | 1 | `` a\\|b `` |", "| pause | 1 | 0 |  |",
 		"| cell that was alone at least once | saw | alone | which |\n|---|---|---|---|\n\n", // two cells have seen the first one
-		"| `` two `` | I1 in chaos; I4 in payment/1/pause, payment/1/kill |", "- `` three ``\n",
+		"| `` two `` | I1 in chaos; I4 in payment/1/pause, payment/1/kill |", "| `` three `` |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out)
