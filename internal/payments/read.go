@@ -98,8 +98,8 @@ type Filter struct {
 }
 
 // IDSkew is how far the clock of the process that has made an id may differ from the database's clock, which has set
-// created_at. If they differ by more, lists by time leave the payment out, and the comparison with the PSP's statement
-// does not miss it.
+// created_at. If they differ by more, lists by time leave the payment out, and nobody notices if the PSP's statement
+// leaves it out, too.
 const IDSkew = 24 * time.Hour
 
 // ids are the bounds of the ids that can be selected: first <= id < end.
