@@ -14,8 +14,9 @@ that the short matrix and the short chaos run reach are given to both, which go 
 saw a mutant, and what was the only one to see it. Nothing is taken out of the proofs for it: a check that is never
 alone here may be alone for a bug that nobody has thought of.
 
-The chaos run counts as one cell and one fault. *case* means that what a cell itself expects did not come, or that a lab
-could not go on; *start* means that a lab ended without a report.
+A cell of the matrix is a way through the program, a crash window on it ([crash_windows.md](crash_windows.md)) and a
+fault at this window; a scene is a longer story. The chaos run counts as one cell and one fault. *case* means that what
+a cell itself expects did not come, or that a lab could not go on; *start* means that a lab ended without a report.
 
 `
 

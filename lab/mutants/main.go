@@ -32,7 +32,7 @@ Settings, as environment variables with their defaults:
 type settings struct {
 	Package  string `env:"PACKAGE" desc:"only these, separated by commas: packages (internal/gateway/...) or files"`
 	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
-	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all that are not"`
+	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all without a verdict; alone takes 50 then"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
 	Quick    bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
 	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught, or to survive for a reason"`

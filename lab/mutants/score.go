@@ -84,7 +84,7 @@ func entry(m map[string]*tally, name string) *tally {
 }
 
 func (w *work) table(title string, rows map[string]*tally) {
-	fmt.Fprintf(w.stdout, "| %s | mutants | tried | caught | survive with a reason | survive without |\n", title)
+	fmt.Fprintf(w.stdout, "| %s | mutants | tried | caught | survive with a reason | survive without one |\n", title)
 	fmt.Fprint(w.stdout, "|---|---|---|---|---|---|\n")
 	for _, name := range sortedKeys(rows) {
 		t := rows[name]
