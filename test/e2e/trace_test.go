@@ -36,11 +36,11 @@ func TestPaymentIsOneTraceAndWhatComesLaterLinksToIt(t *testing.T) {
 	c := newCollector(t)
 	var traceparents sync.Map
 	w := setupOpen(t, shared(soon), traced(c), spied(&traceparents))
-	w.reconcile()
 	d := w.openOps()
 	key := freshKey()
 	r := w.pay(key, "pm_ok")
 	r.expect(t, http.StatusCreated, "")
+	w.reconcile() // only now: the PSP's webhook must not complete the payment before its own request does
 	silent := freshKey()
 	w.pay(silent, "pm_silent_charged").expect(t, http.StatusAccepted, "")
 	w.becomes(silent, "completed")
