@@ -64,6 +64,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
+	if err := s.fit(command); err != nil {
+		return err
+	}
 	root, err := world.Root(ctx)
 	if err != nil {
 		return err
