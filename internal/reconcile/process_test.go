@@ -71,6 +71,9 @@ func TestEventIsMarkedWithWhatCameOfIt(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{"event": 1}, counted(t, reg, "payonce_psp_foreign_total")); diff != "" {
 		t.Errorf("foreign events are counted otherwise (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(map[string]float64{"": 4}, counted(t, reg, "payonce_webhook_lag_seconds")); diff != "" {
+		t.Errorf("the lag of these events is counted otherwise (-want +got):\n%s", diff)
+	}
 }
 
 // The bytes of an event that nobody understands are for an operator: as JSON, or else as text.

@@ -212,6 +212,15 @@ func TestConfigThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestLargestSkewAndHorizonAreTaken(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.config.Skew, d.config.Horizon = maxSkew, maxHorizon
+	if _, err := New(d.config); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestProgressCountsLines(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

@@ -218,6 +218,9 @@ func TestDayThatIsNotOverIsJudgedAsFarAsItIs(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	d.want("missing_there ch_gone")
+	if n := d.count("SELECT count(*) FROM statement_runs WHERE status = 'partial'"); n != 1 {
+		t.Errorf("%d runs are partial", n)
+	}
 }
 
 // A statement that still grows proves that a movement is there, never that it is not.

@@ -2,6 +2,7 @@ package statement
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -84,10 +85,7 @@ func (w *tableWriter) end() error {
 			majorOf(t.Currency, t.AtStakeMinor),
 			t.ToOneDay, t.ToSevenDays, t.Older, wholeDays(t.OldestMovement))
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	return w.out.Flush()
+	return errors.Join(tw.Flush(), w.out.Flush())
 }
 
 // notes are what the columns do not say. They are on a line of their own.
@@ -126,10 +124,11 @@ func money(s *Side) string {
 	return majorOf(s.Currency, strconv.FormatInt(s.AmountMinor, 10)) + " " + s.Currency
 }
 
-// majorOf writes an amount in the major unit. If the currency is not in use, the amount is in the minor unit.
+// majorOf writes an amount in the major unit. If the currency is not in use, or the sum of amounts is larger than any
+// amount, it is in the minor unit.
 func majorOf(currency, minor string) string {
 	n, err := strconv.ParseInt(minor, 10, 64)
-	if _, known := payments.Currency(currency).MinorDigits(); err != nil || !known {
+	if err != nil {
 		return minor
 	}
 	return payments.Currency(currency).Decimal(payments.AmountMinor(n))

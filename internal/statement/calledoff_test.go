@@ -1,0 +1,66 @@
+package statement
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/postgres"
+)
+
+// atCommit is a tracer that calls back when a commit has been acknowledged.
+type atCommit func()
+
+type committing struct{}
+
+func (atCommit) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, committing{}, q.SQL == "commit")
+}
+
+func (f atCommit) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if ctx.Value(committing{}) == true {
+		f()
+	}
+}
+
+// The breaks of the first account are written, so the operator must be told of that run.
+func TestRunThatWasDoneIsReportedAlsoIfTheNextIsCalledOff(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.publish("acct_acme", d.day)
+	d.publish("acct_globex", d.day)
+	ctx, callOff := context.WithCancel(t.Context())
+	defer callOff()
+	config := d.pool.Config()
+	config.ConnConfig.Tracer = atCommit(callOff)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	d.config.DB = postgres.Wrap(pool, patience)
+	report, err := d.reconciler().Run(ctx, d.day)
+	if err == nil || len(report.Runs) != 1 || report.Runs[0].Account != "acct_acme" {
+		t.Errorf("%+v, %v", report.Runs, err)
+	}
+}
+
+// Runs without an id of their own would take each other's breaks for theirs.
+func TestRunWithoutAnIDIsNotMade(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.publish("acct_acme", d.day)
+	d.config.NewID = func() (uuid.UUID, error) { return uuid.UUID{}, errors.New("no random numbers") }
+	report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+	if err == nil || !strings.Contains(err.Error(), "no random numbers") || len(report.Runs) != 0 {
+		t.Errorf("%+v, %v", report.Runs, err)
+	}
+	if n := d.count("SELECT count(*) FROM statement_runs"); n != 0 {
+		t.Errorf("%d runs are written", n)
+	}
+}

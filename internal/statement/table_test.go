@@ -1,0 +1,114 @@
+package statement
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+)
+
+// tableOf is the table of these breaks, without what comes before and after them.
+func tableOf(t *testing.T, breaks ...Break) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := &tableWriter{out: bufio.NewWriter(&out)}
+	for _, b := range breaks {
+		if err := w.add(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// An operator reads a break under the account and the day that it is of.
+func TestEachAccountsDayHasOneHeading(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
+	of := func(account string, day time.Time) Break { return Break{Account: account, Day: day, Kind: Amount} }
+	table := tableOf(t, of("acct_a", day), of("acct_a", day), of("acct_a", day.Add(oneDay)), of("acct_b", day.Add(oneDay)),
+		of("acct_b", day.Add(oneDay)))
+	var got []string
+	for line := range strings.Lines(table) {
+		switch heading, isHeading := strings.CutPrefix(line, "Breaks of "); {
+		case isHeading:
+			got = append(got, strings.TrimSuffix(heading, "\n"))
+		case strings.HasPrefix(line, string(Amount)):
+			got = append(got, "break")
+		}
+	}
+	const want = "acct_a, 2026-03-10|break|break|acct_a, 2026-03-11|break|acct_b, 2026-03-11|break|break"
+	if strings.Join(got, "|") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
+	}
+}
+
+// The day that is not over is marked, so that nobody takes what is missing there for lost.
+func TestOnlyADayThatIsNotOverIsMarked(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := &tableWriter{out: bufio.NewWriter(&out)}
+	if err := w.begin(Report{Runs: []Summary{{Account: "acct_over"}, {Account: "acct_partial", Partial: true}}},
+		nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.Contains(line, "not over") != strings.HasPrefix(line, "acct_partial ") {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		b    Break
+		want string
+	}{
+		"a day old when it was found":  {Break{Kind: Amount, MovementAge: 3 * oneDay, Age: 2 * oneDay}, ""},
+		"older when it was found":      {Break{Kind: Amount, MovementAge: 3*oneDay + 1, Age: 2 * oneDay}, "moved 3 days ago"},
+		"a refund":                     {Break{Kind: Amount, Object: gateway.RefundObject}, "a refund"},
+		"another tenant's reference":   {Break{Kind: MissingHere, OtherTenant: true}, "the reference is another tenant's"},
+		"nobody's reference":           {Break{Kind: MissingHere}, ""},
+		"missing there":                {Break{Kind: MissingThere, OtherTenant: true}, ""},
+		"one id, two references":       {Break{Kind: PSPID, PSPID: "ch_1", Ours: &Side{PSPID: "ch_1"}}, "ours has another reference"},
+		"one reference, two ids":       {Break{Kind: PSPID, PSPID: "ch_1", Ours: &Side{PSPID: "ch_2"}}, "ours has ch_2"},
+		"the lines of a double":        {Break{Kind: Duplicate, Lines: 3}, "3 × this id"},
+		"our status":                   {Break{Kind: Status, Ours: &Side{Status: "failed"}}, "ours is failed"},
+		"two that belong to one break": {Break{Kind: Duplicate, Object: gateway.RefundObject, Lines: 2}, "a refund; 2 × this id"},
+	} {
+		if got := strings.Join(notes(c.b), "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// An amount is never cut off: if it does not fit its column, it is on a line of its own.
+func TestAmountStaysInItsColumnAsLongAsItFits(t *testing.T) {
+	t.Parallel()
+	for minor, below := range map[int64]bool{999_999_999_999: false, 1_000_000_000_000: true} {
+		b := Break{Kind: Amount, Theirs: &Side{AmountMinor: minor, Currency: "USD"}}
+		if table := tableOf(t, b); strings.Contains(table, "theirs is ") != below || !strings.Contains(table, money(b.Theirs)) {
+			t.Errorf("%d:\n%s", minor, table)
+		}
+	}
+	if got := money(&Side{AmountMinor: 12345, Currency: "XTS"}); got != "12345 XTS" {
+		t.Errorf("a currency that is not in use: %s", got)
+	}
+}
+
+// A space of another kind may be a line of its own to a terminal, or look like the border of a column.
+func TestSpacesThatAreNoSpaceAreReplaced(t *testing.T) {
+	t.Parallel()
+	if got := shown("a b\u00a0c\u2028d\u3000e", 40); got != "a b?c?d?e" {
+		t.Errorf("%q", got)
+	}
+}
