@@ -30,9 +30,10 @@ func tableOf(t *testing.T, breaks ...Break) string {
 func TestEachAccountsDayHasOneHeading(t *testing.T) {
 	t.Parallel()
 	day := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
-	of := func(account string, day time.Time) Break { return Break{Account: account, Day: day, Kind: Amount} }
-	table := tableOf(t, of("acct_a", day), of("acct_a", day), of("acct_a", day.Add(oneDay)), of("acct_b", day.Add(oneDay)),
-		of("acct_b", day.Add(oneDay)))
+	of := func(account string, day time.Time) Break { return Break{Kind: Amount, Account: account, Day: day} }
+	next := day.Add(oneDay)
+	table := tableOf(t, of("acct_a", day), of("acct_a", day), of("acct_a", next), of("acct_b", next),
+		of("acct_b", next))
 	var got []string
 	for line := range strings.Lines(table) {
 		switch heading, isHeading := strings.CutPrefix(line, "Breaks of "); {
@@ -69,21 +70,26 @@ func TestOnlyADayThatIsNotOverIsMarked(t *testing.T) {
 
 func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 	t.Parallel()
+	young := Break{Kind: Amount, MovementAge: 3 * oneDay, Age: 2 * oneDay}
+	old := Break{Kind: Amount, MovementAge: 3*oneDay + 1, Age: 2 * oneDay}
+	sameID := Break{Kind: PSPID, PSPID: "ch_1", Ours: &Side{PSPID: "ch_1"}}
+	tenants := Break{Kind: MissingHere, OtherTenant: true}
+	twice := Break{Kind: Duplicate, Object: gateway.RefundObject, Lines: 2}
+	otherID := Break{Kind: PSPID, PSPID: "ch_1", Ours: &Side{PSPID: "ch_2"}}
 	for name, c := range map[string]struct {
 		b    Break
 		want string
 	}{
-		"a day old when it was found":  {Break{Kind: Amount, MovementAge: 3 * oneDay, Age: 2 * oneDay}, ""},
-		"older when it was found":      {Break{Kind: Amount, MovementAge: 3*oneDay + 1, Age: 2 * oneDay}, "moved 3 days ago"},
-		"a refund":                     {Break{Kind: Amount, Object: gateway.RefundObject}, "a refund"},
-		"another tenant's reference":   {Break{Kind: MissingHere, OtherTenant: true}, "the reference is another tenant's"},
-		"nobody's reference":           {Break{Kind: MissingHere}, ""},
-		"missing there":                {Break{Kind: MissingThere, OtherTenant: true}, ""},
-		"one id, two references":       {Break{Kind: PSPID, PSPID: "ch_1", Ours: &Side{PSPID: "ch_1"}}, "ours has another reference"},
-		"one reference, two ids":       {Break{Kind: PSPID, PSPID: "ch_1", Ours: &Side{PSPID: "ch_2"}}, "ours has ch_2"},
-		"the lines of a double":        {Break{Kind: Duplicate, Lines: 3}, "3 × this id"},
-		"our status":                   {Break{Kind: Status, Ours: &Side{Status: "failed"}}, "ours is failed"},
-		"two that belong to one break": {Break{Kind: Duplicate, Object: gateway.RefundObject, Lines: 2}, "a refund; 2 × this id"},
+		"a day old when found":       {young, ""},
+		"older when found":           {old, "moved 3 days ago"},
+		"a refund":                   {Break{Kind: Amount, Object: gateway.RefundObject}, "a refund"},
+		"another tenant's reference": {tenants, "the reference is another tenant's"},
+		"nobody's reference":         {Break{Kind: MissingHere}, ""},
+		"missing there":              {Break{Kind: MissingThere, OtherTenant: true}, ""},
+		"one id, two references":     {sameID, "ours has another reference"},
+		"one reference, two ids":     {otherID, "ours has ch_2"},
+		"our status":                 {Break{Kind: Status, Ours: &Side{Status: "failed"}}, "ours is failed"},
+		"two notes":                  {twice, "a refund; 2 × this id"},
 	} {
 		if got := strings.Join(notes(c.b), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -96,7 +102,8 @@ func TestAmountStaysInItsColumnAsLongAsItFits(t *testing.T) {
 	t.Parallel()
 	for minor, below := range map[int64]bool{999_999_999_999: false, 1_000_000_000_000: true} {
 		b := Break{Kind: Amount, Theirs: &Side{AmountMinor: minor, Currency: "USD"}}
-		if table := tableOf(t, b); strings.Contains(table, "theirs is ") != below || !strings.Contains(table, money(b.Theirs)) {
+		table := tableOf(t, b)
+		if strings.Contains(table, "theirs is ") != below || !strings.Contains(table, money(b.Theirs)) {
 			t.Errorf("%d:\n%s", minor, table)
 		}
 	}
