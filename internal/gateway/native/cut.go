@@ -119,14 +119,14 @@ func (c *cutter) items(opening, closing byte, item func() error) error {
 	if err := c.take(opening); err != nil {
 		return err
 	}
-	if b, err := c.next(); err != nil || b == closing {
+	if b, _ := c.next(); b == closing {
 		return c.take(closing)
 	}
 	for {
 		if err := item(); err != nil {
 			return err
 		}
-		if b, err := c.next(); err != nil || b == closing {
+		if b, _ := c.next(); b == closing {
 			return c.take(closing)
 		}
 		if err := c.take(','); err != nil {
@@ -137,15 +137,15 @@ func (c *cutter) items(opening, closing byte, item func() error) error {
 
 // take reads one byte after spaces. It must be want.
 func (c *cutter) take(want byte) error {
-	b, err := c.next()
-	if err != nil || b != want {
+	if b, _ := c.next(); b != want {
 		return errMalformedList
 	}
-	_, err = c.Discard(1)
+	_, err := c.Discard(1)
 	return err
 }
 
-// next returns the next byte that is not a space, without reading it.
+// next returns the next byte that is not a space, without reading it. If there is none, it returns 0 and the error, and
+// what reads on fails as well.
 func (c *cutter) next() (byte, error) {
 	for {
 		b, err := c.ReadByte()
@@ -161,8 +161,8 @@ func (c *cutter) next() (byte, error) {
 // value reads one value and calls take with it. It keeps at most keep bytes of the value. The piece is valid until the
 // next call.
 func (c *cutter) value(keep int, take func(piece) error) error {
-	first, err := c.next()
-	if err != nil || strings.IndexByte(",:]}", first) >= 0 {
+	first, _ := c.next()
+	if strings.IndexByte(",:]}", first) >= 0 {
 		return errMalformedList
 	}
 	p := piece{raw: c.buffer[:0]}

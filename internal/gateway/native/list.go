@@ -44,7 +44,7 @@ func (c *Client) List(
 	}
 	began := c.now()
 	page, err := c.page(ctx, o, account, query)
-	if err == nil && cursor != "" && page.Next == cursor {
+	if cursor != "" && page.Next == cursor { // A page that could not be read leads nowhere.
 		err = errors.New("answer leads back to its own page")
 	}
 	label := "list_ok"
