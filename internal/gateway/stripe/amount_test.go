@@ -73,6 +73,15 @@ func TestAmountThatStripeCannotTakeIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+func TestAmountOfStripeThatIsNoAmountOfOursIsNotConverted(t *testing.T) {
+	t.Parallel()
+	for amount, ok := range map[int64]bool{math.MaxInt64 / 100: true, math.MaxInt64/100 + 1: false} {
+		if minor, got := fromStripe(amount, "MGA"); got != ok || ok && minor != amount*100 {
+			t.Errorf("%d is %d, %t", amount, minor, got)
+		}
+	}
+}
+
 func TestTokenHasStripesForm(t *testing.T) {
 	t.Parallel()
 	for token, takes := range map[string]bool{

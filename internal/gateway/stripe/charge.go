@@ -1,7 +1,6 @@
 package stripe
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -89,13 +88,13 @@ func judgeCreate(ch gateway.Charge, r wire.Reply) (id string, refused gateway.Ou
 // judgeUnmade reads an answer other than 200 to a creation. A refusal of the request itself is a decline, because the
 // same request would be refused again. Everything else may pass: the next attempt has another key.
 func judgeUnmade(r wire.Reply) gateway.Outcome {
-	p, ok := problemIn(r.Body)
+	p := problemIn(r.Body)
 	switch {
-	case ok && r.Status == http.StatusBadRequest && p.Type == keyReused:
+	case r.Status == http.StatusBadRequest && p.Type == keyReused:
 		// Stripe knows the key with another request. Then the key may stand for an executed payment of ours.
 		return gateway.Indeterminate{Reason: answered(r.Status), Contradiction: true,
 			Evidence: evidence(r.Status, r.Body)}
-	case ok && r.Status == http.StatusPaymentRequired && p.Type == cardError:
+	case r.Status == http.StatusPaymentRequired && p.Type == cardError:
 		return gateway.Declined{Code: codeOf(p.DeclineCode, p.Code)}
 	}
 	if refusal, refused := refusedForGood(r); refused {
@@ -106,8 +105,8 @@ func judgeUnmade(r wire.Reply) gateway.Outcome {
 
 // refusedForGood reads a 400 about the charge itself: each further attempt would be refused, too.
 func refusedForGood(r wire.Reply) (refusal gateway.Declined, refused bool) {
-	p, ok := problemIn(r.Body)
-	if !ok || r.Status != http.StatusBadRequest || p.Type != invalidRequest || !p.aboutTheCharge() {
+	p := problemIn(r.Body)
+	if r.Status != http.StatusBadRequest || p.Type != invalidRequest || !p.aboutTheCharge() {
 		return gateway.Declined{}, false
 	}
 	return gateway.Declined{Code: codeOf(p.Code, "invalid_"+p.Param)}, true
@@ -169,7 +168,7 @@ func judgeConfirm(ch gateway.Charge, r wire.Reply) (outcome gateway.Outcome, why
 		return nil, r.Lost
 	case r.Status == http.StatusOK:
 		f := inspect(ch, r.Status, r.Body)
-		return f.outcome(), cmp.Or(f.reason, "answer without a verdict")
+		return f.outcome(), f.reason
 	case r.Status == http.StatusPaymentRequired:
 		return judgeDecline(ch, r), answered(r.Status)
 	case limited(r):
@@ -180,8 +179,8 @@ func judgeConfirm(ch gateway.Charge, r wire.Reply) (outcome gateway.Outcome, why
 
 // judgeDecline reads a 402. It is a decline if it is about this intent. Otherwise the outcome is nil.
 func judgeDecline(ch gateway.Charge, r wire.Reply) gateway.Outcome {
-	p, ok := problemIn(r.Body)
-	if !ok || p.Type != cardError {
+	p := problemIn(r.Body)
+	if p.Type != cardError {
 		return nil
 	}
 	f := inspect(ch, r.Status, p.PaymentIntent)
@@ -199,8 +198,7 @@ func judgeDecline(ch gateway.Charge, r wire.Reply) gateway.Outcome {
 // code, the execution may have begun: with lock_timeout, it has met another request
 // (https://docs.stripe.com/rate-limits#object-lock-timeouts).
 func limited(r wire.Reply) bool {
-	p, ok := problemIn(r.Body)
-	return r.Status == http.StatusTooManyRequests && ok && p.Code == "rate_limit"
+	return r.Status == http.StatusTooManyRequests && problemIn(r.Body).Code == "rate_limit"
 }
 
 func answered(status int) string { return fmt.Sprintf("PSP answered %d", status) }

@@ -94,7 +94,12 @@ func TestRefusedCreationDeclinesOnlyWhatIsAboutTheCharge(t *testing.T) {
 			gateway.NotExecuted{Reason: "PSP answered 400"}},
 		"an error of another type": {400, `{"error":{"type":"api_error","param":"amount"}}`,
 			gateway.NotExecuted{Reason: "PSP answered 400"}},
-		"a proxy": {402, "<html>", gateway.NotExecuted{Reason: "PSP answered 402"}},
+		"a proxy":                 {402, "<html>", gateway.NotExecuted{Reason: "PSP answered 402"}},
+		"a card that is declined": {402, problemOf("card_error", "expired_card", ""), gateway.Declined{Code: "expired_card"}},
+		"a 402 that is about no card": {402, problemOf("api_error", "expired_card", ""),
+			gateway.NotExecuted{Reason: "PSP answered 402"}},
+		"a card, and an error of the PSP": {500, problemOf("card_error", "expired_card", ""),
+			gateway.NotExecuted{Reason: "PSP answered 500"}},
 		"not authorized": {401, problemOf("invalid_request_error", "amount_too_small", ""),
 			gateway.NotExecuted{Reason: "PSP answered 401"}},
 		"malformed": {200, "{}", gateway.NotExecuted{Reason: "answer malformed"}},
@@ -109,6 +114,28 @@ func TestRefusedCreationDeclinesOnlyWhatIsAboutTheCharge(t *testing.T) {
 				t.Fatalf("id %q, outcome %T %+v, want %+v", id, o, o, row.want)
 			}
 		})
+	}
+}
+
+// No intent was stored, so nothing can have been executed, whatever became of the creation. The next attempt makes
+// another one.
+func TestCreationThatDidNotArriveHasExecutedNothing(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{createLine: {{lost: true}}})
+	c := newClient(t, s.URL)
+	_, o := c.Prepare(t.Context(), aCharge())
+	notExecuted(t, o, "connection lost")
+	nowhere := aCharge()
+	nowhere.Account = "acct canary"
+	_, o = c.Prepare(t.Context(), nowhere)
+	notExecuted(t, o, "request could not be built")
+	tooLarge := aCharge()
+	tooLarge.AmountMinor = 1 << 62
+	if _, o := c.Prepare(t.Context(), tooLarge); o != (gateway.Declined{Code: "invalid_amount"}) {
+		t.Errorf("outcome %T %+v", o, o)
+	}
+	if n := len(s.seen()); n != 1 {
+		t.Errorf("%d requests, want the lost one", n)
 	}
 }
 
@@ -328,6 +355,7 @@ func TestDeclineIsBelievedOnlyOfThisIntent(t *testing.T) {
 		"another type":  {replace(decline, "card_error", "api_error"), nil},
 		"a live intent": {problemOf("card_error", "card_declined", intentIs("processing")), nil},
 		"no error":      {"<html>", nil},
+		"two types":     {replace(decline, `}}`, `},"type":"card_error"}`), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -361,6 +389,7 @@ func TestOtherLimitIsNoRateLimit(t *testing.T) {
 	for _, body := range []string{
 		problemOf("invalid_request_error", "lock_timeout", ""), problemOf("invalid_request_error", "", ""),
 		problemOf("invalid_request_error", "card_decline_rate_limit_exceeded", ""), "<html>too many</html>",
+		`{"error":{"code":"rate_limit"}}`,
 	} {
 		s := scripted(t, map[string][]answer{confirmLine: {{status: 429, body: body}},
 			readLine: {ok(intentIs("succeeded"))}})
@@ -451,11 +480,15 @@ func TestOperationsAreObservedOnce(t *testing.T) {
 		cancelLine: {ok(intentIs("canceled"))}, refundLine: {ok(refundIs("pending"))}, refundsLine: {ok(listOf(false))},
 	})
 	c := newClient(t, s.URL, func(c *Config) { c.Observe = func(o string, _ time.Duration) { seen = append(seen, o) } })
+	refused := aCharge()
+	refused.PaymentMethod = "tok_canary"
+	c.Prepare(t.Context(), refused)
 	c.Prepare(t.Context(), aCharge())
 	c.Charge(t.Context(), aCharge())
 	c.Refund(t.Context(), aRefund())
 	c.Lookup(t.Context(), aRefund(), gateway.EndNothing)
-	if want := []string{"prepared", "not_executed", "pending", "lookup_not_found"}; !slices.Equal(seen, want) {
+	want := []string{"declined", "prepared", "not_executed", "pending", "lookup_not_found"}
+	if !slices.Equal(seen, want) {
 		t.Fatalf("observed %q, want %q", seen, want)
 	}
 }

@@ -62,7 +62,7 @@ type finding struct {
 	id       string
 	status   string // as Stripe calls it
 	record   gateway.Record
-	reason   string // of a mismatch, or why nothing is known
+	reason   string // of a mismatch, or why there is no verdict, if there is none
 	evidence []byte // of a mismatch
 }
 
@@ -74,15 +74,12 @@ func inspect(ch gateway.Charge, httpStatus int, raw []byte) finding {
 	if !ok {
 		return unknown("answer malformed")
 	}
-	f := finding{state: in.state(), id: in.ID, status: in.Status, record: r}
+	f := finding{state: in.state(), id: in.ID, status: in.Status, record: r, reason: "answer without a verdict"}
 	member := ch.Wanted().Differs(r)
 	if ch.ObjectID != "" && in.ID != ch.ObjectID {
 		member = "id"
 	}
 	if member == "" {
-		if f.state == unclear {
-			f.reason = "answer without a verdict"
-		}
 		return f
 	}
 	f.reason, f.evidence = "answer has another "+member, f.kept(httpStatus, raw)
@@ -217,13 +214,14 @@ const (
 	keyReused      = "idempotency_error"
 )
 
-// problemIn reads the error of an answer. ok is false if the answer does not have the form of one.
-func problemIn(body []byte) (p problem, ok bool) {
+// problemIn reads the error of an answer. If the answer does not have the form of one, the error has no type, and
+// nothing else.
+func problemIn(body []byte) problem {
 	var said struct {
 		Error problem `json:"error"`
 	}
 	if json.Unmarshal(body, &said) != nil || said.Error.Type == "" {
-		return problem{}, false
+		return problem{}
 	}
-	return said.Error, true
+	return said.Error
 }

@@ -26,7 +26,7 @@ func judgeRefund(r gateway.Refund, reply wire.Reply) gateway.Outcome {
 	case limited(reply):
 		return gateway.NotExecuted{Reason: answered(reply.Status)}
 	}
-	p, _ := problemIn(reply.Body)
+	p := problemIn(reply.Body)
 	switch {
 	case reply.Status == http.StatusBadRequest && p.Type == keyReused:
 		// Another request was sent under our key.
@@ -58,10 +58,7 @@ func (p problem) refusesTheRefund(status int) bool {
 
 // judgeRefunded reads a 200.
 func judgeRefunded(r gateway.Refund, reply wire.Reply) gateway.Outcome {
-	re, ok := parseRefund(reply.Body)
-	if !ok {
-		return gateway.Indeterminate{Reason: "answer malformed"}
-	}
+	re, _ := parseRefund(reply.Body) // What is no refund is no record either.
 	record, err := re.record(r.Account)
 	if err != nil {
 		return gateway.Indeterminate{Reason: "answer malformed"}

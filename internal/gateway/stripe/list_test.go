@@ -137,6 +137,16 @@ func TestListIsOldestFirstAndMissesNothing(t *testing.T) {
 	}
 }
 
+// Then the caller may pass over what is older. The newest window has no end.
+func TestOnlyAWindowWithAnEndIsReadToIt(t *testing.T) {
+	t.Parallel()
+	l := ledgerOf(t, today().Unix()-60)
+	page, err := newClient(t, l.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", today().Add(-time.Hour), "")
+	if err != nil || len(page.Records) != 1 || !page.ReadTo.IsZero() {
+		t.Errorf("%d records, read to %s: %v", len(page.Records), page.ReadTo, err)
+	}
+}
+
 // Stripe's clock is ahead of ours, so the second is in the newest window. It cannot be cut, and reading it again and
 // again would not end.
 func TestSecondInTheFutureWithTooManyObjectsFails(t *testing.T) {
@@ -218,6 +228,23 @@ func TestUnreadableObjectIsNamedByItsFirstMembers(t *testing.T) {
 	}
 }
 
+// An operator searches for the id under which we keep the object: a charge has that of its intent.
+func TestUnreadableObjectHasTheIDThatWeWouldKeepItUnder(t *testing.T) {
+	t.Parallel()
+	for raw, c := range map[string]struct {
+		object gateway.Object
+		want   string
+	}{
+		`{"id":"ch_1","payment_intent":"pi_1"}`: {gateway.ChargeObject, "pi_1"},
+		`{"id":"ch_2"}`:                         {gateway.ChargeObject, "ch_2"},
+		`{"id":"re_1","payment_intent":"pi_1"}`: {gateway.RefundObject, "re_1"},
+	} {
+		if u := putAside(c.object, []byte(raw), "odd"); u.ID != c.want {
+			t.Errorf("%s has the id %q", raw, u.ID)
+		}
+	}
+}
+
 func TestListThatIsNoneIsAnError(t *testing.T) {
 	t.Parallel()
 	one := chargeIs(1, "succeeded", today().Unix())
@@ -246,8 +273,10 @@ func TestListThatIsNoneIsAnError(t *testing.T) {
 		""); err == nil {
 		t.Error("a 503 is a list")
 	}
-	if _, err := newClient(t, s.URL).List(t.Context(), "payout", "acct_canary", time.Time{}, ""); err == nil {
-		t.Error("there are payouts")
+	before := len(s.seen())
+	_, err := newClient(t, s.URL).List(t.Context(), "payout", "acct_canary", time.Time{}, "")
+	if err == nil || !strings.Contains(err.Error(), "no such object") || len(s.seen()) != before {
+		t.Errorf("payouts are asked for: %v", err)
 	}
 }
 
@@ -309,6 +338,7 @@ func TestObjectsOfAListAreReadEachOnItsOwn(t *testing.T) {
 		replace(chargeIs(1, "succeeded", now-8), `"usd"`, "\"\xff\""),
 		replace(chargeIs(0, "succeeded", now-9), `"object":"charge"`, `"object":"refund","client_secret":"canary"`),
 		replace(chargeIs(0, "succeeded", now-9), `"pi_c0"`, `"pi\u0000c0"`), // the database cannot store this id
+		chargeIs(0, "resting", now-10),
 	}
 	s := scripted(t, map[string][]answer{chargesLine: {ok(listOf(false, objects...))}})
 	page, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{}, "")
@@ -327,7 +357,7 @@ func TestObjectsOfAListAreReadEachOnItsOwn(t *testing.T) {
 			t.Errorf("unreadable %+v", u)
 		}
 	}
-	if !slices.Equal(ids, []string{"", "pi_c0", "pi_c1", "pi_c2", "pi_c3"}) {
+	if !slices.Equal(ids, []string{"pi_c0", "", "pi_c0", "pi_c1", "pi_c2", "pi_c3"}) {
 		t.Errorf("unreadable %q", ids)
 	}
 }

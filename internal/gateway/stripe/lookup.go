@@ -88,8 +88,8 @@ func failedForGood(r wire.Reply) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests:
 		return false
 	}
-	p, ok := problemIn(r.Body)
-	return ok && r.Status >= http.StatusBadRequest && p.Type != keyReused
+	p := problemIn(r.Body)
+	return r.Status >= http.StatusBadRequest && p.Type != "" && p.Type != keyReused
 }
 
 // decide is the result of a lookup that has read the intent, or says that the intent must be cancelled first.

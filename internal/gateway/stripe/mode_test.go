@@ -18,7 +18,9 @@ func TestEventOfTheOtherModeMovesNothing(t *testing.T) {
 		{"rk_live_canary", "true", true}, {"rk_live_canary", "false", false},
 		{"sk_test_canary", "false", true}, {"sk_test_canary", "true", false},
 		{"rk_test_canary", "false", true}, {"rk_test_canary", "true", false},
-		{"sk_canary", "false", true}, {"sk_canary", "true", true}, // Such a secret does not tell its mode.
+		// Such a secret does not tell its mode.
+		{"sk_canary", "false", true}, {"sk_canary", "true", true}, {"canary", "true", true},
+		{"sk_canary_live", "true", true}, {"sk_canary_live", "false", true},
 	} {
 		c, err := New(Config{URL: "http://psp.test", Secret: row.secret, Limits: gateway.DefaultLimits(), Now: today})
 		if err != nil {

@@ -30,6 +30,34 @@ func TestIntentThatHasReceivedMoneyIsNeitherEndedNorDeclined(t *testing.T) {
 	}
 }
 
+// Stripe may leave a member out, or say it twice. Two readers could then use different values.
+func TestIntentIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body string
+		want state
+	}{
+		"no amount received": {replace(intentIs("canceled"), `"amount_received":0,`, ""), ended},
+		"two statuses":       {replace(intentIs("succeeded"), `"status"`, `"status":"canceled","status"`), unclear},
+		"two, at the end":    {strings.TrimSuffix(intentIs("canceled"), "}") + `,"currency":"usd"}`, unclear},
+	} {
+		if f := inspect(aCharge(), 200, []byte(c.body)); f.state != c.want {
+			t.Errorf("%s: finding %+v", name, f)
+		}
+	}
+}
+
+// Money has not moved, and the operator reads that in a record. A bank's reason is in it.
+func TestEvidenceOfADeclineIsARecord(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{confirmLine: {ok(replace(intentIs("declined"), "12000", "12001"))}})
+	evidence := contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "answer has another amount")
+	if !strings.Contains(evidence, `"declineCode":"insufficient_funds"`) ||
+		strings.Contains(evidence, "last_payment_error") {
+		t.Errorf("evidence %s", evidence)
+	}
+}
+
 // The database cannot store a number with an exponent. That money has moved must be kept all the same.
 func TestEvidenceOfMovedMoneyIsKeptWithoutTheRest(t *testing.T) {
 	t.Parallel()

@@ -42,13 +42,14 @@ func TestRefundIsJudgedByItsStatus(t *testing.T) {
 	}
 	for reason, a := range map[string]answer{
 		"connection lost":          {lost: true},
-		"answer malformed":         ok("{}"),
+		"answer malformed":         ok(replace(refundIs("succeeded"), `"usd"`, `"USD"`)),
 		"answer without a verdict": ok(refundIs("resting")),
 		"PSP answered 401":         {status: 401, body: problemOf("invalid_request_error", "x", "")},
 		"PSP answered 404":         {status: 404, body: problemOf("invalid_request_error", "x", "")},
 		"PSP answered 400":         {status: 400, body: "<html>"},
 		"PSP answered 402":         {status: 402, body: "<html>"},
 		"PSP answered 302":         {status: 302, body: problemOf("invalid_request_error", "x", "")},
+		"PSP answered 403":         {status: 403, body: problemOf("invalid_request_error", "charge_disputed", "")},
 	} {
 		s := scripted(t, map[string][]answer{refundLine: {a}})
 		indeterminate(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), reason)
@@ -72,8 +73,17 @@ func TestRefundOfSomethingElseIsAContradiction(t *testing.T) {
 	if strings.Contains(evidence, "declined") || !strings.Contains(evidence, `"status":"pending"`) {
 		t.Fatalf("evidence %s", evidence)
 	}
+	// Of a final one, the record says whether money has moved.
+	s = scripted(t, map[string][]answer{refundLine: {ok(replace(refundIs("succeeded"), `re_canary`, `re_other`))}})
+	evidence = contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "answer has another reference")
+	if !strings.Contains(evidence, `"chargeId":"pi_1"`) || strings.Contains(evidence, "payment_intent") {
+		t.Fatalf("evidence %s", evidence)
+	}
 	s = scripted(t, map[string][]answer{refundLine: {{status: 400, body: problemOf("idempotency_error", "", "")}}})
 	contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "PSP answered 400")
+	// The same refund, which is still being executed: https://docs.stripe.com/error-low-level#idempotency
+	s = scripted(t, map[string][]answer{refundLine: {{status: 409, body: problemOf("idempotency_error", "", "")}}})
+	indeterminate(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "PSP answered 409")
 }
 
 // A 400 is final only if it is about the refund itself. Our account or our program may be put right.
@@ -191,6 +201,17 @@ func TestLateSendOfARefundGivesNothingBackTwice(t *testing.T) {
 	k.arrive(key + ".refund.2")
 	if k.refund != 1 {
 		t.Fatalf("%d refunds, sent under %q", k.refund, k.sent)
+	}
+}
+
+// The answer to the first attempt was lost. Stripe says again what it has saved, which is a success.
+func TestSavedSuccessOfARefundIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	k.arrive(key + ".refund")
+	o := newClient(t, k.URL).Refund(t.Context(), refundTried(2))
+	if o != (gateway.Succeeded{ID: "re_1"}) || k.refund != 1 {
+		t.Fatalf("%d refunds, sent under %q, outcome %T %+v", k.refund, k.sent, o, o)
 	}
 }
 

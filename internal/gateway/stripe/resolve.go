@@ -90,8 +90,8 @@ func judgeCancel(ch gateway.Charge, r wire.Reply) finding {
 	case r.Status == http.StatusOK:
 		return inspect(ch, r.Status, r.Body)
 	}
-	p, ok := problemIn(r.Body)
-	if !ok || len(p.PaymentIntent) == 0 || r.Status >= http.StatusInternalServerError {
+	p := problemIn(r.Body)
+	if len(p.PaymentIntent) == 0 || r.Status >= http.StatusInternalServerError {
 		return unknown(answered(r.Status))
 	}
 	return inspect(ch, r.Status, p.PaymentIntent)
