@@ -87,6 +87,13 @@ func TestExecutedIntentOfSomebodyElseIsFoundAsAContradiction(t *testing.T) {
 		t.Fatalf("lookup %T %+v", l, l)
 	}
 	contradicts(t, aCharge().Judge(found.Records[0]), "record has another key")
+
+	s = scripted(t, map[string][]answer{readLine: {ok(replace(intentIs("declined"), "12000", "12001"))}})
+	l = newClient(t, s.URL).Lookup(t.Context(), aCharge(), gateway.EndUnsent)
+	if found, is = l.(gateway.Found); !is {
+		t.Fatalf("of a decline: lookup %T %+v", l, l)
+	}
+	contradicts(t, aCharge().Judge(found.Records[0]), "record has another amount")
 }
 
 func TestUnknownIntentIsFoundByMakingItAgain(t *testing.T) {
@@ -218,6 +225,7 @@ func TestLookupWithoutAPlaceWasNotAsked(t *testing.T) {
 
 func TestRefundIsFoundByEitherMark(t *testing.T) {
 	t.Parallel()
+	const malformed = "answer has a malformed refund"
 	other := replace(replace(refundIs("succeeded"), "re_canary", "re_other"), key, "other-key-0123456789")
 	for name, row := range map[string]struct {
 		pages []answer
@@ -238,21 +246,23 @@ func TestRefundIsFoundByEitherMark(t *testing.T) {
 			"lookup_waiting"},
 		"pending and moved": {[]answer{ok(listOf(false, refundIs("pending"), refundIs("succeeded")))},
 			"lookup_found"},
-		"malformed": {[]answer{ok(listOf(false, `{"id":"re_2"}`))}, "lookup_failed"},
+		"malformed": {[]answer{ok(listOf(false, `{"id":"re_2"}`))}, malformed},
 		"without a status": {[]answer{ok(listOf(false, replace(refundIs("succeeded"), `,"status":"succeeded"`, ``)))},
-			"lookup_failed"},
+			malformed},
 		"of another object": {[]answer{ok(listOf(false, replace(refundIs("succeeded"), `"refund"`, `"charge"`)))},
-			"lookup_failed"},
-		"of another charge": {[]answer{ok(listOf(false, replace(other, `"pi_1"`, `"pi_2"`)))}, "lookup_failed"},
-		"without has_more":  {[]answer{ok(`{"object":"list","data":[]}`)}, "lookup_failed"},
-		"without an end":    {[]answer{ok(listOf(true, other))}, "lookup_failed"},
-		"500":               {[]answer{{status: 500}}, "lookup_failed"},
+			malformed},
+		"of another charge": {[]answer{ok(listOf(false, replace(other, `"pi_1"`, `"pi_2"`)))},
+			"answer has another charge"},
+		"without has_more": {[]answer{ok(`{"object":"list","data":[]}`)}, "lookup_failed"},
+		"without an end":   {[]answer{ok(listOf(true, other))}, "lookup_failed"},
+		"500":              {[]answer{{status: 500}}, "lookup_failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := scripted(t, map[string][]answer{refundsLine: row.pages})
 			l := newClient(t, s.URL).Lookup(t.Context(), aRefund(), gateway.EndWaiting)
-			if l.Label() != row.want {
+			failed, _ := l.(gateway.LookupFailed)
+			if l.Label() != row.want && failed.Reason != row.want {
 				t.Fatalf("lookup %T %+v, want %s", l, l, row.want)
 			}
 			if got := s.seen()[0].form.Get("payment_intent"); got != "pi_1" {
