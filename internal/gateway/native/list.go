@@ -110,7 +110,7 @@ func parsePage(body io.Reader, o gateway.Object, account string) (gateway.Page, 
 	if err == nil {
 		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
 	}
-	if err == nil && wrongList != "" && len(page.Records) == 0 {
+	if wrongList != "" && len(page.Records) == 0 {
 		err = errors.New(wrongList) // No record belongs to this list, so the PSP has not answered our question.
 	}
 	return page, err

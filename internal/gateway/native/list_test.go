@@ -59,6 +59,15 @@ func TestListIsSentAsTheContractSays(t *testing.T) {
 	}
 }
 
+func TestLongestCursorIsTaken(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("x", 1024)
+	body := `{"data":[` + chargeHeld + `],"hasMore":true,"nextCursor":"` + longest + `"}`
+	if page, err := newClient(t, answering(t, 200, body).URL).list(); err != nil || page.Next != longest {
+		t.Errorf("the next page is %q: %v", page.Next, err)
+	}
+}
+
 func TestListReadsOnePage(t *testing.T) {
 	t.Parallel()
 	body := `{"data":[` + chargeHeld + `,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
