@@ -40,7 +40,7 @@ func (c *Client) readStatement(
 	err := c.Stream(ctx, account, build, func(body io.Reader) error {
 		return newSettlement(body, account, day).read(each)
 	})
-	if status, ok := errors.AsType[wire.StatusError](err); ok && int(status) == http.StatusNotFound {
+	if status, _ := errors.AsType[wire.StatusError](err); int(status) == http.StatusNotFound {
 		return gateway.ErrNoStatement
 	}
 	return err

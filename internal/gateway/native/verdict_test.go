@@ -84,6 +84,8 @@ func TestVerdictNeedsStatusAndBodyToAgree(t *testing.T) {
 		"succeeded with 402": {402, charged, gateway.Indeterminate{Reason: "answer without a verdict"}},
 		"pending with 201": {201, replace(charged, `"succeeded"`, `"pending"`),
 			gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"pending with 402": {402, replace(refused, `"declined"`, `"pending"`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
 		"declined without code": {402, replace(refused, `"insufficient_funds"`, `""`),
 			gateway.Indeterminate{Reason: "answer without a verdict"}},
 		"code that is no code": {402, replace(refused, `insufficient_funds`, `<script>`),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
 
 func TestPreparedChargeIsMadeWithOurMarksAndNotConfirmed(t *testing.T) {
@@ -297,6 +298,19 @@ func TestCancelWithoutAnAnswerProvesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			indeterminate(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "PSP answered 500")
 		})
+	}
+}
+
+func TestCancelSaysWhyNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]wire.Reply{
+		"no place":         {NotSent: "no place"},
+		"connection lost":  {Lost: "connection lost"},
+		"PSP answered 400": {Status: 400, Body: []byte(problemOf("invalid_request_error", "x", ""))},
+	} {
+		if f := judgeCancel(aCharge(), r); f.state != unclear || f.reason != want {
+			t.Errorf("%s: finding %+v", want, f)
+		}
 	}
 }
 

@@ -431,8 +431,9 @@ func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
 	day := today().Truncate(24 * time.Hour).Add(-24 * time.Hour)
 	at := day.Unix() + 100
 	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false,
-		bookIs("payout", at+50, `null`), bookIs("refund", at+40, refundIs("succeeded")), bookIs("stripe_fee", at+30,
-			`"fee_1"`),
+		bookIs("payout", at+50, `null`),
+		bookIs("payment_refund", at+45, replace(refundIs("succeeded"), "re_1", "re_2")),
+		bookIs("refund", at+40, refundIs("succeeded")), bookIs("stripe_fee", at+30, `"fee_1"`),
 		bookIs("charge", at+20, replace(chargeIs(2, "succeeded", at+20), `"origin":"payonce",`, ``)),
 		bookIs("payment", at+10, chargeIs(1, "succeeded", at-1000)), bookIs("charge", at, chargeIs(0, "succeeded",
 			at))))}})
@@ -442,8 +443,8 @@ func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %d %s %d", r.ID, r.AmountMinor, r.Currency, r.Created.Unix()-at))
 			return nil
 		})
-	if want := []string{"pi_c0 700 USD 0", "pi_c1 700 USD 10", "re_1 500 USD 40"}; err != nil || !slices.Equal(got,
-		want) {
+	want := []string{"pi_c0 700 USD 0", "pi_c1 700 USD 10", "re_1 500 USD 40", "re_2 500 USD 45"}
+	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("statement %q, %v", got, err)
 	}
 	q := s.seen()[0].form

@@ -66,7 +66,8 @@ func (p *pages) next(ctx context.Context) ([]jsontext.Value, error) {
 func (p *pages) read(ctx context.Context) (l list, err error) {
 	for most := int64(maxPageBytes); ; {
 		p.query.Set("limit", strconv.Itoa(p.limit))
-		err = p.client.Read(ctx, p.account, p.client.get(p.account, p.path, p.query), most, func(body io.Reader) error {
+		build := p.client.get(p.account, p.path+"?"+p.query.Encode())
+		err = p.client.Read(ctx, p.account, build, most, func(body io.Reader) error {
 			l, err = parseList(body)
 			return err
 		})

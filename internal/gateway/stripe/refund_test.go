@@ -281,6 +281,9 @@ func TestReasonIsStripesOrAMark(t *testing.T) {
 		if form.Get("reason") != want[0] || form.Get("metadata[reason]") != want[1] {
 			t.Errorf("%.20q: %v", reason, form)
 		}
+		if form.Has("reason") != (want[0] != "") || form.Has("metadata[reason]") != (want[1] != "") {
+			t.Errorf("%.20q: an empty reason is sent: %v", reason, form)
+		}
 	}
 	form := refundForm(aRefund(), 500)
 	for name, want := range map[string]string{"payment_intent": "pi_1", "amount": "500", "metadata[origin]": "payonce",

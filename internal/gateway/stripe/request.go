@@ -72,13 +72,9 @@ func (c *Client) post(account, path, key string, form url.Values) wire.Build {
 }
 
 // get builds a request that has no effect.
-func (c *Client) get(account, path string, query url.Values) wire.Build {
+func (c *Client) get(account, pathAndQuery string) wire.Build {
 	return func(ctx context.Context) (*http.Request, error) {
-		target := path
-		if len(query) > 0 {
-			target += "?" + query.Encode()
-		}
-		return c.request(ctx, http.MethodGet, account, target, http.NoBody)
+		return c.request(ctx, http.MethodGet, account, pathAndQuery, http.NoBody)
 	}
 }
 

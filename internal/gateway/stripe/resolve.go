@@ -64,7 +64,7 @@ func (c *Client) read(ctx context.Context, ch gateway.Charge) finding {
 }
 
 func (c *Client) readIntent(ctx context.Context, ch gateway.Charge) (f finding, err error) {
-	err = c.Read(ctx, ch.Account, c.get(ch.Account, intentPath(ch.ObjectID), nil), wire.MaxAnswer,
+	err = c.Read(ctx, ch.Account, c.get(ch.Account, intentPath(ch.ObjectID)), wire.MaxAnswer,
 		func(body io.Reader) error {
 			raw, err := io.ReadAll(body)
 			f = inspect(ch, http.StatusOK, raw)

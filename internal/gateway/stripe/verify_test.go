@@ -56,6 +56,19 @@ func TestGenuineWebhookIsTakenAsStripesLibraryTakesIt(t *testing.T) {
 	}
 }
 
+func TestSigningSecretHasStripesForm(t *testing.T) {
+	t.Parallel()
+	for text, takes := range map[string]bool{
+		"whsec_" + strings.Repeat("a", 15): false, "whsec_" + strings.Repeat("a", 16): true,
+		"whsec_" + strings.Repeat("a", 128): true, "whsec_" + strings.Repeat("a", 129): false,
+		strings.Repeat("a", 16): false,
+	} {
+		if err := checkSecrets([]string{text}); (err == nil) != takes {
+			t.Errorf("a secret of %d characters: %v", len(text), err)
+		}
+	}
+}
+
 func TestWebhookThatIsNotGenuineIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	good := signedAt(today(), exampleEvent, webhookSecret)

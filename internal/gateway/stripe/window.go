@@ -76,10 +76,7 @@ func parseCursor(cursor string) (window, error) {
 
 // firstWindow begins at after, or at the beginning of Stripe. Stripe counts whole seconds.
 func firstWindow(after time.Time) window {
-	if after.Unix() < stripeBegan {
-		return window{stripeBegan, firstWidth}
-	}
-	return window{after.Unix(), firstWidth}
+	return window{max(after.Unix(), stripeBegan), firstWidth}
 }
 
 // until is the part of the window before another one.
