@@ -83,7 +83,7 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 			Status: postgres.Text(row.OurStatus), PSPID: postgres.Text(row.OurPspID),
 		}
 	}
-	if b.Kind == MissingThere { // which is always about a movement of ours
+	if b.Kind == MissingThere && b.Subject != nil {
 		b.Reference = referenceOf(b.Object, *b.Subject)
 	}
 	return b

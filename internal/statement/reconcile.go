@@ -123,14 +123,15 @@ func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string)
 		}
 		for _, d := range days {
 			summary, err := r.reconcile(ctx, t, d)
-			if err != nil && ctx.Err() != nil {
+			if err == nil {
+				report.Runs = append(report.Runs, summary)
+			}
+			switch {
+			case ctx.Err() != nil:
 				return report, fmt.Errorf("called off: %w", ctx.Err()) // The error of the PSP's client does not say so.
-			}
-			if err != nil {
+			case err != nil:
 				failures = append(failures, fmt.Errorf("account %s, %s: %w", t.Account, d.Format(time.DateOnly), err))
-				continue
 			}
-			report.Runs = append(report.Runs, summary)
 		}
 	}
 	return report, errors.Join(failures...)

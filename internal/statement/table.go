@@ -2,7 +2,6 @@ package statement
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -85,7 +84,8 @@ func (w *tableWriter) end() error {
 			majorOf(t.Currency, t.AtStakeMinor),
 			t.ToOneDay, t.ToSevenDays, t.Older, wholeDays(t.OldestMovement))
 	}
-	return errors.Join(tw.Flush(), w.out.Flush())
+	_ = tw.Flush() // w.out keeps the error, and returns it below.
+	return w.out.Flush()
 }
 
 // notes are what the columns do not say. They are on a line of their own.
@@ -124,8 +124,8 @@ func money(s *Side) string {
 	return majorOf(s.Currency, strconv.FormatInt(s.AmountMinor, 10)) + " " + s.Currency
 }
 
-// majorOf writes an amount in the major unit. If the currency is not in use, or the sum of amounts is larger than any
-// amount, it is in the minor unit.
+// majorOf writes an amount in the major unit. If the currency is not in use, or a sum does not fit into 64 bits, it is
+// in the minor unit.
 func majorOf(currency, minor string) string {
 	n, err := strconv.ParseInt(minor, 10, 64)
 	if err != nil {

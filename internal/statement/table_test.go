@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/statement/internal/dbsqlc"
 )
 
 // tableOf is the table of these breaks, without what comes before and after them.
@@ -65,6 +66,15 @@ func TestOnlyADayThatIsNotOverIsMarked(t *testing.T) {
 		if strings.Contains(line, "not over") != strings.HasPrefix(line, "acct_partial ") {
 			t.Errorf("%s", line)
 		}
+	}
+}
+
+// The tables do not refuse such a row, which only a repair by hand can leave behind.
+func TestBreakWithoutASubjectKeepsItsReference(t *testing.T) {
+	t.Parallel()
+	b := breakOf(dbsqlc.OpenBreaksRow{Kind: string(MissingThere), Reference: "pay_lost"})
+	if b.Reference != "pay_lost" {
+		t.Errorf("%+v", b)
 	}
 }
 

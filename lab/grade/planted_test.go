@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,12 +17,11 @@ import (
 	"payonce/lab/world"
 )
 
-// planted is a server with a bug: which level finds it, and which invariant breaks there. If the bug is a race, it
-// depends on who wins it: one of several breaks.
+// planted is a server with a bug: which level finds it, and which invariant breaks there.
 type planted struct {
 	name  string
 	level int
-	finds []judge.Invariant
+	finds judge.Invariant
 	edits []edit // of the last step of course/steps; none: BUG=name of testdata/server.py
 }
 
@@ -46,10 +44,7 @@ func inGo(t *testing.T) []planted {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, planted{name: parts[0], level: level})
-			for name := range strings.SplitSeq(parts[2], ", ") {
-				all[len(all)-1].finds = append(all[len(all)-1].finds, judge.Invariant(name))
-			}
+			all = append(all, planted{name: parts[0], level: level, finds: judge.Invariant(parts[2])})
 			continue
 		}
 		if len(all) == 0 || line == "" {
@@ -73,19 +68,17 @@ func inGo(t *testing.T) []planted {
 
 func inPython() []planted {
 	return []planted{
-		{"memory", 3, only(judge.Refuses), nil},
-		{"check-then-act", 3, only(judge.Refuses), nil},
-		{"other-payload", 3, only(judge.Refuses), nil},
-		{"fresh-psp-key", 3, only(judge.Once), nil},
-		{"blind-retry", 5, only(judge.Once), nil},
-		{"stuck", 4, only(judge.Ends), nil},
-		{"timeout-is-failure", 5, only(judge.Once), nil},
-		{"timeout-is-decline", 4, only(judge.Truth), nil},
-		{"timeout-is-paid", 4, only(judge.Truth), nil},
+		{"memory", 3, judge.Refuses, nil},
+		{"check-then-act", 3, judge.Refuses, nil},
+		{"other-payload", 3, judge.Refuses, nil},
+		{"fresh-psp-key", 3, judge.Once, nil},
+		{"blind-retry", 5, judge.Once, nil},
+		{"stuck", 4, judge.Ends, nil},
+		{"timeout-is-failure", 5, judge.Once, nil},
+		{"timeout-is-decline", 4, judge.Truth, nil},
+		{"timeout-is-paid", 4, judge.Truth, nil},
 	}
 }
-
-func only(one judge.Invariant) []judge.Invariant { return []judge.Invariant{one} }
 
 // Each wrong server is found at the level that is about its bug, and the history that shows it is a small one.
 // PLANTED=all tries all of them; otherwise some are drawn, and SEED draws the same ones again.
@@ -109,11 +102,8 @@ func TestWrongServersAreFound(t *testing.T) {
 			}
 			g.smallest = true
 			r := g.run(t)
-			broken := func(of judge.Invariant) bool {
-				n, shown := r.Levels[0].Of[of]
-				return shown && n.Held < n.Shown
-			}
-			if !slices.ContainsFunc(b.finds, broken) {
+			n, shown := r.Levels[0].Of[b.finds]
+			if !shown || n.Held == n.Shown {
 				t.Fatalf("level %d has not found it: %s: %+v", b.level, b.finds, r.Levels[0].Of)
 			}
 			if r.First == nil || r.First.HTML == "" {

@@ -44,7 +44,7 @@ func (c *Client) List(
 	}
 	began := c.now()
 	page, err := c.page(ctx, o, account, query)
-	if cursor != "" && page.Next == cursor { // A page that could not be read leads nowhere.
+	if err == nil && cursor != "" && page.Next == cursor {
 		err = errors.New("answer leads back to its own page")
 	}
 	label := "list_ok"
@@ -110,7 +110,7 @@ func parsePage(body io.Reader, o gateway.Object, account string) (gateway.Page, 
 	if err == nil {
 		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
 	}
-	if wrongList != "" && len(page.Records) == 0 {
+	if err == nil && wrongList != "" && len(page.Records) == 0 {
 		err = errors.New(wrongList) // No record belongs to this list, so the PSP has not answered our question.
 	}
 	return page, err

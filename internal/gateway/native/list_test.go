@@ -118,7 +118,7 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 			page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
 		"another object":             {"record of another object", page(refundHeld, `"hasMore":false`)},
 		"not a list":                 {"answer malformed", `{"data":{}}`},
-		"a record that is no list":   {"answer malformed", `{"data":` + chargeHeld + `],"hasMore":false}`},
+		"no opening bracket":         {"answer malformed", `{"data":` + chargeHeld + `],"hasMore":false}`},
 		"no colon":                   {"answer malformed", `{"data"` + `[],"hasMore":false}`},
 		"another sign for the colon": {"answer malformed", `{"data";[],"hasMore":false}`},
 		"another sign for the comma": {"answer malformed", page(chargeHeld+";"+chargeRefused, `"hasMore":false`)},
@@ -211,6 +211,31 @@ func TestPageOfNothingReadableLeadsOn(t *testing.T) {
 	if err != nil || len(page.Unreadable) != 1 || page.Next != "there" {
 		t.Fatalf("page %+v, error %v", page, err)
 	}
+}
+
+// An operator acts on the reason: the first one that was found says what the PSP did.
+func TestFirstReasonToRefuseAPageIsTold(t *testing.T) {
+	t.Parallel()
+	globex := replace(chargeHeld, "canary-account", "globex")
+	for body, reason := range map[string]string{
+		`{"data":[` + globex + `],"hasMore":true,"nextCursor":"here"}`: "record of another account",
+		`{"data":[` + globex + `],"nextCursor":"here"}`:                "answer malformed",
+	} {
+		_, err := newClient(t, answering(t, 200, body).URL).List(t.Context(), gateway.ChargeObject, "canary-account",
+			time.Time{}, "here")
+		if err == nil || err.Error() != "list charges: "+reason {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	odd := replace(chargeHeld, "canary-key-0123456789", "canary-key-0123456789.g2")
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		held := chargeHeld
+		if r.URL.Query().Get("cursor") == "here" {
+			held = odd
+		}
+		_, _ = io.WriteString(w, `{"data":[`+held+`],"hasMore":true,"nextCursor":"here"}`)
+	})
+	lookupFailed(t, newClient(t, s.URL).lookup(), "answer has another key")
 }
 
 func TestPageThatLeadsBackToItselfIsRefused(t *testing.T) {

@@ -49,7 +49,7 @@ func (c *Client) readLookup(ctx context.Context, o gateway.Object, account, key 
 		if err == nil {
 			err = holdsOnly(page, key)
 		}
-		if all = append(all, page.Records...); page.Next != "" &&
+		if all = append(all, page.Records...); err == nil && page.Next != "" &&
 			(pages == maxLookupPages || page.Next == query.Get("cursor")) {
 			err = errors.New("answer without an end")
 		}

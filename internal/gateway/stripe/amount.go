@@ -23,7 +23,7 @@ func toStripe(minor int64, currency string) (amount int64, u *gateway.Unacceptab
 	switch currency {
 	case "ISK", "UGX":
 		// ISO 4217 has no minor unit. Stripe counts hundredths that must be 00, for compatibility with old programs.
-		if minor > largest(currency)/100 { // also if 100 times of it is no int64
+		if minor > largest(currency)/100 { // before it is multiplied, which could overflow
 			return 0, tooLarge()
 		}
 		amount = minor * 100

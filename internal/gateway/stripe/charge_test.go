@@ -119,9 +119,9 @@ func TestRefusedCreationDeclinesOnlyWhatIsAboutTheCharge(t *testing.T) {
 	}
 }
 
-// No intent was stored, so nothing can have been executed, whatever became of the creation. The next attempt makes
-// another one.
-func TestCreationThatDidNotArriveHasExecutedNothing(t *testing.T) {
+// No intent was stored, so nothing can have been executed, whatever became of the creation. What Stripe can never take
+// is a decline, without a request.
+func TestPreparationWithoutAnIntentHasExecutedNothing(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string][]answer{createLine: {{lost: true}}})
 	c := newClient(t, s.URL)

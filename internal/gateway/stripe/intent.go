@@ -62,7 +62,7 @@ type finding struct {
 	id       string
 	status   string // as Stripe calls it
 	record   gateway.Record
-	reason   string // of a mismatch, or why there is no verdict, if there is none
+	reason   string // of a mismatch, or of no verdict; a verdict needs none
 	evidence []byte // of a mismatch
 }
 

@@ -137,13 +137,19 @@ func TestListIsOldestFirstAndMissesNothing(t *testing.T) {
 	}
 }
 
-// Then the caller may pass over what is older. The newest window has no end.
-func TestOnlyAWindowWithAnEndIsReadToIt(t *testing.T) {
+// A scan goes on from there. The newest window has no end.
+func TestPageIsReadToTheEndOfItsWindow(t *testing.T) {
 	t.Parallel()
-	l := ledgerOf(t, today().Unix()-60)
-	page, err := newClient(t, l.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", today().Add(-time.Hour), "")
-	if err != nil || len(page.Records) != 1 || !page.ReadTo.IsZero() {
-		t.Errorf("%d records, read to %s: %v", len(page.Records), page.ReadTo, err)
+	at := today().Unix() - 7200
+	l := ledgerOf(t, at)
+	for cursor, want := range map[string]time.Time{
+		"": {}, fmt.Sprintf("%d:3600", at): time.Unix(at+3600, 0).UTC(),
+	} {
+		page, err := newClient(t, l.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Unix(at, 0),
+			cursor)
+		if err != nil || len(page.Records) != 1 || !page.ReadTo.Equal(want) {
+			t.Errorf("from %q: %d records, read to %s, want %s: %v", cursor, len(page.Records), page.ReadTo, want, err)
+		}
 	}
 }
 

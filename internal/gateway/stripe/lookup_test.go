@@ -248,7 +248,7 @@ func TestRefundIsFoundByEitherMark(t *testing.T) {
 			"lookup_found"},
 		"moved, then failed and pending": {[]answer{ok(listOf(false, refundIs("pending"), refundIs("failed"),
 			refundIs("succeeded")))}, "lookup_found"},
-		"no amount of ours": {[]answer{ok(listOf(false, replace(refundIs("succeeded"), "usd", "USD")))},
+		"a malformed currency": {[]answer{ok(listOf(false, replace(refundIs("succeeded"), "usd", "USD")))},
 			"record with a malformed currency"},
 		"malformed": {[]answer{ok(listOf(false, `{"id":"re_2"}`))}, malformed},
 		"without a status": {[]answer{ok(listOf(false, replace(refundIs("succeeded"), `,"status":"succeeded"`, ``)))},

@@ -42,7 +42,6 @@ func TestRefundIsJudgedByItsStatus(t *testing.T) {
 	}
 	for reason, a := range map[string]answer{
 		"connection lost":          {lost: true},
-		"answer malformed":         ok(replace(refundIs("succeeded"), `"usd"`, `"USD"`)),
 		"answer without a verdict": ok(refundIs("resting")),
 		"PSP answered 401":         {status: 401, body: problemOf("invalid_request_error", "x", "")},
 		"PSP answered 404":         {status: 404, body: problemOf("invalid_request_error", "x", "")},
@@ -53,6 +52,13 @@ func TestRefundIsJudgedByItsStatus(t *testing.T) {
 	} {
 		s := scripted(t, map[string][]answer{refundLine: {a}})
 		indeterminate(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), reason)
+	}
+	for _, malformed := range []string{
+		"{}", replace(refundIs("succeeded"), `"usd"`, `"USD"`), replace(refundIs("succeeded"), `"refund"`, `"charge"`),
+		replace(refundIs("succeeded"), `"status"`, `"status":"failed","status"`),
+	} {
+		s := scripted(t, map[string][]answer{refundLine: {ok(malformed)}})
+		indeterminate(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "answer malformed")
 	}
 }
 

@@ -93,7 +93,7 @@ func compare(ctx context.Context, asked statementArgs, d StatementDeps) error {
 	}
 	report, failure := r.Run(ctx, day, asked.accounts...)
 	line.end()
-	if len(report.Runs) == 0 || ctx.Err() != nil {
+	if len(report.Runs) == 0 || failure != nil && ctx.Err() != nil {
 		return failure
 	}
 	if err := r.Write(ctx, out, report, asked.format); err != nil {
