@@ -46,6 +46,9 @@ func (r *trial) calm(ctx context.Context) {
 	r.quiet(ctx, quietLimit, "after the storm")
 	r.report.QuietAfter = seconds(time.Since(began))
 	r.stage.say(fmt.Sprintf("quiet after %.1fs", r.report.QuietAfter))
+	if r.settings.stripe() {
+		r.reconcileDay(ctx)
+	}
 	// Some have to be executed only now, and the PSP fails those whose payment method says so, or a busy machine lets
 	// it answer too late: then what came of it is found out, and they are asked for again.
 	var open map[string]string

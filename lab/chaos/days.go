@@ -24,15 +24,23 @@ func (r *trial) reconcileDays(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		s, err := r.stage.world.Statement(ctx, time.Now().UTC())
-		if ctx.Err() != nil {
+		if !r.reconcileDay(ctx) {
 			return
 		}
-		end, known := statementEnds[s.Exit]
-		if !known || err != nil && s.Exit == 0 {
-			r.complain("statement", fmt.Sprintf("it ended with %d (%v): %s", s.Exit, err, s.Report))
-			return
-		}
-		r.stage.tally.One("statement", end)
 	}
+}
+
+// reconcileDay reconciles the statement of the day so far once. It returns false if that cannot go on.
+func (r *trial) reconcileDay(ctx context.Context) bool {
+	s, err := r.stage.world.Statement(ctx, time.Now().UTC())
+	if ctx.Err() != nil {
+		return false
+	}
+	end, known := statementEnds[s.Exit]
+	if !known || err != nil && s.Exit == 0 {
+		r.complain("statement", fmt.Sprintf("it ended with %d (%v): %s", s.Exit, err, s.Report))
+		return false
+	}
+	r.stage.tally.One("statement", end)
+	return true
 }

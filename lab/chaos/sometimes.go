@@ -146,6 +146,7 @@ func addStripe(add func(since length, group string, names ...string)) {
 		"owner: the PSP waits: processing", "owner: PSP answered 500", "owner: PSP answered 429")
 	add(normalRun, "fault", "cancel_lost", "cancel_500")
 	// A statement takes many requests there. In a storm, one of them fails nearly always, and then nothing is judged.
+	// The one after the storm is read.
 	add(longRun, "statement", "breaks")
 	add(normalRun, "intent", "never stored", "never stored, and canceled")
 	// An owner whose id of the object came when somebody else had the key.
