@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // atCommit is a tracer that calls back when a commit has been acknowledged.
@@ -44,14 +44,7 @@ func testCalledOff(t *testing.T, accounts ...string) {
 	d.publish("acct_globex", d.day)
 	ctx, callOff := context.WithCancel(t.Context())
 	defer callOff()
-	config := d.pool.Config()
-	config.ConnConfig.Tracer = atCommit(callOff)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	d.config.DB = postgres.Wrap(pool, patience)
+	d.config.DB = postgres.Wrap(pgtest.WithTracer(t, d.pool, atCommit(callOff)), patience)
 	report, err := d.reconciler().Run(ctx, d.day, accounts...)
 	if !errors.Is(err, context.Canceled) || len(report.Runs) != 1 || report.Runs[0].Account != "acct_acme" {
 		t.Errorf("%+v, %v", report.Runs, err)

@@ -142,17 +142,10 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 func TestBreakWithoutNotesIsOneLine(t *testing.T) {
 	t.Parallel()
 	for kind, lines := range map[Kind]int{Amount: 1, Duplicate: 2} {
-		var out bytes.Buffer
-		w := &tableWriter{out: bufio.NewWriter(&out)}
-		if err := w.add(Break{Kind: kind}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.out.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		_, rows, _ := strings.Cut(out.String(), "AGE\n")
+		table := tableOf(t, Break{Kind: kind})
+		_, rows, _ := strings.Cut(table, "AGE\n")
 		if n := strings.Count(rows, "\n"); n != lines {
-			t.Errorf("%s has %d lines, want %d\n%s", kind, n, lines, out.String())
+			t.Errorf("%s has %d lines, want %d\n%s", kind, n, lines, table)
 		}
 	}
 }

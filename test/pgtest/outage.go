@@ -20,14 +20,20 @@ type Outage struct {
 func WithOutage(t testing.TB, pool *pgxpool.Pool) (*pgxpool.Pool, *Outage) {
 	t.Helper()
 	o := &Outage{}
+	return WithTracer(t, pool, o), o
+}
+
+// WithTracer returns a pool on the same database whose statements the tracer sees.
+func WithTracer(t testing.TB, pool *pgxpool.Pool, tracer pgx.QueryTracer) *pgxpool.Pool {
+	t.Helper()
 	config := pool.Config()
-	config.ConnConfig.Tracer = o
-	failing, err := pgxpool.NewWithConfig(context.Background(), config)
+	config.ConnConfig.Tracer = tracer
+	traced, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(failing.Close)
-	return failing, o
+	t.Cleanup(traced.Close)
+	return traced
 }
 
 // On has the n-th statement from now fail whose text has the fragment. A COPY has the text COPY.
