@@ -23,13 +23,13 @@ CREATE TABLE payments (
     refund_held_minor bigint NOT NULL DEFAULT 0,
     refunded_minor    bigint NOT NULL DEFAULT 0,
     created_at        timestamptz NOT NULL DEFAULT payonce_now(),
-    PRIMARY KEY (tenant_id, id),
-    -- A charge belongs to one payment (ADR 0007). Each tenant has its own account at the PSP, and the PSP's ids are
-    -- unique in an account.
-    CONSTRAINT payments_psp_charge_unique UNIQUE (tenant_id, psp_charge_id)
+    PRIMARY KEY (tenant_id, id)
 ) WITH (fillfactor = 90);
 
-CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id);
+-- WHERE … IS NOT NULL keeps PostgreSQL from searching an index for tenant and id: it would read a tenant (ADR 0052).
+-- A charge belongs to one payment (ADR 0007). The PSP's ids are unique in an account, and a tenant has one account.
+CREATE UNIQUE INDEX payments_psp_charge_unique ON payments (tenant_id, psp_charge_id) WHERE psp_charge_id IS NOT NULL;
+CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id) WHERE customer_id IS NOT NULL;
 
 CREATE TABLE refunds (
     tenant_id       text COLLATE "C" NOT NULL,
@@ -48,12 +48,12 @@ CREATE TABLE refunds (
     created_at      timestamptz NOT NULL DEFAULT payonce_now(),
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT refunds_payment_id_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES payments (tenant_id, id),
-    CONSTRAINT refunds_psp_refund_unique UNIQUE (tenant_id, psp_refund_id),
     CONSTRAINT refunds_psp_id_iff_succeeded CHECK (status <> 'succeeded' OR psp_refund_id IS NOT NULL),
     CONSTRAINT refunds_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL))
 ) WITH (fillfactor = 90);
 
-CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id);
+CREATE UNIQUE INDEX refunds_psp_refund_unique ON refunds (tenant_id, psp_refund_id) WHERE psp_refund_id IS NOT NULL;
+CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id) WHERE payment_id IS NOT NULL;
 
 -- Who pays, how much and how is fixed when the row is written, and no row is ever deleted. `succeeded` and `declined`
 -- are final. `failed` is not: it means proven not executed, and a retry with the same key executes again. An operator

@@ -150,14 +150,14 @@ LIMIT @max_rows;
 
 -- name: NamePayment :exec
 -- Stores the PSP's id of a charge that an operator has confirmed without knowing the id. Competes with other evidence:
--- the first id stays.
+-- the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the tenant.
 UPDATE payments SET psp_charge_id = @psp_charge_id
-WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_charge_id, 'operator:');
+WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_charge_id, 'operator:') IS TRUE;
 
 -- name: NameRefund :exec
 -- NamePayment for a refund.
 UPDATE refunds SET psp_refund_id = @psp_refund_id
-WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_refund_id, 'operator:');
+WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_refund_id, 'operator:') IS TRUE;
 
 -- name: FindPayment :one
 -- The payment that evidence is about, with its tenant's provider and account there.

@@ -822,7 +822,7 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 
 const namePayment = `-- name: NamePayment :exec
 UPDATE payments SET psp_charge_id = $1
-WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_charge_id, 'operator:')
+WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_charge_id, 'operator:') IS TRUE
 `
 
 type NamePaymentParams struct {
@@ -832,7 +832,7 @@ type NamePaymentParams struct {
 }
 
 // Stores the PSP's id of a charge that an operator has confirmed without knowing the id. Competes with other evidence:
-// the first id stays.
+// the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the tenant.
 func (q *Queries) NamePayment(ctx context.Context, arg NamePaymentParams) error {
 	_, err := q.db.Exec(ctx, namePayment, arg.PspChargeID, arg.TenantID, arg.ID)
 	return err
@@ -840,7 +840,7 @@ func (q *Queries) NamePayment(ctx context.Context, arg NamePaymentParams) error 
 
 const nameRefund = `-- name: NameRefund :exec
 UPDATE refunds SET psp_refund_id = $1
-WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_refund_id, 'operator:')
+WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_refund_id, 'operator:') IS TRUE
 `
 
 type NameRefundParams struct {
