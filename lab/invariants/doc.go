@@ -5,7 +5,8 @@
 //
 //	I1  a key and its generation name one payment or refund; at most one successful charge for each key and each
 //	    payment, the same of refunds; refunds together never exceed their charge
-//	I2  nothing is under way any more: what Quiet waits for
+//	I2  nothing is under way any more: what Quiet waits for; and no key goes round between unknown and
+//	    failed_retryable without end
 //	I3  what a client was told is what is stored, member by member and header by header, which is what the payment
 //	    or refund says, and what a fresh replay, a GET, each list and the view of its key say; a key is kept for its
 //	    retention, and its clients know until when; each problem is that of the catalogue; the histories have an

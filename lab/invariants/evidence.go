@@ -95,8 +95,8 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w),
-		silent(w), released(w, e.GracePeriod), reserved(w))
+	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), rounds(w), ledgerAgrees(w), totals(w),
+		timelines(w), silent(w), released(w, e.GracePeriod), reserved(w))
 	for _, compare := range []func(world, Evidence) []Violation{
 		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, deadLettersFit,
 		holdsFit, foreign,
