@@ -18,6 +18,7 @@ import (
 // our dialect asks for.
 func stripeGo(w *world) *stripego.Client {
 	w.t.Helper()
+	w.wire.takesChunks = true
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	backends := stripego.NewBackendsWithConfig(&stripego.BackendConfig{
 		URL: stripego.String(w.wire.url()), HTTPClient: client, MaxNetworkRetries: stripego.Int64(0),

@@ -36,6 +36,9 @@ func (c *Client) prepare(ctx context.Context, ch gateway.Charge) (id string, ref
 	return judgeCreate(ch, c.create(ctx, ch))
 }
 
+// captureMethod captures at once: an amount that is only authorized has not moved.
+const captureMethod = "automatic"
+
 // create makes the intent, or returns the first answer if this attempt has made it before.
 func (c *Client) create(ctx context.Context, ch gateway.Charge) wire.Reply {
 	amount, _ := toStripe(ch.AmountMinor, ch.Currency)
@@ -44,8 +47,7 @@ func (c *Client) create(ctx context.Context, ch gateway.Charge) wire.Reply {
 		"currency":       {lower(ch.Currency)},
 		"payment_method": {ch.PaymentMethod},
 		"confirm":        {"false"},
-		// Captured at once: an amount that is only authorized has not moved.
-		"capture_method": {"automatic"},
+		"capture_method": {captureMethod},
 		// All payment methods that need no page of another site: there is no customer who could be sent there.
 		// https://docs.stripe.com/api/payment_intents/create#create_payment_intent-automatic_payment_methods
 		"automatic_payment_methods[enabled]":         {"true"},
@@ -145,8 +147,9 @@ func (c *Client) charge(ctx context.Context, ch gateway.Charge) gateway.Outcome 
 		return gateway.NotExecuted{Reason: "there is no intent to confirm"}
 	}
 	key := stepKey(ch.Key, confirmStep, ch.Attempt)
-	// The intent has all parameters already. Package wire keeps the transport from sending the empty body again.
-	reply := c.Send(ctx, ch.Account, c.post(ch.Account, intentPath(ch.ObjectID, "confirm"), key, nil))
+	// The intent has all parameters already. One is repeated, because a request needs a body (wire.Client.Send).
+	form := url.Values{"capture_method": {captureMethod}}
+	reply := c.Send(ctx, ch.Account, c.post(ch.Account, intentPath(ch.ObjectID, "confirm"), key, form))
 	outcome, why := judgeConfirm(ch, reply)
 	if outcome != nil {
 		return outcome

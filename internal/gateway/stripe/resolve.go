@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
@@ -76,7 +77,8 @@ func (c *Client) readIntent(ctx context.Context, ch gateway.Charge) (f finding, 
 // cancel cancels the intent of a charge, so that it is never executed. It sends no Idempotency-Key: a cancel has the
 // same effect however often it is sent, and under a key, Stripe would repeat a saved 500 for a day.
 func (c *Client) cancel(ctx context.Context, ch gateway.Charge) finding {
-	return judgeCancel(ch, c.Send(ctx, ch.Account, c.post(ch.Account, intentPath(ch.ObjectID, "cancel"), "", nil)))
+	form := url.Values{"cancellation_reason": {"abandoned"}} // a request needs a body (wire.Client.Send)
+	return judgeCancel(ch, c.Send(ctx, ch.Account, c.post(ch.Account, intentPath(ch.ObjectID, "cancel"), "", form)))
 }
 
 // judgeCancel reads the answer to a cancel. Stripe refuses to cancel an intent that is executed, cancelled or being

@@ -1,6 +1,15 @@
 package wire
 
-import "net/http"
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+)
 
 // SetTransport replaces the network, to measure without it.
 func (c *Client) SetTransport(t http.RoundTripper) { c.http.Transport = t }
+
+// Trust takes the certificates of a test's server.
+func (c *Client) Trust(roots *x509.CertPool) {
+	c.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}

@@ -188,34 +188,43 @@ func TestRedirectIsNeverFollowed(t *testing.T) {
 // itself, since it carries an Idempotency-Key.
 func TestTransportNeverSendsAgain(t *testing.T) {
 	t.Parallel()
-	for name, post := range map[string]func(c *client) wire.Reply{
-		"with a body":    (*client).post,
-		"an empty body":  func(c *client) wire.Reply { return c.postBody(strings.NewReader("")) },
-		"with no body":   func(c *client) wire.Reply { return c.postBody(http.NoBody) },
-		"without a body": func(c *client) wire.Reply { return c.postBody(nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var requests atomic.Int32
-			l := listen(t, func(c *net.TCPConn) {
-				for readRequest(c) {
-					if requests.Add(1)%2 == 0 {
-						return // the second on this connection: read, perhaps executed, never answered
-					}
-					write(c, response(201, said))
-				}
-			})
-			c := newClient(t, l.url)
-			answered(t, post(c), 201)
-			lost(t, post(c), "connection lost")
-			if n := requests.Load(); n != 2 || l.arrivals.Load() != 1 {
-				t.Fatalf("%d requests on %d connections, want 2 on 1", n, l.arrivals.Load())
+	var requests atomic.Int32
+	l := listen(t, func(c *net.TCPConn) {
+		for readRequest(c) {
+			if requests.Add(1)%2 == 0 {
+				return // the second on this connection: read, perhaps executed, never answered
 			}
-		})
+			write(c, response(201, said))
+		}
+	})
+	c := newClient(t, l.url)
+	answered(t, c.post(), 201)
+	lost(t, c.post(), "connection lost")
+	if n := requests.Load(); n != 2 || l.arrivals.Load() != 1 {
+		t.Fatalf("%d requests on %d connections, want 2 on 1", n, l.arrivals.Load())
 	}
 }
 
-// postBody sends a request with a key. The confirmation of an intent has no body.
+// The transport would send a request without a body again (ADR 0053), and a body without a length in chunks, to which a
+// proxy may answer 411.
+func TestRequestWithoutABodyOfAKnownLengthIsNotSent(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	s := serving(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+	c := newClient(t, s.URL)
+	for name, body := range map[string]io.Reader{
+		"none": nil, "no body": http.NoBody, "empty": strings.NewReader(""),
+		"empty and read once": io.NopCloser(strings.NewReader("")),
+		"without a length":    io.NopCloser(strings.NewReader("canary-body")),
+	} {
+		notSent(t, c.postBody(body), "request could not be built")
+		if n := requests.Load(); n != 0 {
+			t.Errorf("%s: sent %d times", name, n)
+		}
+	}
+}
+
+// postBody sends a request with a key.
 func (c *client) postBody(body io.Reader) wire.Reply {
 	return c.checked(c.Send(c.t.Context(), account, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+"/v1/canary", body)

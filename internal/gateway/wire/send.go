@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
 
 	"payonce/internal/tracing"
@@ -54,10 +53,9 @@ func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bo
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
 	req, err := build(ctx)
-	if err != nil {
+	if err != nil || !sentOnce(req) {
 		return Reply{NotSent: "request could not be built"}, true
 	}
-	sendOnce(req)
 	tracing.Inject(ctx, req.Header)
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -80,14 +78,13 @@ func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bo
 	return r, r.Status < http.StatusInternalServerError || r.Replayed()
 }
 
-// sendOnce keeps the transport from sending the request again by itself on another connection: we would not know of
-// that attempt. The transport treats a POST with an Idempotency-Key as replayable if GetBody is set, and if there is no
-// body. So an empty body becomes one that is read once.
-func sendOnce(req *http.Request) {
+// sentOnce keeps the transport from sending the request again by itself on another connection: we would not know of
+// that attempt. The transport cannot repeat a body that it has begun to read, if GetBody is nil. It does repeat a
+// request without a body, so sentOnce refuses one. The body has a length, because a proxy may answer 411 to one in
+// chunks (ADR 0053).
+func sentOnce(req *http.Request) bool {
 	req.GetBody = nil
-	if req.Body == nil || req.Body == http.NoBody {
-		req.Body = io.NopCloser(strings.NewReader(""))
-	}
+	return req.ContentLength > 0
 }
 
 // lostReason says why there is no answer, without details of the network.

@@ -23,5 +23,9 @@ func newTransport(l gateway.Limits) http.RoundTripper {
 		DisableCompression:  true,
 		// The default is 10 MB.
 		MaxResponseHeaderBytes: MaxAnswer,
+		// HTTP/2 where a PSP offers it over TLS. All requests share one connection, so a connection that has died
+		// unseen would lose each of them: a ping finds it before a request's time is over.
+		ForceAttemptHTTP2: true,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: l.Total / 2, PingTimeout: l.Dial},
 	}
 }

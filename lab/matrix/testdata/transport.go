@@ -24,6 +24,8 @@ func newTransport(l gateway.Limits) http.RoundTripper {
 		TLSHandshakeTimeout:    l.Dial,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: MaxAnswer,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: l.Total / 2, PingTimeout: l.Dial},
 	}}
 }
 
