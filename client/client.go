@@ -27,7 +27,7 @@ type Config struct {
 	// AttemptTimeout bounds one attempt. 0 is 20 seconds, which is longer than the server needs in the worst case.
 	AttemptTimeout time.Duration
 	// KeyLife is how long a key may be sent after it was stored. 0 is 24 hours. It must be shorter than the server's
-	// KEY_RETENTION, which is 48 hours by default.
+	// KEY_RETENTION, which is 48 hours by default: by more than a clock of the caller is ever set back.
 	KeyLife time.Duration
 
 	// The sources of time and of chance, for tests. Nil is the real one.
@@ -42,6 +42,10 @@ const (
 	defaultAttempt  = 20 * time.Second
 	defaultKeyLife  = 24 * time.Hour
 )
+
+// maxClockError is how far ahead of our clock the clock may have been that made a record: two machines never agree
+// quite.
+const maxClockError = time.Minute
 
 // Client pays. It is safe for concurrent use.
 type Client struct {

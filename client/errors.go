@@ -12,6 +12,7 @@ import (
 var ErrIntentChanged = errors.New("the intent's ID was used for another request; a new payment needs a new ID")
 
 // ErrKeyTooOld refuses to send a key that the server may have forgotten: it would take the request for a new payment.
+// Also a key is refused whose record is from the future, because a clock was wrong and nobody knows how old the key is.
 // Nothing was sent. The outcome of earlier attempts is not known; a person finds it by customer and time, and decides.
 var ErrKeyTooOld = errors.New("the key is too old to be sent again; find out what became of the payment")
 

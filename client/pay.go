@@ -115,7 +115,8 @@ func (c *Client) finish(ctx context.Context, record Record, untouched bool) (Res
 	case Open, Unused:
 	}
 	for attempt := 1; ; attempt++ {
-		if c.config.Now().Sub(record.Opened) >= c.config.KeyLife {
+		// A record from the future says nothing about the key's age.
+		if age := c.config.Now().Sub(record.Opened); age >= c.config.KeyLife || age < -maxClockError {
 			return none, fmt.Errorf("intent %s: %w", record.Intent, ErrKeyTooOld)
 		}
 		heard := c.send(ctx, record)

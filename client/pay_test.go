@@ -276,6 +276,26 @@ func TestOldKeyIsNotSent(t *testing.T) {
 	})
 }
 
+// A record that is younger than nothing was made by another clock, or the clock was set back: its key may be old.
+func TestKeyFromTheFutureIsNotSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, reply{status: reset})
+		_, _ = b.client.Pay(patiently(t, time.Second), order)
+		opened := b.stored(t).Opened
+		for ahead, sends := range map[time.Duration]bool{
+			maxClockError: true, maxClockError + time.Nanosecond: false, 365 * 24 * time.Hour: false,
+		} {
+			before := b.attempts(t)
+			b.client.config.Now = func() time.Time { return opened.Add(-ahead) }
+			_, err := b.client.Pay(patiently(t, time.Second), order)
+			if sent := b.attempts(t) > before; sent != sends || errors.Is(err, ErrKeyTooOld) == sends {
+				t.Errorf("%s ahead: sent %t, %v", ahead, sent, err)
+			}
+		}
+	})
+}
+
 func TestIntentIsOneRequestForEver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
