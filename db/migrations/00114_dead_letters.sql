@@ -108,6 +108,8 @@ BEGIN
                CASE WHEN about.a_key THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'tenant',
                                                     NEW.args ->> 'operation', NEW.args ->> 'key',
                                                     NEW.args ->> 'generation', NEW.args ->> 'subject')
+                    WHEN NEW.kind = 'statement_day' -- The day gets another job when River has deleted this one.
+                        THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'account', NEW.args ->> 'day')
                     ELSE 'job ' || NEW.id END,
                CASE WHEN about.a_key THEN NEW.args ->> 'tenant' END,
                CASE WHEN about.a_key THEN NEW.args ->> 'operation' END,

@@ -1,7 +1,6 @@
 -- How far the PSP's ledger has been scanned, which settlement files were read, and how they differ from our books.
 --
--- ledger_watermarks, statement_runs and statement_breaks are local tables: they are about accounts at the PSP, and no
--- request for a payment or refund uses them.
+-- All tables here are local: they are about accounts at the PSP, and no request for a payment or refund uses them.
 
 -- +goose Up
 -- One row for each account and kind of movement. A watermark that went back would only cost time. A watermark that
@@ -45,10 +44,20 @@ CREATE TABLE statement_runs (
     status      text NOT NULL CHECK (status IN ('complete', 'partial')),
     lines       bigint NOT NULL CHECK (lines >= 0),
     breaks      bigint NOT NULL CHECK (breaks >= 0),
-    -- How many movements of ours are missing so far, but may be in a later day's file.
+    -- How many movements of ours were open, or missing so far and perhaps in a later day's file.
     pending     bigint NOT NULL CHECK (pending >= 0)
 );
 CREATE INDEX statement_runs_by_day ON statement_runs (account, day, started_at);
+
+-- The movements that the last run of a day could not judge: open ones, and those that a later day's file may have. The
+-- day is judged again when such a movement is final. The row is deleted when a file has the movement, or by that run.
+CREATE TABLE statement_pending (
+    account text COLLATE "C" NOT NULL,
+    day     date NOT NULL,
+    object  text NOT NULL,
+    subject uuid NOT NULL,
+    PRIMARY KEY (account, day, object, subject)
+);
 
 CREATE TABLE statement_breaks (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -77,7 +86,7 @@ CREATE TABLE statement_breaks (
     moved_at           timestamptz NOT NULL,
     first_seen         timestamptz NOT NULL,
     last_seen          timestamptz NOT NULL,
-    -- When a later run of the same day no longer found the break.
+    -- When a later run of the same day no longer found the break, or a file of another day has what was missing.
     gone_at            timestamptz,
     -- The run that found the break first, or again after it was gone, and the run that found it last. There are no
     -- foreign keys: one transaction writes the breaks and the run, so a million checks would prove nothing.
@@ -91,6 +100,7 @@ CREATE INDEX statement_breaks_open ON statement_breaks (account, day, id) WHERE 
 
 -- +goose Down
 DROP TABLE statement_breaks;
+DROP TABLE statement_pending;
 DROP TABLE statement_runs;
 DROP VIEW statement_movements;
 DROP TABLE ledger_watermarks;

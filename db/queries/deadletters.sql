@@ -92,11 +92,24 @@ SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason
        resolved_at, action, actor, resolution_reason
 FROM resolved;
 
+-- name: AnswerDeadLetter :exec
+-- open -> resolved, as ResolveDeadLetter, without an operator: evidence has answered the finding. Competes with
+-- operators: the loser finds the dead letter resolved.
+WITH resolved AS (
+    UPDATE dead_letters AS d
+    SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
+        action = sqlc.arg(action)::text, actor = sqlc.arg(actor)::text, resolution_reason = sqlc.arg(reason)::text
+    WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'open'
+    RETURNING d.*
+)
+INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)
+SELECT r.id, r.version - 1, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r;
+
 -- name: RecomputeHold :exec
--- Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid. They are those about
--- the generation and subject that the key has now. It is a separate statement: only a statement that begins after the
--- key was locked sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus
--- joins it to the keys only in a query of its own.
+-- Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold to what the dead letters that are still open forbid.
+-- They are those about the generation and subject that the key has now. It is a separate statement: only a statement
+-- that begins after the key was locked sees every dead letter that other transactions have opened. dead_letters is a
+-- local table, and Citus joins it to the keys only in a query of its own.
 WITH still AS (
     SELECT coalesce(max(d.hold), 'none') AS hold
     FROM idempotency_keys AS k

@@ -104,22 +104,31 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
 -- Copies our movements of the day. ForgetPresent then deletes the movements that are in the files read so far. The
 -- range of ids lets PostgreSQL use the primary key, and created_at decides. latest is the latest time that the PSP can
 -- have given the movement: the money moved before there was evidence of it, so before the key was finished. If the key
--- was deleted, only the PSP's memory of the key (horizon) limits the time.
+-- was deleted, only the PSP's memory of the key (horizon) limits the time. An open movement has no such time yet: one
+-- that is processing, or that has failed and whose key may be used again.
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
-SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
-       least((SELECT k.finished_at FROM idempotency_keys AS k
-              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key
-                AND k.subject = m.id),
-             m.created_at + sqlc.arg(horizon)::interval) + sqlc.arg(skew)::interval
-FROM statement_movements AS m
-WHERE m.tenant_id = @tenant_id AND m.status = 'succeeded'
-  AND m.id >= sqlc.arg(first_id)::uuid AND m.id < sqlc.arg(last_id)::uuid
-  AND m.created_at >= sqlc.arg(created_from)::timestamptz AND m.created_at < sqlc.arg(created_until)::timestamptz;
+SELECT m.object, m.id, coalesce(m.psp_id, ''), m.amount_minor, m.currency, m.created_at,
+       CASE m.status WHEN 'succeeded'
+            THEN least(coalesce(m.finished, m.created_at + sqlc.arg(horizon)::interval),
+                       m.created_at + sqlc.arg(most)::interval) + sqlc.arg(skew)::interval
+            ELSE 'infinity' END
+FROM (SELECT o.object, o.id, o.psp_id, o.amount_minor, o.currency, o.created_at, o.status,
+             (SELECT CASE o.status WHEN 'succeeded' THEN k.finished_at ELSE 'infinity' END FROM idempotency_keys AS k
+              WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.idempotency_key
+                AND k.subject = o.id AND (o.status = 'succeeded' OR k.status <> 'expired')) AS finished
+      FROM statement_movements AS o
+      WHERE o.tenant_id = @tenant_id AND o.status <> 'declined'
+        AND o.id >= sqlc.arg(first_id)::uuid AND o.id < sqlc.arg(last_id)::uuid
+        AND o.created_at >= sqlc.arg(created_from)::timestamptz
+        AND o.created_at < sqlc.arg(created_until)::timestamptz) AS m
+WHERE m.status <> 'failed' OR m.finished IS NOT NULL;
 
 -- name: CountAbsent :one
--- How many of these movements may be in an earlier day's file, and how many in a later day's file.
-SELECT count(*) FILTER (WHERE created_at < sqlc.arg(early)::timestamptz) AS before,
-       count(*) FILTER (WHERE latest > sqlc.arg(late)::timestamptz) AS after
+-- How many of these movements may be in an earlier day's file, how many in a later day's file, and how many cannot be
+-- judged yet. No other file is read for an open movement: its day is judged again when it is final.
+SELECT count(*) FILTER (WHERE created_at < sqlc.arg(early)::timestamptz AND latest < 'infinity') AS before,
+       count(*) FILTER (WHERE latest > sqlc.arg(late)::timestamptz AND latest < 'infinity') AS after,
+       count(*) FILTER (WHERE latest > sqlc.arg(late)::timestamptz) AS pending
 FROM statement_absent;
 
 -- name: ForgetPresent :exec
@@ -140,35 +149,106 @@ ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-000
 SET last_seen = excluded.last_seen, gone_at = NULL,
     raised_by = CASE WHEN b.gone_at IS NULL THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by;
 
--- name: MarkGone :execrows
--- Marks the breaks of the day that this run has not found.
-UPDATE statement_breaks SET gone_at = sqlc.arg(seen_at)::timestamptz
-WHERE account = @account AND day = @day AND gone_at IS NULL AND seen_by <> @run_id;
+-- name: MarkGone :many
+-- Marks the breaks of the day that this run has not found, and the absences of other days that a line has ended.
+-- listed says that the break was such an absence, or one of this day. One batch: the index of the open breaks has them
+-- in this order.
+UPDATE statement_breaks AS b SET gone_at = sqlc.arg(seen_at)::timestamptz
+WHERE b.id = ANY (ARRAY(
+    SELECT o.id FROM statement_breaks AS o
+    WHERE o.account = @account AND o.gone_at IS NULL
+      AND (o.day = @day AND o.seen_by <> @run_id
+           OR o.day <> @day AND o.kind = 'missing_there'
+              AND EXISTS (SELECT FROM statement_lines AS l
+                          WHERE l.executed AND l.subject = o.subject AND l.object = o.object))
+    ORDER BY o.day, o.id LIMIT @max_rows))
+RETURNING b.id, b.day, b.object, b.kind, b.psp_id, b.subject,
+          (b.kind = 'missing_there' AND EXISTS (
+              SELECT FROM statement_lines AS l
+              WHERE l.executed AND l.subject = b.subject AND l.object = b.object))::boolean AS listed;
+
+-- name: ForgetPending :exec
+-- Deletes what the day's last run has left pending.
+DELETE FROM statement_pending WHERE account = @account AND day = @day;
+
+-- name: ForgetListed :exec
+-- Deletes the movements that were pending because no file had them, and that are in the day's file. An open break says
+-- that a file of the other day has the movement, too: then that day must still be judged again.
+DELETE FROM statement_pending AS p
+USING statement_lines AS l
+WHERE l.day = @day AND l.executed AND p.account = @account AND p.day <> @day
+  AND p.subject = l.subject AND p.object = l.object
+  AND NOT EXISTS (SELECT FROM statement_breaks AS b
+                  WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
+                    AND b.subject = p.subject AND b.object = p.object);
+
+-- name: WritePending :exec
+-- Notes the movements that this run could not judge: those that are absent and can still be listed, and those that a
+-- line is about and that are open. For a failed movement the line is evidence that this run has told (raised_by). The
+-- next run of the day sees what came of it.
+INSERT INTO statement_pending (account, day, object, subject)
+SELECT @account, @day, p.object, p.subject
+FROM (
+    SELECT a.object, a.subject FROM statement_absent AS a WHERE a.latest > sqlc.arg(late)::timestamptz
+    UNION
+    SELECT o.object, o.id FROM statement_lines AS l JOIN statement_ours AS o ON o.id = l.subject AND o.object = l.object
+    WHERE l.day = @day AND o.status = 'processing'
+    UNION
+    SELECT b.object, b.subject FROM statement_breaks AS b
+    WHERE b.account = @account AND b.day = @day AND b.gone_at IS NULL AND b.kind = 'status'
+      AND b.our_status = 'failed' AND b.raised_by = @run_id AND b.subject IS NOT NULL
+) AS p (object, subject);
 
 -- name: WriteRun :exec
 INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
 VALUES (@id, @account, @day, @started_at, @status, @lines, @breaks, @pending);
 
--- name: PendingDays :many
--- The days whose last run left movements pending.
-SELECT last.day FROM (
-    SELECT DISTINCT ON (r.day) r.day, r.pending FROM statement_runs AS r
-    WHERE r.account = @account AND r.day >= sqlc.arg(first_day)::date AND r.day < sqlc.arg(before)::date
-    ORDER BY r.day, r.started_at DESC
-) AS last
-WHERE last.pending > 0 ORDER BY last.day;
+-- name: ListPending :many
+-- The pending movements of an account, of the days before one day, in the order of the primary key.
+SELECT day, object, subject FROM statement_pending
+WHERE account = @account AND day < @before
+  AND (day, object, subject) > (sqlc.arg(after_day)::date, sqlc.arg(after_object)::text, sqlc.arg(after_subject)::uuid)
+ORDER BY day, object, subject LIMIT @max_rows;
+
+-- name: RipeDays :many
+-- Those of the days that have a movement which is final, and which no file after a time (known) can have. Each LATERAL
+-- reads one row by its primary key.
+SELECT DISTINCT p.day::date AS day
+FROM (SELECT unnest(@days::date[]) AS day, unnest(@objects::text[]) AS object,
+             unnest(@subjects::uuid[]) AS subject) AS p
+CROSS JOIN LATERAL (SELECT m.id, m.status, m.operation, m.idempotency_key FROM statement_movements AS m
+                    WHERE m.tenant_id = @tenant_id AND m.id = p.subject AND m.object = p.object LIMIT 1) AS m
+LEFT JOIN LATERAL (SELECT k.status, k.finished_at FROM idempotency_keys AS k
+                   WHERE k.tenant_id = @tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key
+                     AND k.subject = m.id LIMIT 1) AS k ON true
+WHERE m.status <> 'processing' AND (m.status <> 'failed' OR coalesce(k.status, 'expired') = 'expired')
+  AND coalesce(k.finished_at, '-infinity') <= sqlc.arg(known)::timestamptz - sqlc.arg(skew)::interval
+ORDER BY 1;
+
+-- name: LastJudged :one
+-- The last day of an account whose whole file was compared.
+SELECT day FROM statement_runs WHERE account = @account AND status = 'complete' ORDER BY day DESC LIMIT 1;
 
 -- name: MissingDays :many
--- The days up to last_day, newest first, without a run that compared the whole file. A day whose runs all began before
--- the day was over (partial) is among them.
+-- The days up to last_day, oldest first, without a run that compared the whole file. A day whose runs all began before
+-- the day was over (partial) is among them. It looks at the last days, and before them back to the last day that was
+-- compared, or to the tenant's first day. So nothing is forgotten, however long no reconciler has run.
 SELECT t.psp_account AS account, d.day::date AS day
 FROM tenants AS t
+LEFT JOIN LATERAL (
+    SELECT r.day FROM statement_runs AS r
+    WHERE r.account = t.psp_account AND r.status = 'complete'
+      AND r.day <= sqlc.arg(last_day)::date - sqlc.arg(days)::integer
+    ORDER BY r.day DESC LIMIT 1) AS judged ON true
 CROSS JOIN LATERAL (
-    SELECT sqlc.arg(last_day)::date - n AS day FROM generate_series(0, sqlc.arg(days)::integer - 1) AS n) AS d
+    SELECT sqlc.arg(last_day)::date - n AS day
+    FROM generate_series(0, sqlc.arg(last_day)::date - least(
+        sqlc.arg(last_day)::date - sqlc.arg(days)::integer + 1,
+        coalesce(judged.day + 1, (t.created_at AT TIME ZONE 'UTC')::date))) AS n) AS d
 WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
   AND NOT EXISTS (SELECT FROM statement_runs AS r
                   WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
-ORDER BY d.day DESC, t.psp_account;
+ORDER BY t.psp_account, d.day;
 
 -- name: CountRaised :one
 SELECT count(*) FROM statement_breaks

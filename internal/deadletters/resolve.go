@@ -24,7 +24,8 @@ const (
 	Dismiss     Action = "dismiss"      // there is nothing to do
 )
 
-// Answered is no decision of an operator: the key was completed meanwhile, so there is nothing left to decide.
+// Answered is no decision of an operator: the key was completed meanwhile, or evidence has answered what the dead
+// letter asks. So there is nothing left to decide.
 const Answered Action = "answered"
 
 // Limits of what an operator writes, in characters.
@@ -52,8 +53,7 @@ type Resolution struct {
 func ResolveTx(
 	ctx context.Context, tx pgx.Tx, id uuid.UUID, version int32, action Action, actor, reason string,
 ) (DeadLetter, error) {
-	q := dbsqlc.New(tx)
-	row, err := q.ResolveDeadLetter(ctx, dbsqlc.ResolveDeadLetterParams{
+	row, err := dbsqlc.New(tx).ResolveDeadLetter(ctx, dbsqlc.ResolveDeadLetterParams{
 		ID: id, Version: version, Action: string(action), Actor: actor, Reason: reason,
 	})
 	if !errors.Is(err, pgx.ErrNoRows) {
@@ -61,9 +61,12 @@ func ResolveTx(
 			return DeadLetter{}, fmt.Errorf("resolve dead letter: %w", err)
 		}
 		deadLetter := deadLetterOf(dbsqlc.GetDeadLetterRow(row))
-		return deadLetter, recomputeHold(ctx, q, deadLetter)
+		if deadLetter.About == nil {
+			return deadLetter, nil
+		}
+		return deadLetter, recomputeHold(ctx, dbsqlc.New(tx), *deadLetter.About)
 	}
-	exists, err := q.DeadLetterExists(ctx, id)
+	exists, err := dbsqlc.New(tx).DeadLetterExists(ctx, id)
 	switch {
 	case err != nil:
 		return DeadLetter{}, fmt.Errorf("find dead letter: %w", err)
@@ -73,18 +76,29 @@ func ResolveTx(
 	return DeadLetter{}, ErrConflict
 }
 
-// recomputeHold writes to the key's row what its open dead letters forbid now.
-func recomputeHold(ctx context.Context, q *dbsqlc.Queries, l DeadLetter) error {
-	if l.About == nil {
-		return nil
-	}
-	err := q.RecomputeHold(ctx, dbsqlc.RecomputeHoldParams{
-		TenantID: l.About.Tenant, Operation: l.About.Operation, Key: l.About.Key,
-	})
+// Rehold is the call that writes to a key's row what its open dead letters forbid now. The caller must have locked the
+// row.
+func Rehold(a About) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error { return recomputeHold(ctx, dbsqlc.New(q), a) }
+}
+
+func recomputeHold(ctx context.Context, q *dbsqlc.Queries, a About) error {
+	err := q.RecomputeHold(ctx, dbsqlc.RecomputeHoldParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key})
 	if err != nil {
 		return fmt.Errorf("recompute hold of key: %w", err)
 	}
 	return nil
+}
+
+// Answer is the call that closes the open dead letter of a finding, with its audit row, because evidence has answered
+// what it asks. Without an open dead letter it does nothing. Rehold must follow if the dead letter is about a key, and
+// an earlier call of the same transaction must lock the key's row.
+func Answer(kind Kind, finding, actor, reason string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).AnswerDeadLetter(ctx, dbsqlc.AnswerDeadLetterParams{
+			Kind: string(kind), Finding: finding, Action: string(Answered), Actor: actor, Reason: reason,
+		})
+	}
 }
 
 // RefusedDecision is a decision that was not carried out.

@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -27,6 +28,8 @@ type Break struct {
 	Theirs      *Side // the statement's side; nil for BreakMissingThere
 	Ours        *Side // our side; nil if Subject is nil. BreakStatus has both sides.
 	Moved       time.Time
+	// Listed: a statement has the movement after all. It is set for BreakMissingThere only.
+	Listed bool
 }
 
 // Side is what the statement, or our books, say about a movement.
@@ -76,6 +79,10 @@ func judgeBreak(s Seen, b Break) Step {
 		c := s.foundRecord(deadletters.MissingAtPSP, b.Account, t, "our "+object+
 			" succeeded, and the PSP's statement does not have it", s.known())
 		c.Finding = "missing " + b.Account + " " + b.Reference
+		if b.Listed {
+			c.Reason = "The PSP's statement has the movement, so there is nothing left to decide."
+			return Step{Answer: c}
+		}
 		return Step{Open: c}
 	}
 	return Step{}
@@ -85,11 +92,11 @@ func judgeBreak(s Seen, b Break) Step {
 // line about a movement of ours is judged like any other record of it.
 func judgeStatusBreak(s Seen, b Break, t report) Step {
 	switch {
-	case b.Ours.Status == string(Processing):
-		return Step{LeftAlone: true} // The key is still being resolved.
+	case b.Ours.Status == string(Processing) && s.atWork():
+		return Step{LeftAlone: true} // The movement is open, so its day is judged again when it is final.
 	case s.known():
 		return judgeLine(s, b, t)
-	case b.Ours.Status != string(Succeeded):
+	case b.Ours.Status != string(Succeeded) && b.Ours.Status != string(Processing):
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
 			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here", false)}
 	}
@@ -134,10 +141,7 @@ func (b Break) record(s Seen, assumed bool) gateway.Record {
 // kept is a break as a dead letter keeps it. For a status break of a movement of ours, it holds a record, so that a
 // retry can judge the record again. The member assumed names what we have filled in: the PSP has not said that.
 func (b Break) kept(s Seen) []byte {
-	side := b.Theirs
-	if side == nil {
-		side = b.Ours
-	}
+	side := cmp.Or(b.Theirs, b.Ours, &Side{})
 	kept := struct {
 		Source      Source         `json:"source"`
 		Account     string         `json:"account"`

@@ -82,6 +82,8 @@ type Step struct {
 	AskAgain *Wait
 	// Open is the dead letter that the step opens.
 	Open *Case
+	// Answer is the dead letter that the evidence closes, if it is open. Its reason is that of the resolution.
+	Answer *Case
 	// LeftAlone: somebody else is working on the key and will find out the same.
 	LeftAlone bool
 

@@ -127,6 +127,12 @@ func lineOfOther() Break {
 	return b
 }
 
+func listed() Break {
+	b := aLine(BreakMissingThere, "")
+	b.Listed = true
+	return b
+}
+
 func ownReplies() []tableRow {
 	return []tableRow{
 		{"charged", "in progress", mine(yes()), anInProgress()},
@@ -300,7 +306,9 @@ func statementRows() []tableRow {
 	return []tableRow{
 		{"charged, and nothing of ours asked for it", "", aLine(BreakMissingHere, ""), Seen{}},
 		{"charged, for another tenant's payment", "", lineOfOther(), Seen{}},
-		{"charged", "the payment is processing", aLine(BreakStatus, Processing), anUnknown()},
+		{"charged", "in progress, or unknown within the grace period", aLine(BreakStatus, Processing),
+			keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"charged", "unknown", aLine(BreakStatus, Processing), anUnknown()},
 		{"charged", "the payment failed, and its key is released", aLine(BreakStatus, Failed),
 			keyIs(idempotency.FailedRetryableStatus, neverRun())},
 		{"charged", "the payment failed, and its key is gone", aLine(BreakStatus, Failed), goneFrom(neverRun())},
@@ -311,6 +319,7 @@ func statementRows() []tableRow {
 		{"under another id or reference than we know", "succeeded", aLine(BreakPSPID, Succeeded),
 			done(paidAs("psp_9"))},
 		{"not listed", "succeeded", aLine(BreakMissingThere, Succeeded), done(paidAs("psp_1"))},
+		{"listed after all, by a statement of any day", "any", listed(), done(paidAs("psp_1"))},
 		{"another amount or currency", "any", aLine("amount", Succeeded), done(paidAs("psp_1"))},
 	}
 }
@@ -332,6 +341,9 @@ func inWords(s Seen, step Step) string {
 		words = append(words, "left to those who are at work on it")
 	case step.Named != "":
 		words = append(words, "the row takes the PSP's id")
+	}
+	if step.Answer != nil {
+		words = append(words, "closes the dead letter `"+string(step.Answer.Kind)+"`")
 	}
 	if step.Open != nil {
 		words = append(words, "dead letter `"+string(step.Open.Kind)+"`, "+names(s, *step.Open))

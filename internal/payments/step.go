@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -54,8 +55,21 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 	if step.Named != "" {
 		calls = append(calls, g.movement.name(step.Named))
 	}
-	if step.Open != nil && step.Open.AboutKey {
+	if step.Open != nil && step.Open.AboutKey || step.Answer != nil && step.Answer.AboutKey {
 		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref))
+	}
+	if step.Answer != nil {
+		calls = append(calls, answerCalls(g.seen, *step.Answer)...)
+	}
+	return calls
+}
+
+// answerCalls close a dead letter whose question the evidence has answered, and set the key's hold to that of the dead
+// letters that are still open.
+func answerCalls(s Seen, c Case) []postgres.Call {
+	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(SourceStatement), c.Reason)}
+	if c.AboutKey {
+		calls = append(calls, deadletters.Rehold(s.about()))
 	}
 	return calls
 }
@@ -122,6 +136,8 @@ func outcomeOf(step Step) string {
 		return string(step.To)
 	case step.Open != nil:
 		return "dead_letter"
+	case step.Answer != nil:
+		return "answered"
 	case step.AskAgain != nil:
 		return "ask_again"
 	}
@@ -148,6 +164,9 @@ func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
 	}
 	if step.Open != nil {
 		attributes = append(attributes, slog.String("dead_letter_kind", string(step.Open.Kind)))
+	}
+	if step.Answer != nil {
+		attributes = append(attributes, slog.String("answered_kind", string(step.Answer.Kind)))
 	}
 	s.log.InfoContext(ctx, "step", attributes...)
 }

@@ -89,10 +89,11 @@ func New(c Config) (*Reconciler, error) {
 	return r, nil
 }
 
-// How long River keeps finished jobs. A discarded job has its dead letter.
+// How long River keeps finished jobs. A discarded job has its dead letter. It is kept until its day is not among the
+// last statementDays any more: otherwise that day would get a second job and a second dead letter.
 const (
 	keepCompleted = 10 * time.Minute
-	keepDiscarded = 7 * 24 * time.Hour
+	keepDiscarded = (statementDays + 1) * 24 * time.Hour
 )
 
 // ledgerWorkers is how many ledgers are read at the same time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -20,8 +21,8 @@ const (
 	statementWorkers = 2
 )
 
-// dueStatementsArgs is the job that enqueues all days without a run. statementDayArgs is one day (YYYY-MM-DD in UTC) of
-// one account.
+// dueStatementsArgs is the job that enqueues all days that must be judged. statementDayArgs is one day (YYYY-MM-DD in
+// UTC) of one account.
 type (
 	dueStatementsArgs struct{}
 	statementDayArgs  struct {
@@ -43,11 +44,15 @@ func (statementDayArgs) InsertOpts() river.InsertOpts {
 
 const (
 	statementsEvery = time.Hour
-	// statementDays is how many days back the missing runs are made up.
-	statementDays = 7
+	// statementDays is how many days back each day without a run is found. Further back, only the days since the last
+	// run are.
+	statementDays = 31
+	// statementBatch is how many jobs are enqueued at a time. The jobs of an account are in order, so a pass that ends
+	// early has left out its last days, and the next pass finds them.
+	statementBatch = 1000
 )
 
-// dueStatements enqueues the days of each account that no run has judged.
+// dueStatements enqueues the days of each account that no run has judged, or that can be judged again.
 type dueStatements struct {
 	river.WorkerDefaults[dueStatementsArgs]
 
@@ -56,16 +61,18 @@ type dueStatements struct {
 
 // Work implements river.Worker.
 func (w *dueStatements) Work(ctx context.Context, _ *river.Job[dueStatementsArgs]) error {
-	due, err := w.r.statements.Missing(ctx, statementDays)
-	if err != nil || len(due) == 0 {
+	due, err := w.r.statements.Due(ctx, statementDays)
+	if err != nil {
 		return err
 	}
-	jobs := make([]river.InsertManyParams, len(due))
-	for i, d := range due {
-		jobs[i].Args = statementDayArgs{Account: d.Account, Day: d.Day.Format(time.DateOnly)}
-	}
-	if _, err := w.r.client.InsertMany(ctx, jobs); err != nil {
-		return fmt.Errorf("enqueue statements: %w", err)
+	for batch := range slices.Chunk(due, statementBatch) {
+		jobs := make([]river.InsertManyParams, len(batch))
+		for i, d := range batch {
+			jobs[i].Args = statementDayArgs{Account: d.Account, Day: d.Day.Format(time.DateOnly)}
+		}
+		if _, err := w.r.client.InsertMany(ctx, jobs); err != nil {
+			return fmt.Errorf("enqueue statements: %w", err)
+		}
 	}
 	return nil
 }

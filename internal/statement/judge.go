@@ -66,11 +66,11 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return Summary{}, fmt.Errorf("compare lines: %w", err)
 	}
-	missing, pending, err := j.judgeAbsent(ctx)
+	missing, err := j.judgeAbsent(ctx, &s)
 	if err != nil {
 		return Summary{}, err
 	}
-	s.Breaks, s.Pending = found+missing, pending
+	s.Breaks = found + missing
 	return s, j.conclude(ctx, &s)
 }
 
@@ -99,27 +99,27 @@ func (j *judgement) begin(ctx context.Context) error {
 // over reports whether a day's statement can no longer grow.
 func (j *judgement) over(day time.Time) bool { return !day.Add(oneDay).After(j.started) }
 
-// judgeAbsent finds the movements of the day that are in none of the statements. A movement is pending if it may be in
-// a statement that is not published yet.
-func (j *judgement) judgeAbsent(ctx context.Context) (missing, pending int64, err error) {
+// judgeAbsent finds the movements of the day that are in none of the statements. A movement is pending if it is open,
+// or may be in a statement that is not published yet.
+func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64, err error) {
 	known := j.day.Add(oneDay) // the statements up to this time were read
 	if known.After(j.started) {
 		known = j.started
 	}
 	if err := j.findAbsent(ctx, known); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	absent, err := j.count(ctx, known)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	if absent.Before > 0 {
 		// The later day has a statement. So if the day before has none, that day had no movements.
 		if err := j.lookInto(ctx, j.day.Add(-oneDay)); err != nil && !errors.Is(err, gateway.ErrNoStatement) {
-			return 0, 0, err
+			return 0, err
 		}
 		if absent, err = j.count(ctx, known); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	for absent.After > 0 && j.over(dayOf(known)) {
@@ -128,27 +128,48 @@ func (j *judgement) judgeAbsent(ctx context.Context) (missing, pending int64, er
 			break
 		}
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		known = known.Add(oneDay)
 		if absent, err = j.count(ctx, known); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	missing, err = j.q.WriteAbsences(ctx, dbsqlc.WriteAbsencesParams{
 		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, Late: known,
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("write absences: %w", err)
+		return 0, fmt.Errorf("write absences: %w", err)
 	}
-	return missing, absent.After, nil
+	s.Pending = absent.Pending
+	return missing, j.writePending(ctx, known)
+}
+
+// writePending replaces what the day's last run has left pending, and forgets what was pending of other days and is in
+// this day's statement.
+func (j *judgement) writePending(ctx context.Context, known time.Time) error {
+	err := j.q.ForgetPending(ctx, dbsqlc.ForgetPendingParams{Account: j.account, Day: dateOf(j.day)})
+	if err != nil {
+		return fmt.Errorf("forget pending movements: %w", err)
+	}
+	err = j.q.ForgetListed(ctx, dbsqlc.ForgetListedParams{Day: dateOf(j.day), Account: j.account})
+	if err != nil {
+		return fmt.Errorf("forget listed movements: %w", err)
+	}
+	err = j.q.WritePending(ctx, dbsqlc.WritePendingParams{Account: j.account, Day: dateOf(j.day), Late: known,
+		RunID: j.run})
+	if err != nil {
+		return fmt.Errorf("write pending movements: %w", err)
+	}
+	return nil
 }
 
 // findAbsent finds the movements of the day that are not in the day's own statement.
 func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
 	from, until := j.day.Add(-j.config.Skew), known.Add(-j.config.Skew)
 	err := j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
-		Horizon: j.config.Horizon, Skew: j.config.Skew, TenantID: j.tenant, CreatedFrom: from, CreatedUntil: until,
+		Horizon: j.config.Horizon, Skew: j.config.Skew, Most: maxHorizon,
+		TenantID: j.tenant, CreatedFrom: from, CreatedUntil: until,
 		FirstID: payments.FirstIDAt(from.Add(-payments.IDSkew)),
 		LastID:  payments.FirstIDAt(until.Add(payments.IDSkew)),
 	})
@@ -184,10 +205,8 @@ func (j *judgement) lookInto(ctx context.Context, day time.Time) error {
 
 // conclude writes the run, and calls OnBreak for each new break.
 func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
-	s.Gone, err = j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account, Day: dateOf(j.day),
-		RunID: j.run})
-	if err != nil {
-		return fmt.Errorf("mark what has gone: %w", err)
+	if s.Gone, err = j.markGone(ctx); err != nil {
+		return err
 	}
 	s.New, err = j.q.CountRaised(ctx, dbsqlc.CountRaisedParams{Account: j.account, Day: dateOf(j.day), RunID: j.run})
 	if err != nil {
@@ -217,4 +236,30 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 		func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
 			return j.q.OpenBreaks(ctx, p)
 		})
+}
+
+// markGone marks the breaks that are gone, and calls OnListed for each movement that was missing and is in a statement
+// that this run has read.
+func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
+	for {
+		page, err := j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account,
+			Day: dateOf(j.day), RunID: j.run, MaxRows: pageRows})
+		if err != nil {
+			return 0, fmt.Errorf("mark what has gone: %w", err)
+		}
+		for _, row := range page {
+			if !row.Listed || j.config.OnListed == nil {
+				continue
+			}
+			b := breakOf(dbsqlc.OpenBreaksRow{ID: row.ID, Account: j.account, Day: row.Day, Object: row.Object,
+				Kind: row.Kind, PspID: row.PspID, Subject: row.Subject})
+			if err := j.config.OnListed(ctx, j.tx, b); err != nil {
+				return 0, fmt.Errorf("tell of what is listed: %w", err)
+			}
+		}
+		gone += int64(len(page))
+		if len(page) < pageRows {
+			return gone, nil
+		}
+	}
 }

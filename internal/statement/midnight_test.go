@@ -160,9 +160,14 @@ func TestFinishedBeforeMidnightAndDatedAfter(t *testing.T) {
 func TestAbsentIsPendingUntilTheNextStatementDecides(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		has  bool
-		want []string
-	}{"which has it": {true, nil}, "which has it not": {false, []string{"missing_there ch_1"}}} {
+		has   bool
+		want  []string
+		asked func(d *fixture) []time.Time
+	}{
+		"which has it": {true, nil, func(d *fixture) []time.Time { return []time.Time{d.next()} }},
+		"which has it not": {false, []string{"missing_there ch_1"},
+			func(d *fixture) []time.Time { return []time.Time{d.next(), d.day, d.next()} }},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
@@ -176,26 +181,22 @@ func TestAbsentIsPendingUntilTheNextStatementDecides(t *testing.T) {
 				d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(34))))
 			}
 			d.asked = nil
-			report, err := d.reconciler().Run(t.Context(), d.next(), "acct_acme")
-			if err != nil || len(report.Runs) != 2 || report.Runs[0].Pending != 0 {
-				t.Fatalf("%+v, %v", report, err)
-			}
+			d.job(d.next())
 			d.want(c.want...)
-			d.wantAsked(d.day, d.next(), d.next())
+			d.wantAsked(c.asked(d)...)
 			// Once nothing is pending, the day is left in peace.
-			if report, err = d.reconciler().Run(t.Context(), d.next(), "acct_acme"); err != nil ||
-				len(report.Runs) != 1 {
-				t.Fatalf("%+v, %v", report, err)
+			if ripe := d.ripe(); len(ripe) != 0 {
+				t.Fatalf("%v", ripe)
 			}
 		})
 	}
 }
 
-// An operator may resolve a case weeks later. The PSP has dated it no later than it can have executed it.
-func TestNoStatementBeyondTheHorizonIsRead(t *testing.T) {
+// The key was deleted. The PSP has dated the movement no later than it can have executed it.
+func TestNoStatementBeyondTheHorizonIsReadForAKeyThatIsGone(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	d.paid("ch_1", 10, finishedAt(d.at(24*20)))
+	d.paid("ch_1", 10, forgotten)
 	for i := range 5 {
 		d.publish("acct_acme", d.day.Add(time.Duration(i)*oneDay))
 	}

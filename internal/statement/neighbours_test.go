@@ -228,24 +228,54 @@ func TestRunSpeaksOfItsOwnAccountsDay(t *testing.T) {
 	}
 }
 
-// Another account's pending day would be judged with the wrong statement. A day that is long over, or that is not over
-// yet, would be judged in vain with each run.
-func TestOnlyTheAccountsOwnEarlierDaysArePending(t *testing.T) {
+// Another account's pending day would be judged with the wrong statement. A day is judged again only for its own
+// movement, and only if the statements are there.
+func TestOnlyTheAccountsOwnFinalMovementsAreRipe(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	latest := -d.config.Horizon - rejudged
-	for account, days := range map[string][]time.Time{
-		"acct_acme":   {d.day.Add(latest - oneDay), d.day.Add(latest + oneDay), d.previous(), d.day, d.next()},
-		"acct_globex": {d.previous().Add(-oneDay)},
-	} {
+	pending := func(account string, day time.Time, m movement) {
+		d.exec("INSERT INTO statement_pending VALUES ($1, $2, $3, $4)", account, day, m.object, m.id)
+	}
+	if ripe := d.ripe(); len(ripe) != 0 {
+		t.Fatalf("without a run, %v", ripe)
+	}
+	final, later := d.paid("ch_1", -40), d.paid("ch_2", -40, finishedAt(d.at(24)))
+	for account, days := range map[string][]time.Time{"acct_acme": {d.previous(), d.day}, "acct_globex": {d.next()}} {
 		for _, day := range days {
 			d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
 				VALUES (gen_random_uuid(), $1, $2, payonce_now(), 'complete', 0, 0, 1)`, account, day)
 		}
 	}
-	days, err := d.reconciler().days(t.Context(), "acct_acme", d.day)
-	want := []time.Time{dayOf(d.day.Add(latest + oneDay)), d.previous(), d.day}
-	if diff := cmp.Diff(want, days); err != nil || diff != "" {
-		t.Fatalf("%v, other days are pending (-want +got):\n%s", err, diff)
+	d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+		VALUES (gen_random_uuid(), 'acct_acme', $1, payonce_now(), 'partial', 0, 0, 1)`, d.next())
+	pending("acct_acme", d.previous(), final)
+	pending("acct_acme", d.at(-48), later)
+	pending("acct_acme", d.day, final) // was judged last
+	pending("acct_acme", d.at(-72), d.paid("", -60, open))
+	pending("acct_acme", d.at(-72), d.paid("", -60, func(m *movement) { m.status = "failed" }))
+	pending("acct_acme", d.at(-96), d.paid("ch_g", -90, globex))
+	pending("acct_globex", d.at(-120), final)
+	want := []Due{{"acct_acme", d.previous()}}
+	if diff := cmp.Diff(want, d.ripe()); diff != "" {
+		t.Fatalf("other days are ripe (-want +got):\n%s", diff)
+	}
+}
+
+// A day is read once for all of its movements, also if they fill several pages.
+func TestRipeDayIsListedOnce(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", -40)
+	d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+		VALUES (gen_random_uuid(), 'acct_acme', $1, payonce_now(), 'complete', 0, 0, 1)`, d.day)
+	d.exec(`INSERT INTO statement_pending SELECT 'acct_acme', $1::date - 3 + n % 3, 'charge', $2 FROM generate_series(0, 2) AS n`,
+		d.day, m.id)
+	d.exec(`INSERT INTO statement_pending SELECT 'acct_acme', $1::date - 3 + n % 3, 'charge', gen_random_uuid()
+		FROM generate_series(1, 6 * $2::integer) AS n`, d.day, pageRows)
+	d.exec(`INSERT INTO statement_pending VALUES ('acct_acme', $1::date - 2, 'refund', $2)`, d.day,
+		d.paid("rf_1", -40, refund).id)
+	want := []Due{{"acct_acme", d.at(-72)}, {"acct_acme", d.at(-48)}, {"acct_acme", d.at(-24)}}
+	if diff := cmp.Diff(want, d.ripe()); diff != "" {
+		t.Fatalf("other days are ripe (-want +got):\n%s", diff)
 	}
 }

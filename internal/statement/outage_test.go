@@ -34,7 +34,6 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		says     string
 	}{
 		{"name: FindAccounts", 1, "list accounts"},
-		{"name: PendingDays", 1, "account acct_acme: list days with pending movements"},
 		{"name: TryLock", 1, "account acct_acme, 2026-03-10: run transaction: lock day"},
 		{"CREATE TEMP TABLE", 1, "make room for lines"},
 		{"name: Clock", 1, "read clock"},
@@ -56,6 +55,9 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		{"name: ForgetPresent", 3, "look for the absent"},
 		{"name: CountAbsent", 3, "count absent movements"},
 		{"name: WriteAbsences", 1, "write absences"},
+		{"name: ForgetPending", 1, "forget pending movements"},
+		{"name: ForgetListed", 1, "forget listed movements"},
+		{"name: WritePending", 1, "write pending movements"},
 		{"name: MarkGone", 1, "mark what has gone"},
 		{"name: CountRaised", 1, "count new breaks"},
 		{"name: WriteRun", 1, "write run"},
@@ -94,8 +96,8 @@ func TestReadOfWhatWasFoundEndsWithTheStatementThatFails(t *testing.T) {
 		"name: OpenBreaks": {"write report: read breaks",
 			func() error { return r.Write(t.Context(), &bytes.Buffer{}, report, JSON) }},
 		"name: MissingDays": {"list days without a run",
-			func() error { _, err := r.Missing(t.Context(), 2); return err }},
-		"name: Clock": {"read clock", func() error { _, err := r.Missing(t.Context(), 2); return err }},
+			func() error { _, err := r.Due(t.Context(), 2); return err }},
+		"name: Clock": {"read clock", func() error { _, err := r.Due(t.Context(), 2); return err }},
 		"AS at":       {"read clock", func() error { _, err := r.Yesterday(t.Context()); return err }},
 	} {
 		o.On(fragment, 1)

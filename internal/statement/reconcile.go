@@ -25,10 +25,10 @@ var (
 	errNoAccounts = errors.New("there are no tenants")
 )
 
+// maxSkew and maxHorizon bound how many statements one run may read: no more than maxHorizon after its own day. A
+// movement that was finished later, and is in none of them, is missing. If the statement of its day has it after all,
+// that statement's own run has ended the absence, or will.
 const (
-	// rejudged is how far back a run looks for days with pending movements, in addition to the horizon.
-	rejudged = 7 * oneDay
-	// maxSkew and maxHorizon bound how many statements one run may read.
 	maxSkew    = 6 * time.Hour
 	maxHorizon = 31 * oneDay
 )
@@ -40,8 +40,8 @@ type Config struct {
 	NewID func() (uuid.UUID, error)
 	// Skew is the largest difference between the PSP's clock and the database's.
 	Skew time.Duration
-	// Horizon is how long after its creation a movement can still be executed: a bit longer than the PSP remembers a
-	// key.
+	// Horizon is how long after its creation a movement whose key was deleted can have been executed: a bit longer than
+	// the PSP remembers a key.
 	Horizon time.Duration
 	// Limit is the longest time for an account's day, from the first line to the commit.
 	Limit time.Duration
@@ -54,6 +54,9 @@ type Config struct {
 	// OnBreak, if it is set, is called for each new break, in the transaction that writes the break. A break is new
 	// again if the status of our movement has changed. If OnBreak fails, the run of that day is rolled back.
 	OnBreak func(ctx context.Context, tx pgx.Tx, b Break) error
+	// OnListed, if it is set, is called for each movement that was MissingThere and that a statement has after all, in
+	// the transaction that marks the break as gone. If it fails, the run is rolled back.
+	OnListed func(ctx context.Context, tx pgx.Tx, b Break) error
 }
 
 // DefaultConfig has the defaults of the settings. The caller sets the other fields.
@@ -105,9 +108,8 @@ func (r *Reconciler) now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Run reconciles a UTC day of the named PSP accounts, or of all accounts. It also judges earlier days again that were
-// left with pending movements. If one account fails, the others are still judged: the report has the runs that were
-// done, and the error has the failures.
+// Run reconciles a UTC day of the named PSP accounts, or of all accounts. If one account fails, the others are still
+// judged: the report has the runs that were done, and the error has the failures.
 func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string) (Report, error) {
 	report := Report{Day: dayOf(day)}
 	tenants, err := r.find(ctx, accounts)
@@ -116,22 +118,16 @@ func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string)
 	}
 	var failures []error
 	for _, t := range tenants {
-		days, err := r.days(ctx, t.Account, report.Day)
-		if err != nil {
-			failures = append(failures, fmt.Errorf("account %s: %w", t.Account, err))
-			continue
+		summary, err := r.reconcile(ctx, t, report.Day)
+		if err == nil {
+			report.Runs = append(report.Runs, summary)
 		}
-		for _, d := range days {
-			summary, err := r.reconcile(ctx, t, d)
-			if err == nil {
-				report.Runs = append(report.Runs, summary)
-			}
-			switch {
-			case ctx.Err() != nil:
-				return report, fmt.Errorf("called off: %w", ctx.Err()) // The error of the PSP's client does not say so.
-			case err != nil:
-				failures = append(failures, fmt.Errorf("account %s, %s: %w", t.Account, d.Format(time.DateOnly), err))
-			}
+		switch {
+		case ctx.Err() != nil:
+			return report, fmt.Errorf("called off: %w", ctx.Err()) // The error of the PSP's client does not say so.
+		case err != nil:
+			failures = append(failures,
+				fmt.Errorf("account %s, %s: %w", t.Account, report.Day.Format(time.DateOnly), err))
 		}
 	}
 	return report, errors.Join(failures...)
@@ -155,19 +151,4 @@ func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.Find
 		return nil, errNoAccounts
 	}
 	return found, nil
-}
-
-// days lists the days to judge, oldest first. The last one is day itself.
-func (r *Reconciler) days(ctx context.Context, account string, day time.Time) ([]time.Time, error) {
-	pending, err := dbsqlc.New(r.config.DB.Reader()).PendingDays(ctx, dbsqlc.PendingDaysParams{
-		Account: account, FirstDay: dateOf(dayOf(day.Add(-r.config.Horizon - rejudged))), Before: dateOf(day),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list days with pending movements: %w", err)
-	}
-	var days []time.Time
-	for _, p := range pending {
-		days = append(days, p.Time)
-	}
-	return append(days, day), nil
 }

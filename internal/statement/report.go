@@ -21,7 +21,7 @@ const pageRows = 500
 // Report says which days were judged. The breaks are not in the Report but in the database.
 type Report struct {
 	Day  time.Time
-	Runs []Summary // with those of earlier days that were judged again
+	Runs []Summary // one for each account
 }
 
 // Summary is the result for one account's day.
@@ -33,7 +33,8 @@ type Summary struct {
 	Breaks  int64
 	New     int64 // how many of the breaks are new
 	Gone    int64 // how many breaks of earlier runs are gone
-	// Pending counts our movements that are in no statement so far, and may be in one that is not published yet.
+	// Pending counts our movements that are in no statement so far, and are open, or may be in a statement that is not
+	// published yet.
 	Pending int64
 	// Partial says that the day was not over.
 	Partial bool

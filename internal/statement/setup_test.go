@@ -141,9 +141,7 @@ func (d *fixture) write(m movement) movement {
 		code := "insufficient_funds"
 		decline = &code
 	}
-	operation := payments.CreateOperation
 	if m.object == gateway.RefundObject {
-		operation = payments.RefundOperation
 		charge := d.paid("ch_of_"+m.psp, -240, func(c *movement) {
 			c.tenant, c.currency, c.amount = m.tenant,
 				m.currency, m.amount
@@ -156,16 +154,32 @@ func (d *fixture) write(m movement) movement {
 			status, psp_charge_id, decline_code, created_at) VALUES ($1, $2, $3, 1, 'cus-1', $4, $5, 'pm_ok', $6, $7, $8, $9)`,
 			m.id, m.tenant, key, m.amount, m.currency, m.status, psp, decline, m.created)
 	}
-	if m.finished != nil {
-		d.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
-			reserved_at, locked_until, expires_at) VALUES ($1, $2, $3, 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), $4, $5, $5,
-			$5::timestamptz + interval '30 s', $5::timestamptz + interval '2 days')`,
-			m.tenant, operation, key, m.id, m.created)
-		d.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = $4, response_status = 201,
-			response_content_type = '', response_location = '', response_schema_version = 1, response_body = ''
-			WHERE tenant_id = $1 AND operation = $2 AND key = $3`, m.tenant, operation, key, m.finished)
-	}
+	d.finish(m)
 	return m
+}
+
+// finish finishes the key of a movement: a failed one is released. Without a time, the movement has no key.
+func (d *fixture) finish(m movement) {
+	d.t.Helper()
+	if m.finished == nil {
+		return
+	}
+	operation, key := payments.CreateOperation, "key-"+m.id.String()
+	if m.object == gateway.RefundObject {
+		operation = payments.RefundOperation
+	}
+	d.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
+		reserved_at, locked_until, expires_at) VALUES ($1, $2, $3, 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), $4, $5, $5,
+		$5::timestamptz + interval '30 s', $5::timestamptz + interval '2 days') ON CONFLICT DO NOTHING`,
+		m.tenant, operation, key, m.id, m.created)
+	if m.status == "failed" {
+		d.exec(`UPDATE idempotency_keys SET status = 'failed_retryable', locked_until = NULL, finished_at = $2 WHERE key = $1`,
+			key, m.finished)
+		return
+	}
+	d.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = $4, response_status = 201,
+		response_content_type = '', response_location = '', response_schema_version = 1, response_body = ''
+		WHERE tenant_id = $1 AND operation = $2 AND key = $3`, m.tenant, operation, key, m.finished)
 }
 
 func (m movement) reference() string { return referenceOf(m.object, m.id) }

@@ -41,6 +41,7 @@ GRANT SELECT,
 GRANT SELECT ON statement_movements TO payonce_reconciler;
 GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pending)
     ON statement_runs TO payonce_reconciler;
+GRANT SELECT, DELETE, INSERT (account, day, object, subject) ON statement_pending TO payonce_reconciler;
 GRANT SELECT,
       INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
               their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,

@@ -28,7 +28,8 @@ called a break.
 
 Breaks are stored. If a later run finds a break again, the break keeps the time at which it was first seen. If a later run does
 not find a break again, the break is marked as gone. So you may run a day as often as you like, but not twice at the same time.
-If a movement of ours may be in a later settlement file, it is pending and not a break. The runs of the following days judge it.
+A movement of ours that has no result yet, or that may be in a later settlement file, is pending and not a break. The reconciler
+judges its day again when the movement has a result and the later files were compared.
 
   missing_here   the PSP moved money, and we have no such payment or refund, or another tenant has it
   missing_there  our payment or refund succeeded, and no settlement file that could have it has it

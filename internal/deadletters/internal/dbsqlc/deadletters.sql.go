@@ -12,6 +12,39 @@ import (
 	"github.com/google/uuid"
 )
 
+const answerDeadLetter = `-- name: AnswerDeadLetter :exec
+WITH resolved AS (
+    UPDATE dead_letters AS d
+    SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
+        action = $1::text, actor = $2::text, resolution_reason = $3::text
+    WHERE d.kind = $4 AND d.finding = $5 AND d.status = 'open'
+    RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.hold, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
+)
+INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)
+SELECT r.id, r.version - 1, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
+`
+
+type AnswerDeadLetterParams struct {
+	Action  string
+	Actor   string
+	Reason  string
+	Kind    string
+	Finding string
+}
+
+// open -> resolved, as ResolveDeadLetter, without an operator: evidence has answered the finding. Competes with
+// operators: the loser finds the dead letter resolved.
+func (q *Queries) AnswerDeadLetter(ctx context.Context, arg AnswerDeadLetterParams) error {
+	_, err := q.db.Exec(ctx, answerDeadLetter,
+		arg.Action,
+		arg.Actor,
+		arg.Reason,
+		arg.Kind,
+		arg.Finding,
+	)
+	return err
+}
+
 const auditRefused = `-- name: AuditRefused :exec
 INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
 VALUES ($1, $2, $3, $4, $5, 'refused', $6)
@@ -433,10 +466,10 @@ type RecomputeHoldParams struct {
 	Key       string
 }
 
-// Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid. They are those about
-// the generation and subject that the key has now. It is a separate statement: only a statement that begins after the
-// key was locked sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus
-// joins it to the keys only in a query of its own.
+// Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold to what the dead letters that are still open forbid.
+// They are those about the generation and subject that the key has now. It is a separate statement: only a statement
+// that begins after the key was locked sees every dead letter that other transactions have opened. dead_letters is a
+// local table, and Citus joins it to the keys only in a query of its own.
 func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) error {
 	_, err := q.db.Exec(ctx, recomputeHold, arg.TenantID, arg.Operation, arg.Key)
 	return err

@@ -43,8 +43,9 @@ func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
 }
 
 const countAbsent = `-- name: CountAbsent :one
-SELECT count(*) FILTER (WHERE created_at < $1::timestamptz) AS before,
-       count(*) FILTER (WHERE latest > $2::timestamptz) AS after
+SELECT count(*) FILTER (WHERE created_at < $1::timestamptz AND latest < 'infinity') AS before,
+       count(*) FILTER (WHERE latest > $2::timestamptz AND latest < 'infinity') AS after,
+       count(*) FILTER (WHERE latest > $2::timestamptz) AS pending
 FROM statement_absent
 `
 
@@ -54,15 +55,17 @@ type CountAbsentParams struct {
 }
 
 type CountAbsentRow struct {
-	Before int64
-	After  int64
+	Before  int64
+	After   int64
+	Pending int64
 }
 
-// How many of these movements may be in an earlier day's file, and how many in a later day's file.
+// How many of these movements may be in an earlier day's file, how many in a later day's file, and how many cannot be
+// judged yet. No other file is read for an open movement: its day is judged again when it is final.
 func (q *Queries) CountAbsent(ctx context.Context, arg CountAbsentParams) (CountAbsentRow, error) {
 	row := q.db.QueryRow(ctx, countAbsent, arg.Early, arg.Late)
 	var i CountAbsentRow
-	err := row.Scan(&i.Before, &i.After)
+	err := row.Scan(&i.Before, &i.After, &i.Pending)
 	return i, err
 }
 
@@ -143,19 +146,26 @@ func (q *Queries) FetchStrangers(ctx context.Context, day pgtype.Date) error {
 
 const findAbsent = `-- name: FindAbsent :exec
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
-SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
-       least((SELECT k.finished_at FROM idempotency_keys AS k
-              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key
-                AND k.subject = m.id),
-             m.created_at + $1::interval) + $2::interval
-FROM statement_movements AS m
-WHERE m.tenant_id = $3 AND m.status = 'succeeded'
-  AND m.id >= $4::uuid AND m.id < $5::uuid
-  AND m.created_at >= $6::timestamptz AND m.created_at < $7::timestamptz
+SELECT m.object, m.id, coalesce(m.psp_id, ''), m.amount_minor, m.currency, m.created_at,
+       CASE m.status WHEN 'succeeded'
+            THEN least(coalesce(m.finished, m.created_at + $1::interval),
+                       m.created_at + $2::interval) + $3::interval
+            ELSE 'infinity' END
+FROM (SELECT o.object, o.id, o.psp_id, o.amount_minor, o.currency, o.created_at, o.status,
+             (SELECT CASE o.status WHEN 'succeeded' THEN k.finished_at ELSE 'infinity' END FROM idempotency_keys AS k
+              WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.idempotency_key
+                AND k.subject = o.id AND (o.status = 'succeeded' OR k.status <> 'expired')) AS finished
+      FROM statement_movements AS o
+      WHERE o.tenant_id = $4 AND o.status <> 'declined'
+        AND o.id >= $5::uuid AND o.id < $6::uuid
+        AND o.created_at >= $7::timestamptz
+        AND o.created_at < $8::timestamptz) AS m
+WHERE m.status <> 'failed' OR m.finished IS NOT NULL
 `
 
 type FindAbsentParams struct {
 	Horizon      time.Duration
+	Most         time.Duration
 	Skew         time.Duration
 	TenantID     string
 	FirstID      uuid.UUID
@@ -167,10 +177,12 @@ type FindAbsentParams struct {
 // Copies our movements of the day. ForgetPresent then deletes the movements that are in the files read so far. The
 // range of ids lets PostgreSQL use the primary key, and created_at decides. latest is the latest time that the PSP can
 // have given the movement: the money moved before there was evidence of it, so before the key was finished. If the key
-// was deleted, only the PSP's memory of the key (horizon) limits the time.
+// was deleted, only the PSP's memory of the key (horizon) limits the time. An open movement has no such time yet: one
+// that is processing, or that has failed and whose key may be used again.
 func (q *Queries) FindAbsent(ctx context.Context, arg FindAbsentParams) error {
 	_, err := q.db.Exec(ctx, findAbsent,
 		arg.Horizon,
+		arg.Most,
 		arg.Skew,
 		arg.TenantID,
 		arg.FirstID,
@@ -214,6 +226,43 @@ func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAc
 	return items, nil
 }
 
+const forgetListed = `-- name: ForgetListed :exec
+DELETE FROM statement_pending AS p
+USING statement_lines AS l
+WHERE l.day = $1 AND l.executed AND p.account = $2 AND p.day <> $1
+  AND p.subject = l.subject AND p.object = l.object
+  AND NOT EXISTS (SELECT FROM statement_breaks AS b
+                  WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
+                    AND b.subject = p.subject AND b.object = p.object)
+`
+
+type ForgetListedParams struct {
+	Day     pgtype.Date
+	Account string
+}
+
+// Deletes the movements that were pending because no file had them, and that are in the day's file. An open break says
+// that a file of the other day has the movement, too: then that day must still be judged again.
+func (q *Queries) ForgetListed(ctx context.Context, arg ForgetListedParams) error {
+	_, err := q.db.Exec(ctx, forgetListed, arg.Day, arg.Account)
+	return err
+}
+
+const forgetPending = `-- name: ForgetPending :exec
+DELETE FROM statement_pending WHERE account = $1 AND day = $2
+`
+
+type ForgetPendingParams struct {
+	Account string
+	Day     pgtype.Date
+}
+
+// Deletes what the day's last run has left pending.
+func (q *Queries) ForgetPending(ctx context.Context, arg ForgetPendingParams) error {
+	_, err := q.db.Exec(ctx, forgetPending, arg.Account, arg.Day)
+	return err
+}
+
 const forgetPresent = `-- name: ForgetPresent :exec
 DELETE FROM statement_absent AS a
 USING statement_lines AS l WHERE l.day = $1 AND l.subject = a.subject AND l.object = a.object
@@ -225,9 +274,82 @@ func (q *Queries) ForgetPresent(ctx context.Context, day pgtype.Date) error {
 	return err
 }
 
-const markGone = `-- name: MarkGone :execrows
-UPDATE statement_breaks SET gone_at = $1::timestamptz
-WHERE account = $2 AND day = $3 AND gone_at IS NULL AND seen_by <> $4
+const lastJudged = `-- name: LastJudged :one
+SELECT day FROM statement_runs WHERE account = $1 AND status = 'complete' ORDER BY day DESC LIMIT 1
+`
+
+// The last day of an account whose whole file was compared.
+func (q *Queries) LastJudged(ctx context.Context, account string) (pgtype.Date, error) {
+	row := q.db.QueryRow(ctx, lastJudged, account)
+	var day pgtype.Date
+	err := row.Scan(&day)
+	return day, err
+}
+
+const listPending = `-- name: ListPending :many
+SELECT day, object, subject FROM statement_pending
+WHERE account = $1 AND day < $2
+  AND (day, object, subject) > ($3::date, $4::text, $5::uuid)
+ORDER BY day, object, subject LIMIT $6
+`
+
+type ListPendingParams struct {
+	Account      string
+	Before       pgtype.Date
+	AfterDay     pgtype.Date
+	AfterObject  string
+	AfterSubject uuid.UUID
+	MaxRows      int32
+}
+
+type ListPendingRow struct {
+	Day     pgtype.Date
+	Object  string
+	Subject uuid.UUID
+}
+
+// The pending movements of an account, of the days before one day, in the order of the primary key.
+func (q *Queries) ListPending(ctx context.Context, arg ListPendingParams) ([]ListPendingRow, error) {
+	rows, err := q.db.Query(ctx, listPending,
+		arg.Account,
+		arg.Before,
+		arg.AfterDay,
+		arg.AfterObject,
+		arg.AfterSubject,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListPendingRow
+	for rows.Next() {
+		var i ListPendingRow
+		if err := rows.Scan(&i.Day, &i.Object, &i.Subject); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const markGone = `-- name: MarkGone :many
+UPDATE statement_breaks AS b SET gone_at = $1::timestamptz
+WHERE b.id = ANY (ARRAY(
+    SELECT o.id FROM statement_breaks AS o
+    WHERE o.account = $2 AND o.gone_at IS NULL
+      AND (o.day = $3 AND o.seen_by <> $4
+           OR o.day <> $3 AND o.kind = 'missing_there'
+              AND EXISTS (SELECT FROM statement_lines AS l
+                          WHERE l.executed AND l.subject = o.subject AND l.object = o.object))
+    ORDER BY o.day, o.id LIMIT $5))
+RETURNING b.id, b.day, b.object, b.kind, b.psp_id, b.subject,
+          (b.kind = 'missing_there' AND EXISTS (
+              SELECT FROM statement_lines AS l
+              WHERE l.executed AND l.subject = b.subject AND l.object = b.object))::boolean AS listed
 `
 
 type MarkGoneParams struct {
@@ -235,31 +357,73 @@ type MarkGoneParams struct {
 	Account string
 	Day     pgtype.Date
 	RunID   uuid.UUID
+	MaxRows int32
 }
 
-// Marks the breaks of the day that this run has not found.
-func (q *Queries) MarkGone(ctx context.Context, arg MarkGoneParams) (int64, error) {
-	result, err := q.db.Exec(ctx, markGone,
+type MarkGoneRow struct {
+	ID      int64
+	Day     pgtype.Date
+	Object  string
+	Kind    string
+	PspID   string
+	Subject *uuid.UUID
+	Listed  bool
+}
+
+// Marks the breaks of the day that this run has not found, and the absences of other days that a line has ended.
+// listed says that the break was such an absence, or one of this day. One batch: the index of the open breaks has them
+// in this order.
+func (q *Queries) MarkGone(ctx context.Context, arg MarkGoneParams) ([]MarkGoneRow, error) {
+	rows, err := q.db.Query(ctx, markGone,
 		arg.SeenAt,
 		arg.Account,
 		arg.Day,
 		arg.RunID,
+		arg.MaxRows,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []MarkGoneRow
+	for rows.Next() {
+		var i MarkGoneRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Day,
+			&i.Object,
+			&i.Kind,
+			&i.PspID,
+			&i.Subject,
+			&i.Listed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const missingDays = `-- name: MissingDays :many
 SELECT t.psp_account AS account, d.day::date AS day
 FROM tenants AS t
+LEFT JOIN LATERAL (
+    SELECT r.day FROM statement_runs AS r
+    WHERE r.account = t.psp_account AND r.status = 'complete'
+      AND r.day <= $1::date - $2::integer
+    ORDER BY r.day DESC LIMIT 1) AS judged ON true
 CROSS JOIN LATERAL (
-    SELECT $1::date - n AS day FROM generate_series(0, $2::integer - 1) AS n) AS d
+    SELECT $1::date - n AS day
+    FROM generate_series(0, $1::date - least(
+        $1::date - $2::integer + 1,
+        coalesce(judged.day + 1, (t.created_at AT TIME ZONE 'UTC')::date))) AS n) AS d
 WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
   AND NOT EXISTS (SELECT FROM statement_runs AS r
                   WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
-ORDER BY d.day DESC, t.psp_account
+ORDER BY t.psp_account, d.day
 `
 
 type MissingDaysParams struct {
@@ -272,8 +436,9 @@ type MissingDaysRow struct {
 	Day     pgtype.Date
 }
 
-// The days up to last_day, newest first, without a run that compared the whole file. A day whose runs all began before
-// the day was over (partial) is among them.
+// The days up to last_day, oldest first, without a run that compared the whole file. A day whose runs all began before
+// the day was over (partial) is among them. It looks at the last days, and before them back to the last day that was
+// compared, or to the tenant's first day. So nothing is forgotten, however long no reconciler has run.
 func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]MissingDaysRow, error) {
 	rows, err := q.db.Query(ctx, missingDays, arg.LastDay, arg.Days)
 	if err != nil {
@@ -385,24 +550,40 @@ func (q *Queries) OpenBreaks(ctx context.Context, arg OpenBreaksParams) ([]OpenB
 	return items, nil
 }
 
-const pendingDays = `-- name: PendingDays :many
-SELECT last.day FROM (
-    SELECT DISTINCT ON (r.day) r.day, r.pending FROM statement_runs AS r
-    WHERE r.account = $1 AND r.day >= $2::date AND r.day < $3::date
-    ORDER BY r.day, r.started_at DESC
-) AS last
-WHERE last.pending > 0 ORDER BY last.day
+const ripeDays = `-- name: RipeDays :many
+SELECT DISTINCT p.day::date AS day
+FROM (SELECT unnest($1::date[]) AS day, unnest($2::text[]) AS object,
+             unnest($3::uuid[]) AS subject) AS p
+CROSS JOIN LATERAL (SELECT m.id, m.status, m.operation, m.idempotency_key FROM statement_movements AS m
+                    WHERE m.tenant_id = $4 AND m.id = p.subject AND m.object = p.object LIMIT 1) AS m
+LEFT JOIN LATERAL (SELECT k.status, k.finished_at FROM idempotency_keys AS k
+                   WHERE k.tenant_id = $4 AND k.operation = m.operation AND k.key = m.idempotency_key
+                     AND k.subject = m.id LIMIT 1) AS k ON true
+WHERE m.status <> 'processing' AND (m.status <> 'failed' OR coalesce(k.status, 'expired') = 'expired')
+  AND coalesce(k.finished_at, '-infinity') <= $5::timestamptz - $6::interval
+ORDER BY 1
 `
 
-type PendingDaysParams struct {
-	Account  string
-	FirstDay pgtype.Date
-	Before   pgtype.Date
+type RipeDaysParams struct {
+	Days     []pgtype.Date
+	Objects  []string
+	Subjects []uuid.UUID
+	TenantID string
+	Known    time.Time
+	Skew     time.Duration
 }
 
-// The days whose last run left movements pending.
-func (q *Queries) PendingDays(ctx context.Context, arg PendingDaysParams) ([]pgtype.Date, error) {
-	rows, err := q.db.Query(ctx, pendingDays, arg.Account, arg.FirstDay, arg.Before)
+// Those of the days that have a movement which is final, and which no file after a time (known) can have. Each LATERAL
+// reads one row by its primary key.
+func (q *Queries) RipeDays(ctx context.Context, arg RipeDaysParams) ([]pgtype.Date, error) {
+	rows, err := q.db.Query(ctx, ripeDays,
+		arg.Days,
+		arg.Objects,
+		arg.Subjects,
+		arg.TenantID,
+		arg.Known,
+		arg.Skew,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -595,6 +776,41 @@ func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const writePending = `-- name: WritePending :exec
+INSERT INTO statement_pending (account, day, object, subject)
+SELECT $1, $2, p.object, p.subject
+FROM (
+    SELECT a.object, a.subject FROM statement_absent AS a WHERE a.latest > $3::timestamptz
+    UNION
+    SELECT o.object, o.id FROM statement_lines AS l JOIN statement_ours AS o ON o.id = l.subject AND o.object = l.object
+    WHERE l.day = $2 AND o.status = 'processing'
+    UNION
+    SELECT b.object, b.subject FROM statement_breaks AS b
+    WHERE b.account = $1 AND b.day = $2 AND b.gone_at IS NULL AND b.kind = 'status'
+      AND b.our_status = 'failed' AND b.raised_by = $4 AND b.subject IS NOT NULL
+) AS p (object, subject)
+`
+
+type WritePendingParams struct {
+	Account string
+	Day     pgtype.Date
+	Late    time.Time
+	RunID   uuid.UUID
+}
+
+// Notes the movements that this run could not judge: those that are absent and can still be listed, and those that a
+// line is about and that are open. For a failed movement the line is evidence that this run has told (raised_by). The
+// next run of the day sees what came of it.
+func (q *Queries) WritePending(ctx context.Context, arg WritePendingParams) error {
+	_, err := q.db.Exec(ctx, writePending,
+		arg.Account,
+		arg.Day,
+		arg.Late,
+		arg.RunID,
+	)
+	return err
 }
 
 const writeRun = `-- name: WriteRun :exec

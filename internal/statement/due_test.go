@@ -50,33 +50,54 @@ func TestEachAccountsDayIsMissingUntilARunHasJudgedItWhole(t *testing.T) {
 	}
 	wants("before there are tenants")
 	d.exec("UPDATE tenants SET created_at = $1", d.at(-24))
-	wants("at first", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09",
-		"acct_globex 2026-03-09")
+	wants("at first", "acct_acme 2026-03-09", "acct_acme 2026-03-10", "acct_globex 2026-03-09",
+		"acct_globex 2026-03-10")
 	d.exec("UPDATE tenants SET created_at = $1 WHERE id = 'globex'", d.at(0))
-	wants("when one is new", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
+	wants("when one is new", "acct_acme 2026-03-09", "acct_acme 2026-03-10", "acct_globex 2026-03-10")
 
 	d.publish("acct_acme", d.day)
 	if _, err := d.reconciler().Run(t.Context(), d.day); err == nil {
 		t.Fatal("an account without a statement is none that fails")
 	}
-	wants("when one account's run has failed", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
+	wants("when one account's run has failed", "acct_acme 2026-03-09", "acct_globex 2026-03-10")
 	d.exec("UPDATE statement_runs SET status = 'partial'")
-	wants("when the day was not over", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
+	wants("when the day was not over", "acct_acme 2026-03-09", "acct_acme 2026-03-10", "acct_globex 2026-03-10")
+}
+
+// No reconciler has run for longer than the days that each pass looks at.
+func TestDaysOfALongOutageAreAllMissing(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.exec("UPDATE tenants SET created_at = $1 WHERE id = 'acme'", d.at(-24*20))
+	d.exec("UPDATE tenants SET created_at = $1 WHERE id = 'globex'", d.at(-24*3))
+	for account, day := range map[string]time.Time{"acct_acme": d.at(-24 * 6), "acct_globex": d.at(-24 * 60)} {
+		for _, status := range []string{"complete", "partial"} {
+			d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+				VALUES (gen_random_uuid(), $1, $2, payonce_now(), $3, 0, 0, 0)`, account, day, status)
+			day = day.Add(oneDay)
+		}
+	}
+	want := []string{"acct_acme 2026-03-05", "acct_acme 2026-03-06", "acct_acme 2026-03-07", "acct_acme 2026-03-08",
+		"acct_acme 2026-03-09", "acct_acme 2026-03-10", "acct_globex 2026-03-07", "acct_globex 2026-03-08",
+		"acct_globex 2026-03-09", "acct_globex 2026-03-10"}
+	if diff := cmp.Diff(want, d.missing()); diff != "" {
+		t.Errorf("other days are missing (-want +got):\n%s", diff)
+	}
 }
 
 func TestDaysAreMissedByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	d.exec("UPDATE tenants SET created_at = $1", d.at(0))
 	yesterday, err := d.reconciler().Yesterday(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	due, err := d.reconciler().Missing(t.Context(), 7)
-	if err != nil || len(due) != 14 {
+	d.exec("UPDATE tenants SET created_at = $1", yesterday.Add(-9*oneDay))
+	due, err := d.reconciler().Due(t.Context(), 7)
+	if err != nil || len(due) < 18 {
 		t.Fatalf("%+v, %v", due, err)
 	}
-	if late := yesterday.Sub(due[0].Day); late < -oneDay || late > oneDay {
-		t.Fatalf("the last is %s, yesterday %s", due[0].Day, yesterday)
+	if late := yesterday.Sub(due[len(due)-1].Day); late < -oneDay || late > oneDay {
+		t.Fatalf("the last is %s, yesterday %s", due[len(due)-1].Day, yesterday)
 	}
 }

@@ -1,0 +1,110 @@
+package statement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"payonce/internal/statement/internal/dbsqlc"
+)
+
+// published is how long after the end of a day the PSP may take to publish its statement.
+const published = 4 * time.Hour
+
+// Due is a day of an account that must be judged, for the first time or again.
+type Due struct {
+	Account string
+	Day     time.Time
+}
+
+// Due lists the days that must be judged: the days that no run has judged completely, each account's oldest first, and
+// then the days whose pending movements can be judged now. It looks at so many days up to the last day whose statement
+// should be published, and before them back to the last day that was judged.
+func (r *Reconciler) Due(ctx context.Context, days int32) ([]Due, error) {
+	now, err := r.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	due, err := r.missing(ctx, lastPublished(now), days)
+	if err != nil {
+		return nil, err
+	}
+	tenants, err := r.find(ctx, nil)
+	if err != nil && !errors.Is(err, errNoAccounts) {
+		return nil, err
+	}
+	for _, t := range tenants {
+		ripe, err := r.ripe(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("account %s: %w", t.Account, err)
+		}
+		due = append(due, ripe...)
+	}
+	return due, nil
+}
+
+// lastPublished is the last day whose statement should be published.
+func lastPublished(now time.Time) time.Time { return dayOf(now.Add(-published)).Add(-oneDay) }
+
+func (r *Reconciler) missing(ctx context.Context, last time.Time, days int32) ([]Due, error) {
+	missing, err := dbsqlc.New(r.config.DB.Reader()).MissingDays(ctx,
+		dbsqlc.MissingDaysParams{LastDay: dateOf(last), Days: days})
+	if err != nil {
+		return nil, fmt.Errorf("list days without a run: %w", err)
+	}
+	var due []Due
+	for _, m := range missing {
+		due = append(due, Due{Account: m.Account, Day: m.Day.Time})
+	}
+	return due, nil
+}
+
+// ripe lists the days of an account that have a pending movement which is final by now, and which can be in no
+// statement after the last one that was judged. A movement that one of these statements has is not pending any more. So
+// a day is read again only for a movement that is missing, or whose line was left alone.
+func (r *Reconciler) ripe(ctx context.Context, t dbsqlc.FindAccountsRow) (due []Due, err error) {
+	q := dbsqlc.New(r.config.DB.Reader())
+	last, err := q.LastJudged(ctx, t.Account)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find last day with a run: %w", err)
+	}
+	p := dbsqlc.ListPendingParams{Account: t.Account, Before: last, MaxRows: pageRows,
+		AfterDay: pgtype.Date{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
+	for {
+		page, err := q.ListPending(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("list pending movements: %w", err)
+		}
+		asked := dbsqlc.RipeDaysParams{TenantID: t.Tenant, Known: last.Time.Add(oneDay), Skew: r.config.Skew}
+		for _, m := range page {
+			asked.Days = append(asked.Days, m.Day)
+			asked.Objects = append(asked.Objects, m.Object)
+			asked.Subjects = append(asked.Subjects, m.Subject)
+			p.AfterDay, p.AfterObject, p.AfterSubject = m.Day, m.Object, m.Subject
+		}
+		days, err := q.RipeDays(ctx, asked)
+		if err != nil {
+			return nil, fmt.Errorf("find final movements: %w", err)
+		}
+		for _, day := range days {
+			due = append(due, Due{Account: t.Account, Day: day.Time})
+			if day.Time.Equal(p.AfterDay.Time) {
+				p.AfterObject, p.AfterSubject = lastObject, uuid.Max // The rest of this day needs no look.
+			}
+		}
+		if len(page) < pageRows {
+			return due, nil
+		}
+	}
+}
+
+// lastObject is not less than any object.
+const lastObject = "refund"

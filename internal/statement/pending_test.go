@@ -1,0 +1,283 @@
+package statement
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/statement/internal/dbsqlc"
+)
+
+// job runs acme's day, and then each day that can be judged again, as the schedule does.
+func (d *fixture) job(day time.Time) {
+	d.t.Helper()
+	d.runOf("acct_acme", day)
+	for _, again := range d.ripe() {
+		d.runOf("acct_acme", again.Day)
+	}
+}
+
+func (d *fixture) ripe() []Due {
+	d.t.Helper()
+	ripe, err := d.reconciler().ripe(d.t.Context(), dbsqlc.FindAccountsRow{Tenant: "acme", Account: "acct_acme"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return ripe
+}
+
+// jobsUpTo runs the jobs of each day from the fixture's to the given one.
+func (d *fixture) jobsUpTo(last time.Time) {
+	d.t.Helper()
+	for day := d.day; !day.After(last); day = day.Add(oneDay) {
+		d.job(day)
+	}
+}
+
+// publishDays publishes empty statements of the fixture's day and so many days after it.
+func (d *fixture) publishDays(more int) {
+	for i := range more + 1 {
+		d.publish("acct_acme", d.day.Add(time.Duration(i)*oneDay))
+	}
+}
+
+func open(m *movement) { m.status, m.psp, m.finished = "processing", "", nil }
+
+// becomes gives an open movement its verdict, and its key the time of it.
+func (d *fixture) becomes(m movement, status, psp string, finished time.Time) movement {
+	d.t.Helper()
+	decline := (*string)(nil)
+	if status == "declined" {
+		code := "insufficient_funds"
+		decline = &code
+	}
+	column := map[string]string{"charge": "payments SET psp_charge_id", "refund": "refunds SET psp_refund_id"}
+	d.exec("UPDATE "+column[string(m.object)]+" = $2, status = $3, decline_code = $4 WHERE id = $1", m.id, psp, status,
+		decline)
+	m.status, m.psp, m.finished = status, psp, &finished
+	d.finish(m)
+	return m
+}
+
+// What was open when its day was judged is judged when it is final: a payment whose customer had to authenticate, one
+// that an operator has vouched for, a bank debit.
+func TestOpenMovementIsJudgedWhenItIsFinal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edits  []func(*movement)
+		status string
+		psp    string
+		listed bool
+		want   []string
+	}{
+		"succeeded, and in no statement": {[]func(*movement){open}, "succeeded", "ch_1", false,
+			[]string{"missing_there ch_1"}},
+		"succeeded, and listed": {[]func(*movement){open}, "succeeded", "ch_1", true, nil},
+		"vouched for, and not there": {[]func(*movement){open}, "succeeded", "operator:x", false,
+			[]string{"missing_there operator:x"}},
+		"declined": {[]func(*movement){open}, "declined", "ch_1", false, nil},
+		"a refund in no statement": {[]func(*movement){refund, open}, "succeeded", "rf_1", false,
+			[]string{"missing_there rf_1"}},
+		"a refund, and listed": {[]func(*movement){refund, open}, "succeeded", "rf_1", true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			m := d.paid("", 10, c.edits...)
+			d.publishDays(5)
+			d.jobsUpTo(d.at(24 * 3))
+			d.want()
+			m = d.becomes(m, c.status, c.psp, d.at(24*4+10))
+			if c.listed {
+				d.publish("acct_acme", d.at(24*4), lineOf(m, dated(d.at(24*4+10))))
+			}
+			d.job(d.at(24 * 4))
+			d.want(c.want...)
+			if n := d.count("SELECT count(*) FROM statement_pending"); n != 0 {
+				t.Errorf("%d movements are still pending", n)
+			}
+		})
+	}
+}
+
+// The statement of a day is read once, also if it has movements of earlier days that were open.
+func TestMovementThatIsListedLaterCostsNoSecondReading(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("", 10, open)
+	d.publishDays(4)
+	d.jobsUpTo(d.at(24 * 3))
+	m = d.becomes(m, "succeeded", "ch_1", d.at(24*4+10))
+	d.publish("acct_acme", d.at(24*4), lineOf(m, dated(d.at(24*4+10))))
+	d.job(d.at(24 * 4))
+	d.wantAsked(d.day, d.at(24), d.at(48), d.at(72), d.at(96))
+}
+
+// A key that was released may be executed by a retry, also after its day was judged.
+func TestReleasedMovementIsJudgedWhenItIsFinal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status string
+		want   []string
+	}{"executed by a retry": {"succeeded", []string{"missing_there ch_1"}}, "expired": {"", nil}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			m := d.paid("", 10, func(m *movement) { m.status = "failed" })
+			d.publishDays(4)
+			d.jobsUpTo(d.next())
+			d.want()
+			if n := d.count("SELECT count(*) FROM statement_pending WHERE subject = $1", m.id); n != 1 {
+				t.Fatalf("%d movements are pending", n)
+			}
+			if c.status == "" {
+				d.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+				d.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = now()")
+			} else {
+				d.becomes(m, c.status, "ch_1", d.at(50))
+			}
+			d.job(d.at(48))
+			d.want(c.want...)
+			if n := d.count("SELECT count(*) FROM statement_pending"); n != 0 {
+				t.Errorf("%d movements are still pending", n)
+			}
+		})
+	}
+}
+
+// A bank decides after days, and books the debit then. No run may have seen the payment before.
+func TestDebitOfALaterDayIsLookedForUntilItWasFinished(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit func(*movement)
+		want []string
+	}{
+		"its key is there":     {finishedAt(time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)), nil},
+		"its key is forgotten": {forgotten, []string{"missing_there ch_1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			m := d.paid("ch_1", 10, c.edit)
+			d.publishDays(5)
+			d.publish("acct_acme", d.at(24*4), lineOf(m, dated(d.at(24*4+10))))
+			d.run()
+			d.want(c.want...)
+		})
+	}
+}
+
+// closed has OnBreak and OnListed write down what they are told.
+func (d *fixture) closed() *[]string {
+	list := &[]string{}
+	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b Break) error {
+		*list = append(*list, "found "+string(b.Kind)+" "+b.PSPID)
+		return nil
+	}
+	d.config.OnListed = func(_ context.Context, _ pgx.Tx, b Break) error {
+		*list = append(*list, "listed "+b.PSPID+" "+b.Reference)
+		return nil
+	}
+	return list
+}
+
+// Whatever day's statement shows the movement, it is not missing any more.
+func TestStatementOfAnyDayEndsAnAbsence(t *testing.T) {
+	t.Parallel()
+	for name, day := range map[string]int{"a later day": 4, "the day itself, corrected": 0, "the day before": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			told := d.closed()
+			m, other := d.paid("ch_1", 10), d.paid("ch_2", 11)
+			theirs := d.paid("ch_3", 12, globex)
+			d.publishDays(4)
+			d.publish("acct_globex", d.day)
+			d.publish("acct_globex", d.at(24*4))
+			d.run()
+			d.runOf("acct_globex", d.day)
+			d.want("missing_there ch_1", "missing_there ch_2")
+			*told = nil
+			on := d.at(24 * float64(day))
+			d.publish("acct_acme", on, lineOf(m, dated(on.Add(time.Hour))))
+			if s := d.runOf("acct_acme", on); s.Gone != 1 || s.Breaks != map[bool]int64{true: 1}[day == 0] {
+				t.Errorf("%+v", s)
+			}
+			d.want("missing_there ch_2")
+			want := []string{"listed ch_1 " + m.reference()}
+			if diff := cmp.Diff(want, *told); diff != "" {
+				t.Errorf("told otherwise (-want +got):\n%s", diff)
+			}
+			if got := d.breaksOf("acct_globex", d.day); len(got) != 1 {
+				t.Errorf("globex has %q, and not the break of %s", got, theirs.id)
+			}
+			_ = other
+		})
+	}
+}
+
+// A line by which no money has moved does not show the movement.
+func TestDeclinedLineEndsNoAbsence(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	told := d.closed()
+	m := d.paid("ch_1", 10)
+	d.publishDays(1)
+	d.run()
+	*told = nil
+	d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(30)), func(l *line) { l.status = "declined" }))
+	d.runOf("acct_acme", d.next())
+	d.want("missing_there ch_1")
+	if diff := cmp.Diff([]string{"found status ch_1"}, *told); diff != "" {
+		t.Errorf("told otherwise (-want +got):\n%s", diff)
+	}
+}
+
+// While our payment is open, its line is left to those who resolve the payment. The run of a later day finds it final,
+// and tells of it again, or closes the break.
+func TestLineThatWasLeftAloneIsJudgedWhenItsMovementIsFinal(t *testing.T) {
+	t.Parallel()
+	for status, c := range map[string]struct {
+		want []string
+		told []string
+	}{
+		"succeeded": {nil, []string{"found status ch_1"}},
+		"declined":  {[]string{"status ch_1"}, []string{"found status ch_1", "found status ch_1"}},
+	} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			told := d.closed()
+			m := d.paid("", 10, open)
+			d.publishDays(4)
+			d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.id = "ch_1" }))
+			d.jobsUpTo(d.at(48))
+			d.want("status ch_1")
+			d.becomes(m, status, "ch_1", d.at(50))
+			d.asked = nil
+			d.job(d.at(72))
+			d.want(c.want...)
+			if diff := cmp.Diff(c.told, *told); diff != "" {
+				t.Errorf("told otherwise (-want +got):\n%s", diff)
+			}
+			d.job(d.at(96))
+			d.wantAsked(d.at(72), d.day, d.at(96))
+		})
+	}
+}
+
+// Many days after its own, one run does not read all statements since then. What was not found is a case.
+func TestNoMoreStatementsAreReadThanTheLimit(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_1", 10, finishedAt(d.at(24*60)))
+	d.publishDays(40)
+	d.run()
+	d.want("missing_there ch_1")
+	if len(d.asked) != 32 {
+		t.Errorf("%d statements were read: %v", len(d.asked), d.asked)
+	}
+}
