@@ -32,7 +32,7 @@ func judgeRefund(r gateway.Refund, reply wire.Reply) gateway.Outcome {
 		// Another request was sent under our key.
 		return gateway.Indeterminate{Reason: answered(reply.Status), Contradiction: true,
 			Evidence: evidence(reply.Status, reply.Body)}
-	case r.Attempt <= 1 && p.refusesTheRefund(reply.Status):
+	case p.refusesTheRefund(reply.Status):
 		return gateway.Declined{Code: codeOf(p.DeclineCode, p.Code)}
 	}
 	return gateway.Indeterminate{Reason: answered(reply.Status)}
@@ -40,9 +40,6 @@ func judgeRefund(r gateway.Refund, reply wire.Reply) gateway.Outcome {
 
 // refusesTheRefund reports whether a refusal is about the refund itself, and not about our account or our program. Then
 // the same refund would be refused again. The codes are from https://docs.stripe.com/error-codes.
-//
-// A refusal of a later attempt is no verdict. The refund of an earlier attempt may have been executed after the lookup,
-// when a 500 was repaired. Then it is the reason for the refusal, as in charge_already_refunded. So a lookup decides.
 //
 // The code resource_missing is not here. Stripe has made this charge, so the secret is that of another account or mode.
 func (p problem) refusesTheRefund(status int) bool {

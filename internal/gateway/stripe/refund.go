@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -78,16 +79,44 @@ func (c *Client) refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 		return gateway.Declined{Code: "invalid_" + string(u.Member)}
 	}
 	form := refundForm(r, amount)
-	ctx, stop := context.WithTimeout(ctx, 2*c.Total())
+	sending, stop := context.WithTimeout(ctx, 2*c.Total())
 	defer stop()
 	var reply wire.Reply
 	for n := range max(r.Attempt, 1) {
-		reply = c.Send(ctx, r.Account, c.post(r.Account, refundsPath, refundKey(r.Key, n+1), form))
+		reply = c.Send(sending, r.Account, c.post(r.Account, refundsPath, refundKey(r.Key, n+1), form))
 		if !savedServerError(reply) {
 			break
 		}
 	}
-	return judgeRefund(r, reply)
+	outcome := judgeRefund(r, reply)
+	if _, refused := outcome.(gateway.Declined); refused && reply.Status != http.StatusOK && r.Attempt > 1 {
+		return c.refusedLater(ctx, r, outcome, reply.Status)
+	}
+	return outcome
+}
+
+// refusedLater decides about a later attempt that was refused. The refund of an earlier attempt may have been executed
+// after the lookup that released the key, when a 500 was repaired. Then it is the reason for the refusal, as in
+// charge_already_refunded, and it is on the list of the charge's refunds: lists have no lag. If none of ours is there,
+// no earlier attempt has moved money, and each further attempt would be refused for the same reason. Without this
+// answer the key would be lost, released and refused again and again.
+func (c *Client) refusedLater(
+	ctx context.Context, r gateway.Refund, refusal gateway.Outcome, status int,
+) gateway.Outcome {
+	ctx, stop := context.WithTimeout(ctx, c.Total())
+	defer stop()
+	switch l := c.lookupRefund(ctx, r).(type) {
+	case gateway.NotFound:
+		return refusal
+	case gateway.Waiting:
+		return gateway.Pending{Reason: l.Reason}
+	case gateway.Found:
+		if len(l.Records) == 1 {
+			return r.Judge(l.Records[0])
+		}
+	case gateway.LookupFailed:
+	}
+	return gateway.Indeterminate{Reason: answered(status)}
 }
 
 // refundKey is the nth key of a refund: K.refund, K.refund.2, K.refund.3.

@@ -105,26 +105,42 @@ func TestRefusalThatIsNotAboutTheRefundIsNotFinal(t *testing.T) {
 	}
 }
 
-// The first attempt ended with a 500, and was executed later. Stripe refuses the second attempt because of it.
-func TestRefusalOfALaterAttemptIsNoVerdict(t *testing.T) {
+// A later attempt is refused because an earlier one, which ended with a 500, was executed later. Or it is refused for
+// good, and so is each further one. What the charge's refunds say decides.
+func TestRefusalOfALaterAttemptIsDecidedByTheRefundsOfTheCharge(t *testing.T) {
 	t.Parallel()
 	saved := answer{status: 500, body: problemOf("api_error", "", ""), replayed: true}
-	for _, refusal := range []answer{
-		{status: 400, body: problemOf("invalid_request_error", "charge_already_refunded", "")},
-		{status: 400, body: problemOf("invalid_request_error", "amount_too_large", "")},
-		{status: 402, body: problemOf("card_error", "card_declined", "")},
+	others := replace(replace(refundIs("succeeded"), `re_canary`, `re_other`), `canary-key`, `other-key`)
+	for code, refusal := range map[string]answer{
+		"charge_already_refunded": {status: 400, body: problemOf("invalid_request_error", "charge_already_refunded", "")},
+		"amount_too_large":        {status: 400, body: problemOf("invalid_request_error", "amount_too_large", "")},
+		"card_declined":           {status: 402, body: problemOf("card_error", "card_declined", "")},
 	} {
-		s := scripted(t, map[string][]answer{refundLine: {saved, refusal},
-			refundsLine: {ok(listOf(false, refundIs("succeeded")))}})
-		c := newClient(t, s.URL)
-		r := aRefund()
-		r.Attempt = 2
-		indeterminate(t, c.Refund(t.Context(), r), answered(refusal.status))
-		found, is := c.Lookup(t.Context(), r, gateway.EndNothing).(gateway.Found)
-		if !is || r.Judge(found.Records[0]) != (gateway.Succeeded{ID: "re_1"}) {
-			t.Fatalf("lookup %+v", found)
+		for name, row := range map[string]struct {
+			list answer
+			want gateway.Outcome
+		}{
+			"executed":   {ok(listOf(false, refundIs("succeeded"))), gateway.Succeeded{ID: "re_1"}},
+			"failed":     {ok(listOf(false, refundIs("failed"))), gateway.Declined{ID: "re_1", Code: "failed"}},
+			"waits":      {ok(listOf(false, refundIs("pending"))), gateway.Pending{Reason: "pending"}},
+			"others":     {ok(listOf(false, others)), gateway.Declined{Code: code}},
+			"none":       {ok(listOf(false)), gateway.Declined{Code: code}},
+			"unreadable": {ok("{"), nil},
+			"lost":       {answer{lost: true}, nil},
+		} {
+			s := scripted(t, map[string][]answer{refundLine: {saved, refusal}, refundsLine: {row.list}})
+			o := newClient(t, s.URL).Refund(t.Context(), refundTried(2))
+			if row.want == nil {
+				indeterminate(t, o, answered(refusal.status))
+			} else if o != row.want {
+				t.Errorf("%s, %s: outcome %T %+v", code, name, o, o)
+			}
 		}
 	}
+	// Two refunds under one key are a contradiction, which nothing but a lookup tells record by record.
+	s := scripted(t, map[string][]answer{refundLine: {{status: 402, body: problemOf("card_error", "x", "")}},
+		refundsLine: {ok(listOf(false, refundIs("succeeded"), replace(refundIs("succeeded"), "re_1", "re_2")))}})
+	indeterminate(t, newClient(t, s.URL).Refund(t.Context(), refundTried(2)), answered(402))
 }
 
 // keeper is a server that keeps the first result under each key, as Stripe does.
