@@ -200,7 +200,7 @@ func (s Seen) confirm(t report, v verdict) (step Step) {
 }
 
 // judgeNothing is for a lookup that has found nothing. That is proof of non-execution if the PSP has ended the request,
-// or if the PSP was asked after the grace period and still remembered the key.
+// or if the PSP was asked after the grace period and still remembered the key. A key is released only so often, though.
 func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	switch {
 	case !s.ours() || s.Status != idempotency.UnknownStatus:
@@ -208,14 +208,16 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	case s.Held:
 		return Step{AskAgain: &Wait{After: p.Recheck},
 			Note: lookupNote("the PSP has nothing; an operator has the case")}
+	case s.GraceLeft > 0 && !e.Final:
+		wait := max(min(s.GraceLeft, shortened(p.Cap, e.Chance)), time.Millisecond)
+		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
+	case s.Key.Attempt >= mostAttempts:
+		return lostTooOften(p, s)
 	case e.Final:
 		return Step{
 			To: idempotency.FailedRetryableStatus, Final: true, Verdict: verdict{status: Failed},
 			Note: lookupNote("the PSP has cancelled it: not executed"),
 		}
-	case s.GraceLeft > 0:
-		wait := max(min(s.GraceLeft, shortened(p.Cap, e.Chance)), time.Millisecond)
-		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
 	case s.MemoryOver:
 		return Step{AskAgain: &Wait{After: p.Recheck},
 			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),

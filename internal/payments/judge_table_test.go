@@ -45,6 +45,7 @@ func isTaken(s *Seen)   { s.IDTaken = true }
 func isGone(s *Seen)    { s.ShareGone = true }
 func inGrace(s *Seen)   { s.GraceLeft = 30 * time.Second }
 func isOld(s *Seen)     { s.MemoryOver = true }
+func isWornOut(s *Seen) { s.Key.Attempt, s.Own.Attempt = mostAttempts, mostAttempts }
 func isSpent(s *Seen)   { s.Failures = 3 }
 func otherHolds(s *Seen) {
 	s.OtherHeld = "another"
@@ -227,6 +228,8 @@ func lookupRows() []tableRow {
 			keyIs(idempotency.UnknownStatus, processing(), isHeld)},
 		{"nothing", "unknown, and older than the PSP's memory", Nothing{},
 			keyIs(idempotency.UnknownStatus, processing(), isOld)},
+		{"nothing, or the PSP has cancelled it", "unknown, as its 20th attempt", Nothing{Final: true},
+			keyIs(idempotency.UnknownStatus, processing(), isWornOut)},
 		{"nothing", "unknown", Nothing{}, anUnknown()},
 		{"nothing, and the PSP has cancelled it", "unknown, within the grace period, and older than the PSP's memory",
 			Nothing{Final: true}, keyIs(idempotency.UnknownStatus, processing(), inGrace, isOld)},

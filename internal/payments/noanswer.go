@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"fmt"
 	"time"
 
 	"payonce/internal/deadletters"
@@ -47,4 +48,17 @@ func judgeNoAnswer(p LookupPolicy, s Seen, e NoAnswer) Step {
 		AskAgain: &Wait{After: p.Recheck, Failures: failures}, Note: lookupNote(reason + "; an operator has the case"),
 		Open: s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
 	}
+}
+
+// mostAttempts bounds how often a key is lost and released again. Attempts that were certainly not sent count as well:
+// the key's row has no other count. Only a client that repeats its key again and again comes that far.
+const mostAttempts = 20
+
+// lostTooOften is for a lookup that proves that the last of mostAttempts was not executed. The key is not released:
+// each further attempt would be one more request to the PSP, and no end. An operator finds out why it is lost each
+// time, and may release it.
+func lostTooOften(p LookupPolicy, s Seen) Step {
+	reason := fmt.Sprintf("%d attempts, and the PSP has executed none", s.Key.Attempt)
+	return Step{AskAgain: &Wait{After: p.Recheck}, Note: lookupNote(reason + "; an operator has the case"),
+		Open: s.byKey(deadletters.LookupsExhausted, reason, nil)}
 }

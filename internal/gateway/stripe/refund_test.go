@@ -111,11 +111,10 @@ func TestRefusalOfALaterAttemptIsDecidedByTheRefundsOfTheCharge(t *testing.T) {
 	t.Parallel()
 	saved := answer{status: 500, body: problemOf("api_error", "", ""), replayed: true}
 	others := replace(replace(refundIs("succeeded"), `re_canary`, `re_other`), `canary-key`, `other-key`)
-	for code, refusal := range map[string]answer{
-		"charge_already_refunded": {status: 400, body: problemOf("invalid_request_error", "charge_already_refunded", "")},
-		"amount_too_large":        {status: 400, body: problemOf("invalid_request_error", "amount_too_large", "")},
-		"card_declined":           {status: 402, body: problemOf("card_error", "card_declined", "")},
-	} {
+	for code, status := range map[string]int{"charge_already_refunded": 400, "amount_too_large": 400,
+		"card_declined": 402} {
+		kind := map[int]string{400: "invalid_request_error", 402: "card_error"}[status]
+		refusal := answer{status: status, body: problemOf(kind, code, "")}
 		for name, row := range map[string]struct {
 			list answer
 			want gateway.Outcome
@@ -131,7 +130,7 @@ func TestRefusalOfALaterAttemptIsDecidedByTheRefundsOfTheCharge(t *testing.T) {
 			s := scripted(t, map[string][]answer{refundLine: {saved, refusal}, refundsLine: {row.list}})
 			o := newClient(t, s.URL).Refund(t.Context(), refundTried(2))
 			if row.want == nil {
-				indeterminate(t, o, answered(refusal.status))
+				indeterminate(t, o, answered(status))
 			} else if o != row.want {
 				t.Errorf("%s, %s: outcome %T %+v", code, name, o, o)
 			}
