@@ -21,6 +21,9 @@ func TestKeyThatComesToNoEndIsFound(t *testing.T) {
 				b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
 					Generation: 1, Attempt: int32(i), From: string(edge[0]), To: string(edge[1])})
 			}
+			// What an operator gives back is no round.
+			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+				Generation: 1, Actor: "operator", From: "unknown", To: "failed_retryable"})
 			// Another life of the key begins to count from nothing, and so does another tenant's.
 			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
 				Generation: int32(i) + 2, From: "unknown", To: "failed_retryable"},
