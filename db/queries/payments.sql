@@ -188,14 +188,22 @@ WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: OtherMovementsOfKey :many
 -- Which of these payments or refunds have this key and generation, but are not the payment or refund that the key
--- stands for now (subject).
-SELECT p.id FROM payments AS p
+-- stands for now (subject). booked: our books say that it was executed.
+SELECT p.id, p.status = 'succeeded' AS booked FROM payments AS p
 WHERE sqlc.arg(object)::text = 'charge' AND p.tenant_id = @tenant_id AND p.id = ANY (@ids::uuid[]) AND p.id <> @subject
   AND p.idempotency_key = @key AND p.generation = @generation
 UNION ALL
-SELECT r.id FROM refunds AS r
+SELECT r.id, r.status = 'succeeded' FROM refunds AS r
 WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.id = ANY (@ids::uuid[]) AND r.id <> @subject
   AND r.idempotency_key = @key AND r.generation = @generation;
+
+-- name: PSPIDTaken :one
+-- Whether a payment or refund of the tenant has this id of the PSP's.
+SELECT (sqlc.arg(object)::text = 'charge' AND EXISTS (
+           SELECT FROM payments AS p WHERE p.tenant_id = @tenant_id AND p.psp_charge_id = @psp_id::text)
+        OR sqlc.arg(object)::text = 'refund' AND EXISTS (
+           SELECT FROM refunds AS r WHERE r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text)
+       )::boolean AS taken;
 
 -- name: ExecutionOf :one
 -- The tenant, key and generation of a payment or refund that belongs to the tenant of this account.

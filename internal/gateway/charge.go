@@ -16,7 +16,7 @@ type Charge struct {
 	Key     string // the same on each attempt
 	Attempt int32  // counts the tries under this key, from 1
 	// TwoSteps: the PSP executes this attempt only through the object that was made for it and stored. ObjectID is its
-	// id, or "" if there is none yet.
+	// id, or "" if there is none yet. A lookup with an ObjectID reads that object, whosever it is, in one step as well.
 	TwoSteps      bool
 	ObjectID      string
 	Reference     string // our payment id

@@ -109,10 +109,13 @@ type End string
 
 // What a lookup may end.
 const (
-	// EndNothing: the lookup only reads.
+	// EndNothing: the lookup only reads. A person asks.
 	EndNothing End = "nothing"
 	// EndUnsent: it ends a charge whose execution was not begun.
 	EndUnsent End = "unsent"
-	// EndWaiting: it also ends a charge that waits for the customer. The grace period is over, or an operator says so.
+	// EndWaiting: it also ends a charge that waits for the customer. The grace period is over.
 	EndWaiting End = "waiting"
+	// EndDecided: as EndWaiting, and an operator says that nothing was executed. If the PSP lists anything that was
+	// executed under the key, whatever for, the lookup finds that, and ends nothing.
+	EndDecided End = "decided"
 )

@@ -61,7 +61,7 @@ func TestPSPIDOfTheOperatorIsTaken(t *testing.T) {
 	}
 	var id string
 	if err := c.pool.QueryRow(t.Context(), "SELECT psp_charge_id FROM payments").Scan(&id); err != nil ||
-		id != "ch_named" {
+		id != "operator:ch_named" {
 		t.Errorf("%q, %v", id, err)
 	}
 }

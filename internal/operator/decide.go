@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 
 	"payonce/internal/cardnumber"
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 )
 
 // Decision is what an operator asks for.
@@ -31,9 +31,6 @@ type Invalid struct {
 	Pointer string // to the member; RFC 6901
 	Detail  string
 }
-
-// pspIDForm is the form of the PSP's ids, the same as in package gateway.
-var pspIDForm = regexp.MustCompile(`^[!-~]{1,255}$`)
 
 // Validate lists everything that is wrong with a decision.
 func (d Decision) Validate() []Invalid {
@@ -57,8 +54,9 @@ func (d Decision) Validate() []Invalid {
 	case d.PSPID == "":
 	case d.Action != deadletters.Executed:
 		refuse("/pspId", "goes with the action executed only")
-	case !pspIDForm.MatchString(d.PSPID), cardnumber.In(d.PSPID):
-		refuse("/pspId", "must be 1 to 255 printable ASCII characters without spaces, and no card number")
+	case !gateway.IsID(d.PSPID), cardnumber.In(d.PSPID):
+		refuse("/pspId", "must be 1 to 255 printable ASCII characters without spaces, no card number, and no id that "+
+			"begins with "+gateway.OwnPrefix)
 	}
 	return bad
 }

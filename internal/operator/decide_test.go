@@ -37,6 +37,7 @@ func TestDecisionIsHeldToItsForm(t *testing.T) {
 		"id with a space":       {func(d *Decision) { d.PSPID = "ch 1" }, []string{"/pspId"}},
 		"long id":               {func(d *Decision) { d.PSPID = strings.Repeat("a", 256) }, []string{"/pspId"}},
 		"card number for an id": {func(d *Decision) { d.PSPID = "4242424242424242" }, []string{"/pspId"}},
+		"id of our own":         {func(d *Decision) { d.PSPID = "operator:ch_1" }, []string{"/pspId"}},
 		"id with another action": {
 			func(d *Decision) { d.Action = deadletters.Dismiss }, []string{"/pspId"},
 		},

@@ -57,13 +57,18 @@ func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
 	for name, row := range map[string]struct {
 		evidence, named, want string
 	}{
-		"named": {`{"answer": {"id": "ch_answer"}}`, "ch_named", "ch_named"},
+		"named": {`{"answer": {"id": "ch_answer"}}`, "ch_named", payments.OperatorPSPID + "ch_named"},
+		"named, and in the answer": {`{"status": 201, "answer": {"id": "ch_answer", ` + answered + `}`, "ch_answer",
+			"ch_answer"},
 		"from the answer": {`{"status": 201, "answer": {"id": "ch_answer", ` + answered +
 			`, "record": {"id": "ch_record"}}`, "", "ch_answer"},
 		"from the record": {`{"source": "webhook", "record": {"id": "ch_record"}, "id": "ch_whole"}`, "",
+			payments.OperatorPSPID + "ch_record"},
+		"from the record, by our key": {`{"record": {"id": "ch_record", "idempotencyKey": "` + clientKey + `"}}`, "",
 			"ch_record"},
-		"from the evidence itself": {`{"id": "ch_whole", "status": "succeeded"}`, "", "ch_whole"},
-		"vouched for":              {`{}`, "", payments.OperatorPSPID},
+		"from the evidence itself": {`{"id": "ch_whole", "status": "succeeded"}`, "",
+			payments.OperatorPSPID + "ch_whole"},
+		"vouched for": {`{}`, "", payments.OperatorPSPID},
 		"evidence of a refusal": {`{"answer": {"id": "ch_answer", "status": "declined"}}`, "",
 			payments.OperatorPSPID},
 		"evidence of another key": {`{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001"}}`, "",
@@ -73,7 +78,7 @@ func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
 			payments.OperatorPSPID},
 		"evidence of another form":     {`{"answer": "ch_answer", "record": [], "id": 7}`, "", payments.OperatorPSPID},
 		"evidence that is no object":   {`[{"id": "ch_1"}]`, "", payments.OperatorPSPID},
-		"refused answer, named record": {`{"answer": {"id": "ch_answer", "status": "declined"}, "record": {"id": "ch_record"}}`, "", "ch_record"},
+		"refused answer, named record": {`{"answer": {"id": "ch_answer", "status": "declined"}, "record": {"id": "ch_record"}}`, "", payments.OperatorPSPID + "ch_record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,14 +101,52 @@ func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
 	}
 }
 
-// What the PSP does not find may be there all the same: it may have forgotten.
+// What the PSP does not find may be there all the same: it may have forgotten, or the request may still arrive. But an
+// answer that proves the opposite is not overruled.
 func TestExecutedByTheOperatorsWordWhereThePSPFindsNothing(t *testing.T) {
 	t.Parallel()
+	for name, row := range map[string]struct {
+		after   string // how long ago the key was reserved, and became unknown
+		refused bool
+	}{
+		"within the grace period": {"0 s", false}, "after the grace period": {"1 h", true},
+		"beyond the PSP's memory": {"25 h", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l := o.lost("pm_500_not_charged")
+			o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+			o.exec(`UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval,
+				reserved_at = reserved_at - $1::interval`, row.after)
+			o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+			if row.refused {
+				o.refused(decision(l, deadletters.Executed), payments.ContradictsPSP)
+				o.done(decision(l, deadletters.NotExecuted))
+				return
+			}
+			o.done(decision(l, deadletters.Executed))
+			o.completed(payments.OperatorPSPID + l.ID.String())
+		})
+	}
+}
+
+// The PSP has made the charge under another key, and has said so: its lookup by our key finds nothing.
+func TestEvidenceOfAnExecutionRefusesNotExecuted(t *testing.T) {
+	t.Parallel()
 	o := setup(t)
-	l := o.lost("pm_500_not_charged")
+	first := o.lost("pm_500_not_charged")
 	o.windowOver()
+	l := o.about(deadletters.PSPContradicts, `{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001",
+		"reference": "`+payments.PaymentID(*first.Subject).String()+`", "status": "succeeded"}}`)
+	l.Finding += " record ch_record"
+	o.put(l)
+	o.done(decision(first, deadletters.Dismiss))
+	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+		"ch_record") {
+		t.Errorf("detail is %q", detail)
+	}
 	o.done(decision(l, deadletters.Executed))
-	o.completed(payments.OperatorPSPID + l.ID.String())
 }
 
 func TestNobodyOverrulesThePSPsRefusal(t *testing.T) {

@@ -84,6 +84,39 @@ func TestNotExecutedIsNotRefusedForAChargeOfAnEarlierPayment(t *testing.T) {
 	}
 }
 
+// Our books do not say that the earlier payment was executed, and the PSP does: money has moved under the key.
+func TestNotExecutedIsRefusedForAChargeThatOurBooksDoNotHave(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.lost("pm_ok")
+	charge := o.charged()
+	o.reborn("pm_ok")
+	o.windowOver()
+	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'retry', actor = 'ann', resolution_reason = 'first'")
+	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+		"lists "+charge+" under this key") {
+		t.Errorf("detail is %q", detail)
+	}
+}
+
+// After a restore, our books know nothing of the payment that the PSP has executed under the key.
+func TestNotExecutedIsRefusedForAPaymentThatARestoreHasLost(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	charge := o.charged()
+	o.reborn("pm_ok")
+	o.windowOver()
+	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'retry', actor = 'ann', resolution_reason = 'first'")
+	o.exec("SET session_replication_role = replica; DELETE FROM payments WHERE status = 'succeeded'; RESET session_replication_role")
+	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+		"lists "+charge+" under this key") {
+		t.Errorf("detail is %q", detail)
+	}
+}
+
 // Two dead letters about one key must not wait for each other: one is closed, and the last one takes the decision.
 func TestLastDeadLetterAboutAnUnknownKeyTakesTheDecision(t *testing.T) {
 	t.Parallel()

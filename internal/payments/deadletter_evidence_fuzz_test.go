@@ -21,7 +21,7 @@ func FuzzIDInEvidence(f *testing.F) {
 			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Operation: "POST /payments",
 				Key: "order-0000000042", Generation: 1},
 		}
-		id := idIn(deadLetter)
+		id := deadLetterSeen(deadLetter).PSPID
 		if id == "" {
 			return
 		}

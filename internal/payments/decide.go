@@ -11,7 +11,7 @@ import (
 )
 
 // OperatorPSPID is the prefix of an id of our own. A movement gets such an id if an operator says that it was executed
-// and the PSP's id is not known.
+// and the PSP has not shown it. After the prefix is the id that the operator names, or else the dead letter's id.
 const OperatorPSPID = gateway.OwnPrefix
 
 // OperatorDecision is what an operator decides about a dead letter.
@@ -27,8 +27,9 @@ type OperatorDecision struct {
 	Preview bool
 	// Answer is the PSP's answer to a lookup of the key for this decision. It is nil if the PSP was not asked.
 	Answer gateway.Lookup
-	// Others are the PSP's records under the key that are about an earlier payment. Answer does not have them.
-	Others []gateway.Record
+	// Others are the PSP's records under the key that are about an earlier payment. Answer does not have them. Unbooked
+	// are those of them by which money has moved, and our books do not say so.
+	Others, Unbooked []gateway.Record
 }
 
 // mayEnd says what the PSP may end when it is asked for the decision. An operator who says "not executed" wants it
@@ -36,7 +37,7 @@ type OperatorDecision struct {
 // PSP has ended cannot be taken back.
 func (d OperatorDecision) mayEnd(s Seen) gateway.End {
 	if d.Action == deadletters.NotExecuted && !d.Preview && s.OtherHeld == "" {
-		return gateway.EndWaiting
+		return gateway.EndDecided
 	}
 	return gateway.EndNothing
 }
@@ -53,7 +54,12 @@ type DeadLetterSeen struct {
 	EventID string // of a stored webhook; or ""
 	Record  []byte // a record of the PSP's ledger, as JSON for gateway.ParseRecord; or nil
 	// PSPID is the PSP's id of the dead letter's own movement, if the evidence has one and it is not a decline; or "".
-	PSPID string
+	// ByMark says that the PSP names the movement's key or reference with it.
+	PSPID  string
+	ByMark bool
+	// Executed is the PSP's id of a movement that was executed, and that the PSP names by our own reference in the
+	// evidence; or "". The key may be another one, so a lookup may not find it.
+	Executed string
 }
 
 // Again names what a retry must do again if it is not a lookup of the key. One of the three is set.
@@ -109,8 +115,8 @@ func (s Seen) stands() bool {
 	return s.Status != "" && s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
 }
 
-// judgeExecuted completes the key as a success. If the PSP contradicts the operator, the decision is refused. If the
-// PSP does not know, the operator's decision counts.
+// judgeExecuted completes the key as a success. If the PSP contradicts the operator, the decision is refused: also by
+// an answer that would release the key. If the PSP does not know, the operator's decision counts.
 func judgeExecuted(s Seen, d OperatorDecision) Step {
 	if d.PSPConfirms && !s.confirmed(d) {
 		if _, silent := d.Answer.(gateway.LookupFailed); silent {
@@ -127,6 +133,10 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 	case gateway.Waiting:
 		return refuse(ContradictsPSP, "The PSP has it, and has not executed it yet: %s. Wait for its outcome.", a.Reason)
 	case gateway.Found, gateway.LookupFailed:
+	}
+	if s.nothingExecuted(d) && s.GraceLeft <= 0 && !s.MemoryOver && !s.Charged {
+		return refuse(ContradictsPSP,
+			"The PSP has no record of it after the grace period: it was not executed. Use not_executed.")
 	}
 	id, refusal := executedAs(s, d)
 	if refusal != nil {
@@ -149,47 +159,11 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 	}
 }
 
-// executedAs is the PSP's id that is written for a movement that an operator calls executed. It is the first of these:
-//   - the id of the PSP's own record of the movement
-//   - the id that the operator gives, unless the PSP says that it belongs to something else
-//   - an id in the evidence of the dead letter
-//   - an id of our own, made from the dead letter's id
-func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
-	own := s.ownRecords(d)
-	executed := slices.DeleteFunc(slices.Clone(own), func(r gateway.Record) bool { return !r.Executed() })
-	for _, r := range executed {
-		if d.PSPID == "" || r.ID == d.PSPID {
-			return r.ID, nil
-		}
-	}
-	if len(executed) > 0 {
-		return "", refuse(ContradictsPSP, "The PSP knows it as %s, not as %s.", executed[0].ID, d.PSPID).Refuse
-	}
-	declined := slices.ContainsFunc(own, func(r gateway.Record) bool {
-		_, declined := s.Request.Judge(r).(gateway.Declined)
-		return declined
-	})
-	if declined && !s.executedElsewhere(d) {
-		return "", refuse(ContradictsPSP,
-			"The PSP says that it has declined it. Use retry, which resolves it as declined.").Refuse
-	}
-	if reference, foreign := s.refersElsewhere(d, d.PSPID); foreign {
-		return "", refuse(ContradictsPSP, "The PSP says that %s is for %s, not for this payment or refund.", d.PSPID,
-			reference).Refuse
-	}
-	switch {
-	case d.PSPID != "":
-		return d.PSPID, nil
-	case s.DeadLetter.PSPID != "":
-		return s.DeadLetter.PSPID, nil
-	}
-	return OperatorPSPID + s.DeadLetter.ID.String(), nil
-}
-
 // judgeNotExecuted releases the key, so that the client may execute it again. It needs an answer that the PSP gives
-// now, after the grace period. Without such an answer, the client's next retry could charge a second time. If the PSP
-// has declined something else than was asked, the key is completed as declined: the PSP would give the same record to
-// every retry (ADR 0042).
+// now, after the grace period; with two steps, the PSP must have ended the request. Without such an answer, the
+// client's next retry could charge a second time. It is refused while the PSP lists money that moved under the key,
+// whatever for. If the PSP has declined something else than was asked, the key is completed as declined: the PSP would
+// give the same record to every retry (ADR 0042).
 func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 	note := &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator and the PSP say: not executed"}
 	if r, is := s.declinedOtherwise(d); is {
@@ -202,6 +176,21 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 	if r, known := s.pspKnows(d); known {
 		return refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", r.ID, r.Status)
 	}
+	if r, moved := s.executedElsewhere(d); moved {
+		return refuse(ContradictsPSP,
+			"The PSP lists %s under this key, for %s: money has moved under the key. Find out for what.", r.ID,
+			r.Reference)
+	}
+	if id := s.DeadLetter.Executed; id != "" {
+		return refuse(ContradictsPSP,
+			"In the dead letter's evidence, the PSP has executed it, as %s. Use executed, or retry if that was wrong.",
+			id)
+	}
+	return s.release(d, note)
+}
+
+// release is the step of judgeNotExecuted if no record speaks against it.
+func (s Seen) release(d OperatorDecision, note *idempotency.Note) Step {
 	if _, silent := d.Answer.(gateway.LookupFailed); silent {
 		return refuse(NoFreshProof,
 			"The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
@@ -220,6 +209,9 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 	case s.OtherHeld != "":
 		return refuse(NotApplicable,
 			"Another dead letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
+	case s.twoSteps() && !ended.Final && !cancels:
+		return refuse(Conflict,
+			"The PSP was not asked to cancel it, because another dead letter was open then. Decide once more.")
 	}
 	return Step{
 		To: idempotency.FailedRetryableStatus, ByOperator: true, Final: ended.Final, Cancels: cancels,

@@ -95,8 +95,7 @@ func (s *shop) wantRefused(name string, want error, decide func() error) {
 }
 
 // Of the records under the key, those count for a decision that refer to this payment, or to nothing. One that refers
-// to something else is not taken as executed, and does not stand in the way of "not executed": otherwise nothing could
-// be decided.
+// to something else is not taken as this payment's. If money has moved by it, nothing is released under the key.
 func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -127,12 +126,13 @@ func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 		declinedAs(g.record, "no_money")))
 	s.wantRefused("executed, and the PSP's second record declines it", on(ContradictsPSP),
 		func() error { return g.executes("") })
-	// A PSP that contradicts itself knows nothing: an operator has to decide.
+	// The PSP contradicts itself, and an operator has to decide: money has moved under the key.
 	psp.onLookup(finds(strange, declinedAs(g.record, "no_money")))
-	if err := g.releases(); err != nil {
+	s.wantRefused("not executed, and money has moved for something else", on(ContradictsPSP), g.releases)
+	if err := g.executes(""); err != nil {
 		t.Error(err)
 	}
-	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+	g.wantStatus(idempotency.CompletedStatus, 1)
 }
 
 func TestDecisionExecutedCompletesTheKey(t *testing.T) {
@@ -145,8 +145,10 @@ func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Succeeded, g.record.ID)
+		g.wantMoved(Succeeded, OperatorPSPID+g.record.ID)
 		g.wantTimeline("owner in_progress>unknown", "operator unknown>completed")
+		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
+		g.wantMoved(Succeeded, g.record.ID)
 		before := s.everything()
 		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
 		is[DeadLettered](t, s.evidenceBy(SourceLookup, executedTwice.record(g)))
@@ -319,7 +321,7 @@ func TestDeclineOfSomethingElseUnderATakenIDHasNone(t *testing.T) {
 	g.wantMoved(Declined, "")
 }
 
-// Money has moved for something else under the key. Then a decline decides nothing: the key is released.
+// Money has moved for something else under the key. Then a decline decides nothing, and the key is not released.
 func TestDeclineOfSomethingElseBesideMoneyForAnotherIsNoDecline(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -328,10 +330,7 @@ func TestDeclineOfSomethingElseBesideMoneyForAnotherIsNoDecline(t *testing.T) {
 	strange := as("psp_strange", g.record)
 	strange.Reference = "order 42"
 	psp.onLookup(finds(strange, declinedAs(as("psp_no", otherAmount.record(g)), "no_money")))
-	if err := g.releases(); err != nil {
-		t.Fatal(err)
-	}
-	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+	s.wantRefused("money moved for something else", on(ContradictsPSP), g.releases)
 }
 
 // Money has moved by a record in an open dead letter of the key. So nobody is told of a decline.
@@ -350,9 +349,12 @@ func TestDecisionThatIsRolledBackLeavesNothing(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	psp.onLookup(finds())
-	g := s.charging("order-0000000001").lost().windowPasses()
+	g := s.charging("order-0000000001").lost()
 	undone := errors.New("undone")
 	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted, deadletters.Retry} {
+		if action == deadletters.NotExecuted {
+			g.windowPasses()
+		}
 		i := g.inquire(action, "")
 		s.wantRefused(string(action), undone, func() error {
 			return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
@@ -396,17 +398,4 @@ func TestWokenKeyIsDueAtOnceWithAFreshBudget(t *testing.T) {
 	s.wantRefused("not unknown any more", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
 	g.deleted()
 	s.wantRefused("gone", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
-}
-
-// The PSP cannot be told which charge to give back.
-func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	p := s.paid("vouched-0000000001")
-	s.exec("ALTER TABLE payments DISABLE TRIGGER payments_guard")
-	s.exec("UPDATE payments SET psp_charge_id = 'operator:dead letter'")
-	_, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
-	if !errors.Is(err, ErrPaymentNotRefundable) {
-		t.Fatal(err)
-	}
 }

@@ -40,6 +40,8 @@ func inBrief(step Step) string {
 const (
 	moreThanOne  = "contradicts_psp: The PSP has no record that it has executed exactly what was asked."
 	idOfAnother  = "contradicts_psp: That id of the PSP's belongs to another payment or refund."
+	provenNot    = "contradicts_psp: The PSP has no record of it after the grace period: it was not executed."
+	isForAnother = "contradicts_psp: The PSP says that psp_8 is for order 42, not for this payment or refund."
 	keyIsGone    = "not_applicable: The dead letter's key is gone, or stands for something else by now."
 	nothingInIt  = "not_applicable: There is nothing in this dead letter that could be tried again."
 	mustDecide   = "so that something must be decided: retry, executed or not_executed."
@@ -107,7 +109,7 @@ func TestDecisionNeedsTheDeadLetterAsItWasSeen(t *testing.T) {
 		s    Seen
 		want gateway.End
 	}{
-		{OperatorDecision{Action: deadletters.NotExecuted}, Seen{}, gateway.EndWaiting},
+		{OperatorDecision{Action: deadletters.NotExecuted}, Seen{}, gateway.EndDecided},
 		{OperatorDecision{Action: deadletters.NotExecuted, Preview: true}, Seen{}, gateway.EndNothing},
 		{OperatorDecision{Action: deadletters.NotExecuted}, Seen{OtherHeld: "another"}, gateway.EndNothing},
 		{OperatorDecision{Action: deadletters.Executed}, Seen{}, gateway.EndNothing},
@@ -134,6 +136,17 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 	first, second := recordOfOwn("psp_1", "succeeded", 12000), recordOfOwn("psp_2", "succeeded", 12000)
 	bare, foreign := first, recordOfOwn("psp_8", "succeeded", 12000)
 	bare.Reference, foreign.Reference = "", "order 42"
+	foreignDecline, objectOfAnother := recordOfOwn("psp_8", "declined", 12000), foreign
+	foreignDecline.Reference, objectOfAnother.ID = "order 42", "psp_1"
+	earlier := func(d OperatorDecision) OperatorDecision {
+		d.Others, d.Unbooked = []gateway.Record{foreign}, []gateway.Record{foreign}
+		return d
+	}
+	inEvidence := func(byMark bool) func(*Seen) {
+		return withDeadLetter(func(l *DeadLetterSeen) { l.PSPID, l.ByMark = "psp_7", byMark })
+	}
+	silent := gateway.LookupFailed{}
+	const vouched = "completed " + OperatorPSPID
 	declined, otherwise := recordOfOwn("psp_1", "declined", 12000), recordOfOwn("psp_1", "declined", 1)
 	const ourOwn = "completed " + OperatorPSPID + "01890a5d-ac96-774b-bcce-b302099a8058"
 	checkDecisions(t, map[string]decisionCase{
@@ -142,10 +155,33 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"as the second record": {unknownKey(), as("psp_2", pspHasAll(first, second)), "completed psp_2"},
 		"under another id": {unknownKey(), as("psp_9", pspHasAll(first)),
 			"contradicts_psp: The PSP knows it as psp_1, not as psp_9."},
-		"as the operator says": {unknownKey(), as("psp_9", gateway.NotFound{}), "completed psp_9"},
-		"as the evidence says": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.PSPID = "psp_7" })),
-			as("", gateway.NotFound{}), "completed psp_7"},
-		"as nobody says": {unknownKey(), as("", gateway.NotFound{}), ourOwn},
+		"as the operator says":       {unknownKey(), as("psp_9", silent), vouched + "psp_9"},
+		"as the evidence says":       {unknownKey(inEvidence(false)), as("", silent), vouched + "psp_7"},
+		"as both of them say":        {unknownKey(inEvidence(false)), as("psp_7", silent), vouched + "psp_7"},
+		"against the evidence":       {unknownKey(inEvidence(true)), as("psp_9", silent), vouched + "psp_9"},
+		"with our mark":              {unknownKey(inEvidence(true)), as("", silent), "completed psp_7"},
+		"with our mark, and as both": {unknownKey(inEvidence(true)), as("psp_7", silent), "completed psp_7"},
+		"as nobody says":             {unknownKey(), as("", silent), ourOwn},
+
+		"in two steps":                       {unknownKey(inTwoSteps), as("", silent), "completed psp_1"},
+		"in two steps, as the operator says": {unknownKey(inTwoSteps), as("psp_1", silent), "completed psp_1"},
+		"in two steps, as the evidence says": {unknownKey(inTwoSteps, inEvidence(true)), as("", silent),
+			"completed psp_1"},
+		"in two steps, under another id": {unknownKey(inTwoSteps), as("ch_1", silent),
+			"contradicts_psp: The PSP has made psp_1 for this payment, and executes nothing else for it. Name that id"},
+		"in two steps, and the object is another's": {unknownKey(inTwoSteps), as("", pspHasAll(objectOfAnother)),
+			ourOwn},
+
+		"found nothing":                {unknownKey(), as("psp_9", gateway.NotFound{}), provenNot},
+		"found nothing, too early":     {unknownKey(inGrace), as("psp_9", gateway.NotFound{}), vouched + "psp_9"},
+		"found nothing, beyond memory": {unknownKey(isOld), as("psp_9", gateway.NotFound{}), vouched + "psp_9"},
+		"found nothing, but money moved": {unknownKey(isCharged), as("psp_9", gateway.NotFound{}),
+			vouched + "psp_9"},
+		"found another's decline":        {unknownKey(), as("psp_9", pspHasAll(foreignDecline)), provenNot},
+		"found money for something else": {unknownKey(), as("psp_9", pspHasAll(foreign)), vouched + "psp_9"},
+		"found an earlier payment's money": {unknownKey(), earlier(as("psp_9", gateway.NotFound{})),
+			vouched + "psp_9"},
+		"found an earlier payment's charge": {unknownKey(), earlier(as("psp_8", gateway.NotFound{})), isForAnother},
 		"declined": {unknownKey(), as("", pspHasAll(declined)),
 			"contradicts_psp: The PSP says that it has declined it. Use retry, which resolves it as declined."},
 		"declined, and executed for something else": {unknownKey(), as("", pspHasAll(declined, foreign)), ourOwn},
@@ -174,6 +210,7 @@ func TestPreviewOfNotExecutedCancelsNothing(t *testing.T) {
 	}
 	decided := func(answer gateway.Lookup) OperatorDecision { return decideOn(deadletters.NotExecuted, answer) }
 	const waits = "contradicts_psp: The PSP has it, and may still execute it: 3DS. Wait for its outcome."
+	const notCancelled = "conflict: The PSP was not asked to cancel it, because another dead letter was open then."
 	const otherIsOpen = "not_applicable: Another dead letter about the same key is open: another."
 	const released, cancelled = "failed_retryable ", "failed_retryable , by a cancellation"
 	waiting, none, ended := gateway.Waiting{Reason: "3DS"}, gateway.NotFound{}, gateway.NotFound{Final: true}
@@ -186,9 +223,38 @@ func TestPreviewOfNotExecutedCancelsNothing(t *testing.T) {
 		"early, and decided":     {unknownKey(inGrace, inTwoSteps), decided(none), stillArrives},
 		"nothing":                {unknownKey(), preview(none), released},
 		"nothing, in two steps":  {unknownKey(inTwoSteps), preview(none), cancelled},
-		"nothing, and decided":   {unknownKey(inTwoSteps), decided(none), released},
+		"nothing, and decided":   {unknownKey(inTwoSteps), decided(none), notCancelled},
+		"the same, in one step":  {unknownKey(), decided(none), released},
+		"ended, and decided":     {unknownKey(inTwoSteps), decided(ended), released + ", final"},
 		"ended":                  {unknownKey(inGrace, inTwoSteps), preview(ended), released + ", final"},
 		"ended, in another case": {unknownKey(otherHolds, inTwoSteps), preview(ended), otherIsOpen},
+	})
+}
+
+// What shows that money has moved refuses "not executed", wherever it is: under the key for something else, for an
+// earlier payment that had the key, or in the evidence of the dead letter itself.
+func TestNotExecutedIsRefusedWhereverMoneyHasMoved(t *testing.T) {
+	t.Parallel()
+	lost, declined := recordOfOwn("psp_8", "succeeded", 12000), recordOfOwn("psp_8", "declined", 12000)
+	lost.Reference, declined.Reference = "pay_lost", "pay_lost"
+	decided := func(answer gateway.Lookup, unbooked ...gateway.Record) OperatorDecision {
+		d := decideOn(deadletters.NotExecuted, answer)
+		d.Others, d.Unbooked = unbooked, unbooked
+		return d
+	}
+	inEvidence := withDeadLetter(func(l *DeadLetterSeen) { l.Executed = "psp_7" })
+	const underTheKey = "contradicts_psp: The PSP lists psp_8 under this key, for pay_lost: money has moved under the key."
+	const told = "contradicts_psp: In the dead letter's evidence, the PSP has executed it, as psp_7."
+	none, ended := gateway.NotFound{}, gateway.NotFound{Final: true}
+	otherwise := pspHasAll(recordOfOwn("psp_1", "declined", 1), lost)
+	checkDecisions(t, map[string]decisionCase{
+		"for something else":                {unknownKey(), decided(pspHasAll(lost)), underTheKey},
+		"for something else, declined":      {unknownKey(), decided(pspHasAll(declined)), "failed_retryable "},
+		"for an earlier payment":            {unknownKey(), decided(none, lost), underTheKey},
+		"for an earlier payment, two steps": {unknownKey(inTwoSteps), decided(ended, lost), underTheKey},
+		"beside a decline of something else": {unknownKey(), decided(otherwise),
+			"contradicts_psp: The PSP knows it, as psp_1 (declined)."},
+		"in the evidence": {unknownKey(inEvidence), decided(none), told},
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -211,6 +210,14 @@ func execution(
 	}
 }
 
+// objectOf is the kind of object that a key for this operation moves.
+func objectOf(o idempotency.Operation) gateway.Object {
+	if o == RefundOperation {
+		return gateway.RefundObject
+	}
+	return gateway.ChargeObject
+}
+
 // operationOf is the operation that a key is for if it moves this kind of object.
 func operationOf(o gateway.Object) idempotency.Operation {
 	if o == gateway.RefundObject {
@@ -221,15 +228,16 @@ func operationOf(o gateway.Object) idempotency.Operation {
 
 // ask looks the key up at the PSP, under the tenant's own account. A record may refer to an earlier payment that had
 // the same key. Such a record says nothing about this movement: it is returned in others, and is not in the answer.
-// Every other record is in the answer, even if its reference is empty or unknown, because money may have moved. end
-// says what the PSP may end for that, if it can.
+// Every other record is in the answer, even if its reference is empty or unknown, because money may have moved.
+// unbooked are those of the others by which money has moved, and our books do not say so. end says what the PSP may end
+// for that, if it can.
 func (s *Service) ask(
 	ctx context.Context, g gathered, end gateway.End,
-) (answer gateway.Lookup, others []gateway.Record, err error) {
+) (answer gateway.Lookup, others, unbooked []gateway.Record, err error) {
 	answer = s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
 	found, ok := answer.(gateway.Found)
 	if !ok {
-		return answer, nil, nil
+		return answer, nil, nil, nil
 	}
 	var ids []uuid.UUID // Our ids in the records' references, without the movement that the key stands for.
 	for _, r := range found.Records {
@@ -238,31 +246,42 @@ func (s *Service) ask(
 		}
 	}
 	if len(ids) == 0 {
-		return answer, nil, nil
+		return answer, nil, nil, nil
 	}
-	if ids, err = s.otherSubjects(ctx, g, ids); err != nil {
-		return nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
+	booked, err := s.otherSubjects(ctx, g, ids)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
 	}
 	var about []gateway.Record
 	for _, r := range found.Records {
-		if id, ours := subjectOf(r); ours && slices.Contains(ids, id) {
-			others = append(others, r)
-		} else {
+		id, _ := subjectOf(r)
+		known, other := booked[id]
+		switch {
+		case !other:
 			about = append(about, r)
+			continue
+		case r.Executed() && !known:
+			unbooked = append(unbooked, r)
 		}
+		others = append(others, r)
 	}
 	if len(about) == 0 {
-		return gateway.NotFound{}, others, nil
+		return gateway.NotFound{}, others, unbooked, nil
 	}
-	return gateway.Found{Records: about}, others, nil
+	return gateway.Found{Records: about}, others, unbooked, nil
 }
 
 // otherSubjects returns those of the ids that had the key in the same generation and are not the movement of the key
-// now.
-func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) ([]uuid.UUID, error) {
-	return dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
+// now, and for each whether our books say that it was executed.
+func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	rows, err := dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
 		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(),
 		Generation: g.seen.Own.Generation,
 		Object:     string(g.movement.object()),
 	})
+	booked := make(map[uuid.UUID]bool, len(rows))
+	for _, row := range rows {
+		booked[row.ID] = row.Booked
+	}
+	return booked, err
 }

@@ -75,7 +75,7 @@ func TestRecordOfTheKeysOwnPaymentNeedsNoQuestion(t *testing.T) {
 	unknown.Reference = PaymentID(uuid.Must(uuid.NewV7())).String()
 	ask := func(records ...gateway.Record) []string {
 		psp.onLookup(finds(records...))
-		answer, others, err := s.service.ask(t.Context(), g.gathers(), gateway.EndNothing)
+		answer, others, _, err := s.service.ask(t.Context(), g.gathers(), gateway.EndNothing)
 		if err != nil || len(others) != 0 {
 			t.Fatal(others, err)
 		}

@@ -200,7 +200,8 @@ func (s Seen) confirm(t report, v verdict) (step Step) {
 }
 
 // judgeNothing is for a lookup that has found nothing. That is proof of non-execution if the PSP has ended the request,
-// or if the PSP was asked after the grace period and still remembered the key. A key is released only so often, though.
+// or, if it executes in one step, was asked after the grace period and still remembered the key. A key is released only
+// so often, though.
 func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	switch {
 	case !s.ours() || s.Status != idempotency.UnknownStatus:
@@ -222,6 +223,8 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 		return Step{AskAgain: &Wait{After: p.Recheck},
 			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
 			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory", nil)}
+	case s.twoSteps(): // A confirmation may still be on its way.
+		return judgeNoAnswer(p, s, NoAnswer{Reason: "the PSP has not ended it", Chance: e.Chance})
 	}
 	return Step{
 		To: idempotency.FailedRetryableStatus, Verdict: verdict{status: Failed},

@@ -109,6 +109,19 @@ func decideOn(a deadletters.Action, answer gateway.Lookup) OperatorDecision {
 	return OperatorDecision{Action: a, Version: 1, Answer: answer}
 }
 
+func named(id string, answer gateway.Lookup) OperatorDecision {
+	d := decideOn(deadletters.Executed, answer)
+	d.PSPID = id
+	return d
+}
+
+// pspMovedElse is an answer by which money has moved under the key for another payment.
+func pspMovedElse() gateway.Lookup {
+	r := recordOfOwn("psp_8", "succeeded", 12000)
+	r.Reference = PaymentID(otherSubject).String()
+	return gateway.Found{Records: []gateway.Record{r}}
+}
+
 func pspHas(status string, amount int64) gateway.Lookup {
 	return gateway.Found{Records: []gateway.Record{recordOfOwn("psp_1", status, amount)}}
 }
@@ -231,6 +244,8 @@ func lookupRows() []tableRow {
 		{"nothing, or the PSP has cancelled it", "unknown, as its 20th attempt", Nothing{Final: true},
 			keyIs(idempotency.UnknownStatus, processing(), isWornOut)},
 		{"nothing", "unknown", Nothing{}, anUnknown()},
+		{"nothing, and the PSP, which executes in two steps, has not cancelled it", "unknown", Nothing{},
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"nothing, and the PSP has cancelled it", "unknown, within the grace period, and older than the PSP's memory",
 			Nothing{Final: true}, keyIs(idempotency.UnknownStatus, processing(), inGrace, isOld)},
 		{"nothing, and the PSP has cancelled it", "unknown, and a dead letter holds the key", Nothing{Final: true},
@@ -256,8 +271,27 @@ func decisionRows() []tableRow {
 			anUnknown()},
 		{"`executed`; the PSP has declined it", "unknown", decideOn(deadletters.Executed, pspHas("declined", 12000)),
 			anUnknown()},
-		{"`executed`; the PSP has nothing, or does not answer", "unknown",
-			decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
+		{"`executed`; the PSP does not answer", "unknown",
+			decideOn(deadletters.Executed, gateway.LookupFailed{}), anUnknown()},
+		{"`executed`, under an id that the operator names; the PSP does not answer", "unknown",
+			named("psp_9", gateway.LookupFailed{}), anUnknown()},
+		{"`executed`; the PSP does not answer, and executes in two steps", "unknown",
+			decideOn(deadletters.Executed, gateway.LookupFailed{}),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
+		{"`executed`, under another id than that of the PSP's object; the PSP does not answer", "unknown",
+			named("psp_9", gateway.LookupFailed{}), keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
+		{"`executed`; the PSP has nothing", "unknown, within the grace period",
+			decideOn(deadletters.Executed, gateway.NotFound{}),
+			keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"`executed`; the PSP has nothing", "unknown, and older than the PSP's memory",
+			decideOn(deadletters.Executed, gateway.NotFound{}),
+			keyIs(idempotency.UnknownStatus, processing(), isOld)},
+		{"`executed`; the PSP has nothing", "unknown, and an open dead letter says that money moved",
+			decideOn(deadletters.Executed, gateway.NotFound{}),
+			keyIs(idempotency.UnknownStatus, processing(), isCharged)},
+		{"`executed`; the PSP has nothing", "unknown", decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
+		{"`executed`; the PSP lists only money that moved for something else", "unknown",
+			decideOn(deadletters.Executed, pspMovedElse()), anUnknown()},
 		{"`executed`; the PSP has nothing, and executes in two steps", "unknown",
 			decideOn(deadletters.Executed, gateway.NotFound{}),
 			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
@@ -266,9 +300,7 @@ func decisionRows() []tableRow {
 		{"`executed`; the PSP waits for the customer or a bank", "unknown",
 			decideOn(deadletters.Executed, gateway.Waiting{}), anUnknown()},
 		{"`executed`, under an id that another payment has", "unknown",
-			OperatorDecision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}},
-			keyIs(
-				idempotency.UnknownStatus, processing(), isTaken)},
+			named("psp_9", gateway.LookupFailed{}), keyIs(idempotency.UnknownStatus, processing(), isTaken)},
 		{"`not_executed`; the PSP has a record of it", "unknown",
 			decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},
 		{"`not_executed`; the PSP has declined something else than was asked", "unknown",
@@ -276,6 +308,11 @@ func decisionRows() []tableRow {
 		{"`not_executed`; the same, under an id that another payment has", "unknown",
 			decideOn(deadletters.NotExecuted, pspHas("declined", 1)),
 			keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+		{"`not_executed`; the PSP lists money that moved for something else", "unknown",
+			decideOn(deadletters.NotExecuted, pspMovedElse()), anUnknown()},
+		{"`not_executed`; the PSP has nothing", "unknown, and the dead letter's evidence says that it was executed",
+			decideOn(deadletters.NotExecuted, gateway.NotFound{}),
+			unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.Executed = "psp_7" }))},
 		{"`not_executed`; the PSP does not answer", "unknown",
 			decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
 		{"`not_executed`; the PSP has nothing", "unknown, within the grace period",
@@ -286,6 +323,9 @@ func decisionRows() []tableRow {
 				idempotency.UnknownStatus, processing(), otherHolds)},
 		{"`not_executed`; the PSP has nothing", "unknown", decideOn(deadletters.NotExecuted, gateway.NotFound{}),
 			anUnknown()},
+		{"`not_executed`; the PSP has nothing, and, with two steps, was not asked to cancel it", "unknown",
+			decideOn(deadletters.NotExecuted, gateway.NotFound{}),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"`not_executed`; the PSP has cancelled it", "unknown, within the grace period",
 			decideOn(deadletters.NotExecuted, gateway.NotFound{Final: true}), keyIs(
 				idempotency.UnknownStatus, processing(), inGrace)},
@@ -336,8 +376,10 @@ func inWords(s Seen, step Step) string {
 	case step.To == idempotency.CompletedStatus && step.Verdict.status == Declined:
 		words = append(words, "→ `completed`, with the 402"+without(step.Verdict.pspID == "", ", and without the id"))
 	case step.To == idempotency.CompletedStatus:
-		words = append(words, "→ `completed`, with the 201"+
-			without(strings.HasPrefix(step.Verdict.pspID, OperatorPSPID), ", as `operator:<dead letter>`"))
+		id, ours := strings.CutPrefix(step.Verdict.pspID, OperatorPSPID)
+		named := ours && id != s.DeadLetter.ID.String()
+		words = append(words, "→ `completed`, with the 201"+without(named, ", as `operator:<the id>`")+
+			without(ours && !named, ", as `operator:<dead letter>`"))
 	case step.To != "":
 		words = append(words, "→ `"+string(step.To)+"`")
 	case step.LeftAlone:

@@ -71,7 +71,7 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	ctx, span := r.service.tracer.Later(ctx, string(SourceLookup), g.seen.Own.Subject)
 	defer span.End()
 	// Crash window 13: seen, not asked.
-	answer, _, err := r.service.ask(ctx, g, mayEnd(g.seen))
+	answer, _, _, err := r.service.ask(ctx, g, mayEnd(g.seen))
 	if err != nil {
 		return "", err
 	}

@@ -314,9 +314,13 @@ func TestOtherMovementsOfAKeyHaveItsNameAndGeneration(t *testing.T) {
 		ask := func(edit func(*dbsqlc.OtherMovementsOfKeyParams)) []uuid.UUID {
 			asked := p
 			edit(&asked)
-			ids, err := s.q.OtherMovementsOfKey(t.Context(), asked)
+			rows, err := s.q.OtherMovementsOfKey(t.Context(), asked)
 			if err != nil {
 				t.Fatal(err)
+			}
+			var ids []uuid.UUID
+			for _, row := range rows {
+				ids = append(ids, row.ID)
 			}
 			return ids
 		}

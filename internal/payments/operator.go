@@ -12,6 +12,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
 
@@ -26,7 +27,7 @@ func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter
 	var g gathered
 	if deadLetter.About != nil {
 		var err error
-		g, err = s.gatherDeadLetter(deadLetter,
+		g, err = s.gatherDeadLetter(deadLetter, d,
 			func(calls ...postgres.Call) error { return s.db.Pipeline(ctx, calls...) })
 		if err != nil {
 			return Inquiry{}, err
@@ -37,7 +38,7 @@ func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter
 		return Inquiry{gathered: g, decision: d}, nil
 	}
 	var err error
-	d.Answer, d.Others, err = s.ask(ctx, g, d.mayEnd(g.seen))
+	d.Answer, d.Others, d.Unbooked, err = s.ask(ctx, g, d.mayEnd(g.seen))
 	return Inquiry{gathered: g, decision: d}, err
 }
 
@@ -51,7 +52,7 @@ func (s *Service) DecideTx(
 	var g gathered
 	if deadLetter.About != nil {
 		var err error
-		g, err = s.gatherDeadLetter(deadLetter,
+		g, err = s.gatherDeadLetter(deadLetter, i.decision,
 			func(calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) })
 		if err != nil {
 			return Step{}, err
@@ -88,24 +89,37 @@ func (s *Service) DecideTx(
 	return step, err
 }
 
-// gatherDeadLetter reads the key of a dead letter, the key's movement, and another open dead letter of the key. If the
-// key is gone or stands for something else, the result has no movement. run sends the statements.
+// gatherDeadLetter reads the key of a dead letter, the key's movement, another open dead letter of the key, and whether
+// the id that the operator names is another movement's. If the key is gone or stands for something else, the result has
+// no movement. run sends the statements.
 func (s *Service) gatherDeadLetter(
-	deadLetter deadletters.DeadLetter, run func(...postgres.Call) error,
+	deadLetter deadletters.DeadLetter, d OperatorDecision, run func(...postgres.Call) error,
 ) (gathered, error) {
 	var view idempotency.KeyView
 	var m movement
 	var other *uuid.UUID
+	var taken bool
 	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
-	err := run(s.keys.LookIn(ref, &view), s.movementOf(ref, &m), deadletters.OtherOpen(deadLetter, &other))
+	err := run(s.keys.LookIn(ref, &view), s.movementOf(ref, &m), deadletters.OtherOpen(deadLetter, &other),
+		idTaken(ref, d.PSPID, &taken))
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
-	if other != nil {
+	if g.seen.IDTaken = taken; other != nil {
 		g.seen.OtherHeld = other.String()
 	}
 	return g, nil
+}
+
+// idTaken is the call that reads whether a payment or refund of the tenant has the id that an operator names. The
+// constraint does not tell: the id is written as one of our own until the PSP shows it.
+func idTaken(ref idempotency.Ref, id string, out *bool) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) (err error) {
+		*out, err = dbsqlc.New(q).PSPIDTaken(ctx, dbsqlc.PSPIDTakenParams{TenantID: ref.Tenant, PspID: id,
+			Object: string(objectOf(ref.Operation))})
+		return err
+	}
 }
 
 // gatheredAbout is what was read for a dead letter. A dead letter of an early version of this program names no payment.
@@ -138,10 +152,14 @@ func deadLetterSeen(l deadletters.DeadLetter) *DeadLetterSeen {
 	if l.Kind == deadletters.JobDiscarded {
 		job.EventID = job.Args.EventID
 	}
-	return &DeadLetterSeen{
+	seen := &DeadLetterSeen{
 		ID: l.ID, Kind: l.Kind, Version: l.Version, Resolution: l.Resolution, AboutKey: l.About != nil,
-		JobID: job.JobID, EventID: job.EventID, Record: recordIn(l.Evidence), PSPID: idIn(l),
+		JobID: job.JobID, EventID: job.EventID, Record: recordIn(l.Evidence),
 	}
+	if l.About != nil {
+		seen.readPSP(l)
+	}
+	return seen
 }
 
 // recordIn finds a record of the PSP's ledger in evidence: the evidence itself, or its member record.
@@ -169,40 +187,39 @@ type pspFields struct {
 	Reference      string `json:"reference"`
 }
 
-// idIn finds the PSP's id of the dead letter's movement in its evidence. It ignores the id of a decline, and the id of
-// another movement: the evidence may be an answer that was meant for another request.
-func idIn(deadLetter deadletters.DeadLetter) string {
-	if deadLetter.About == nil {
-		return ""
-	}
+// readPSP finds in the evidence what the PSP says about the dead letter's movement: its answer to a request of ours, or
+// a record. It takes no id of a decline, and no id of another movement: the answer may be meant for another request.
+func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter) {
 	var e struct {
 		Answer *pspFields `json:"answer"`
 		Record *pspFields `json:"record"`
 	}
 	var whole pspFields
-	if json.Unmarshal(deadLetter.Evidence, &e) != nil {
+	if json.Unmarshal(l.Evidence, &e) != nil {
 		e.Answer, e.Record = nil, nil
 	}
-	if json.Unmarshal(deadLetter.Evidence, &whole) != nil {
+	if json.Unmarshal(l.Evidence, &whole) != nil {
 		whole = pspFields{}
 	}
+	key := idempotency.Execution{Generation: l.About.Generation,
+		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
+	reference := ""
+	if l.Subject != nil {
+		reference = referenceOf(idempotency.Operation(l.About.Operation), *l.Subject)
+	}
 	for _, t := range []*pspFields{e.Answer, e.Record, &whole} {
-		if t != nil && t.about(deadLetter) {
-			return t.ID
+		if t == nil || !gateway.IsID(t.ID) || t.Status == string(Declined) {
+			continue
+		}
+		byKey, byReference := t.IdempotencyKey == key, t.Reference != "" && t.Reference == reference
+		if d.Executed == "" && byReference && t.Status == string(Succeeded) {
+			d.Executed = t.ID
+		}
+		if d.PSPID == "" && (byKey || t.IdempotencyKey == "") &&
+			(byReference || t.Reference == "" || reference == "") {
+			d.PSPID, d.ByMark = t.ID, byKey || byReference
 		}
 	}
-	return ""
-}
-
-// about reports whether t has the PSP's id of the dead letter's movement, and is not a decline.
-func (t pspFields) about(deadLetter deadletters.DeadLetter) bool {
-	a := deadLetter.About
-	execution := idempotency.Execution{Ref: idempotency.StoredRef(a.Tenant, a.Operation, a.Key),
-		Generation: a.Generation}
-	ourKey := t.IdempotencyKey == "" || t.IdempotencyKey == execution.PassThroughKey()
-	ourReference := t.Reference == "" || deadLetter.Subject == nil ||
-		t.Reference == referenceOf(execution.Ref.Operation, *deadLetter.Subject)
-	return gateway.IsID(t.ID) && t.Status != string(Declined) && ourKey && ourReference
 }
 
 // referenceOf is our id of a movement, in the form in which we send it to the PSP.

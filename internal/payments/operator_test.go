@@ -59,7 +59,7 @@ func TestIDOfTheMovementIsFoundInItsEvidence(t *testing.T) {
 		"a dead letter that names no payment": {nameless, "psp_1"},
 		"about no key":                        {nobodys, ""},
 	} {
-		if got := idIn(c.deadLetter); got != c.want {
+		if got := deadLetterSeen(c.deadLetter).PSPID; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -29,7 +29,7 @@ func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
 		},
 		Evidence: []byte(`{"record":{"id":"operator:3","status":"succeeded"}}`),
 	}
-	if id := idIn(deadLetter); id != "" {
+	if id := deadLetterSeen(deadLetter).PSPID; id != "" {
 		t.Errorf("a dead letter offers %s", id)
 	}
 }

@@ -70,13 +70,14 @@ func TestPSPsRecordsAreHeldAgainstTheDecision(t *testing.T) {
 		"a success, beside another payment's": {[]string{"paid", "foreign paid"}, asIs, false, "paid", ""},
 		"a success, beside another's decline": {[]string{"paid", "foreign declined"}, asIs, true, "paid", ""},
 		"a decline":                           {[]string{"declined"}, asIs, false, "declined", ""},
-		"a decline, beside another's success": {[]string{"declined", "foreign paid"}, asIs, false, "", ""},
+		"a decline, beside another's success": {[]string{"declined", "foreign paid"}, asIs, false, "declined", ""},
 		"another payment's success alone":     {[]string{"foreign paid"}, asIs, false, "", ""},
 		"a decline of another amount": {[]string{"declined otherwise"}, asIs, false, "declined otherwise",
 			"declined otherwise"},
 		"the same, when money has moved": {[]string{"declined otherwise"}, isCharged, false,
 			"declined otherwise", ""},
-		"the same, beside another's success": {[]string{"declined otherwise", "foreign paid"}, asIs, false, "", ""},
+		"the same, beside another's success": {[]string{"declined otherwise", "foreign paid"}, asIs, false,
+			"declined otherwise", ""},
 		"the same, and a decline as asked": {[]string{"declined otherwise", "declined"}, asIs, false,
 			"declined otherwise", ""},
 		"the same, and a success": {[]string{"declined otherwise", "twin"}, asIs, false, "twin", ""},
@@ -101,7 +102,7 @@ func TestPSPsRecordsAreHeldAgainstTheDecision(t *testing.T) {
 		if r, is := seen.declinedOtherwise(d); is != (c.declined != "") || r != records[c.declined] {
 			t.Errorf("%s: declined otherwise: %v, as %+v", name, is, r)
 		}
-		if got := seen.executedElsewhere(d); got != slices.Contains(c.has, "foreign paid") {
+		if _, got := seen.executedElsewhere(d); got != slices.Contains(c.has, "foreign paid") {
 			t.Errorf("%s: executed elsewhere %v", name, got)
 		}
 	}

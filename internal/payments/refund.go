@@ -45,17 +45,60 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
 	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: RefundOperation, Key: k.Key}
-	// Succeeded and the PSP's id are final, so this check never refuses the replay of a completed refund. If an
-	// operator has vouched for the payment, we do not know the PSP's charge, and cannot ask for a refund of it.
-	if p.Status != Succeeded || strings.HasPrefix(p.PSPChargeID, OperatorPSPID) {
+	silent := false
+	if p.Status == Succeeded && p.vouchedFor() {
+		if p, silent, err = s.shownCharge(ctx, k.Merchant, p); err != nil {
+			return nil, err
+		}
+	}
+	m := &refundMovement{service: s, merchant: k.Merchant, payment: p, wanted: r}
+	// Succeeded and the PSP's id are final, so these checks never refuse the replay of a completed refund.
+	switch {
+	case silent:
+		return s.answerWithoutPSP(ctx, idempotency.Reservation{Ref: ref, Fingerprint: fingerprint}, m)
+	case p.Status != Succeeded || p.vouchedFor():
 		return s.notRefundable(ctx, ref, fingerprint)
 	}
 	subject, err := s.subjectOf(k)
 	if err != nil {
 		return nil, fmt.Errorf("make refund id: %w", err)
 	}
-	return s.execute(ctx, ref, fingerprint, subject,
-		&refundMovement{service: s, merchant: k.Merchant, payment: p, wanted: r})
+	return s.execute(ctx, ref, fingerprint, subject, m)
+}
+
+// vouchedFor reports whether only an operator says that the payment was executed, or as what.
+func (p Payment) vouchedFor() bool { return strings.HasPrefix(p.PSPChargeID, OperatorPSPID) }
+
+// shownCharge asks the PSP for the charge of a payment that an operator has vouched for: by the id that the operator
+// has named, then by the key. No money is returned from a charge before a record of the PSP has shown that it is this
+// payment's: its account, key, reference, amount and currency. The payment then takes the record's id, so the PSP is
+// asked once. Without such a record, the payment is as it was. silent: the PSP does not answer.
+func (s *Service) shownCharge(ctx context.Context, m Merchant, p Payment) (_ Payment, silent bool, err error) {
+	own, err := executionBy(ctx, dbsqlc.New(s.db.Reader()), m.PSPAccount, uuid.UUID(p.ID), gateway.ChargeObject)
+	if err != nil {
+		return p, false, fmt.Errorf("find charge: %w", err)
+	}
+	c := &charge{service: s, merchant: m, payment: &p}
+	wanted := c.request(own)
+	byID := wanted
+	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, OperatorPSPID)
+	for _, asked := range []gateway.Charge{byID, wanted} {
+		answer := s.psps.Of(m.PSP).Lookup(ctx, asked, gateway.EndNothing)
+		if _, failed := answer.(gateway.LookupFailed); failed {
+			silent = true
+		}
+		found, _ := answer.(gateway.Found)
+		for _, r := range found.Records {
+			if _, shown := wanted.Judge(r).(gateway.Succeeded); !shown {
+				continue
+			}
+			if _, err = s.ResolveByRecord(ctx, Record{Source: SourceLookup, PSP: m.PSP, Record: r}); err == nil {
+				p, err = s.Payment(ctx, m.Tenant, p.ID)
+			}
+			return p, false, err
+		}
+	}
+	return p, silent, nil
 }
 
 // notRefundable refuses a refund because of the state of its payment. If the key was used for another request, that is

@@ -46,7 +46,8 @@ type Seen struct {
 	// Charged says that an open dead letter about this execution has a record by which money has moved.
 	Charged bool
 
-	// IDTaken says that a step that was judged from this Seen was refused, because the PSP's id belongs to another row.
+	// IDTaken says that the PSP's id belongs to another row: an operator names it, or a step that was judged from this
+	// Seen was refused because of it.
 	IDTaken bool
 	// ShareGone says that such a step was refused, because other refunds have reserved this refund's share of the
 	// payment.

@@ -177,8 +177,8 @@ var catalogue = []Entry{
 	{
 		Code: PaymentNotRefundable, Status: 409, Title: "The payment cannot be refunded",
 		Meaning: "Only a payment with the status succeeded can be refunded. This payment is processing, declined " +
-			"or failed. Or an operator decided that the payment was executed, and the server does not know the " +
-			"provider's id of the charge.",
+			"or failed. Or an operator decided that the payment was executed, and the provider does not show its " +
+			"charge to the server.",
 		WhatToDo: "If the payment is processing, wait until it has succeeded. If an operator decided that the " +
 			"payment was executed, ask the operator to refund the charge at the provider. If the payment is " +
 			"declined or failed, no money was charged.",

@@ -123,7 +123,7 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		}
 	case b.declinedUnderAnothersID(*e, row):
 		return d, false
-	case e.ID != row.PSPID:
+	case e.ID != strings.TrimPrefix(row.PSPID, payments.OperatorPSPID): // an operator may have named it
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)
 		// the first record that comes to light gives it its name
 		d.unresolved = strings.HasPrefix(row.PSPID, payments.OperatorPSPID)

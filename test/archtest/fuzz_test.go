@@ -158,7 +158,7 @@ var parsers = map[string]string{
 	"internal/payments.forTimeline":         "- evidence that gateway has written",
 	"internal/payments.paymentOf":           "- a row of ours",
 	"internal/payments.withAsked":           "- evidence that gateway has written",
-	"internal/payments.idIn":                "FuzzIDInEvidence",
+	"internal/payments.readPSP":             "FuzzIDInEvidence",
 	"internal/payments.deadLetterSeen":      "- evidence that the database has written",
 	"internal/payments.recordIn":            "- gateway.ParseRecord alone",
 	"internal/payments.hasStatus":           "- evidence that judge and gateway have written",

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"payonce/internal/gateway"
 )
@@ -40,6 +41,56 @@ func TestEqualKeysOfTwoAccountsNeverMeet(t *testing.T) {
 func isNotFound(l gateway.Lookup) bool {
 	_, ok := l.(gateway.NotFound)
 	return ok
+}
+
+// A lookup by an id reads that charge, whosever it is, so that the caller can compare it with what was asked for.
+func TestLookupByAnIDShowsWhoseChargeItIs(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects() {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, d)
+			first, second := numbered(d, 1), numbered(d, 2)
+			own, others := w.charge(first), w.charge(second)
+			for id, want := range map[string]gateway.Outcome{own: gateway.Succeeded{ID: own}, others: nil} {
+				asked := first
+				asked.ObjectID = id
+				found, _ := w.client.Lookup(t.Context(), asked, gateway.EndNothing).(gateway.Found)
+				if len(found.Records) != 1 || found.Records[0].ID != id {
+					t.Fatalf("%s: found %+v", id, found)
+				}
+				_, shown := first.Judge(found.Records[0]).(gateway.Succeeded)
+				if shown != (want != nil) {
+					t.Errorf("%s is shown as the charge: %v", id, shown)
+				}
+			}
+			asked := first
+			asked.ObjectID = own + "x"
+			if found, is := w.client.Lookup(t.Context(), asked, gateway.EndNothing).(gateway.Found); is {
+				t.Errorf("an id that there is not: %+v", found)
+			}
+		})
+	}
+}
+
+// After a restore of our database, the provider may have executed a payment that our books have lost. If an operator
+// says "not executed" of the next payment under its key, the lookup finds it.
+func TestOperatorsQuestionFindsWhatWasExecutedForSomethingElse(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects() {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, d)
+			lost, now := aCharge(d), aCharge(d)
+			lost.Reference = "pay_that_a_restore_has_lost"
+			id := w.charge(lost)
+			w.clock.advance(time.Hour) // a search of the provider may lag behind
+			found, _ := w.client.Lookup(t.Context(), now, gateway.EndDecided).(gateway.Found)
+			if len(found.Records) != 1 || found.Records[0].ID != id {
+				t.Errorf("found %+v, want %s", found, id)
+			}
+		})
+	}
 }
 
 // A key is as long as our own may be with its generation, or longer than the provider takes. Two keys that differ only

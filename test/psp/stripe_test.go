@@ -88,6 +88,8 @@ func stripeStep(r *http.Request) string {
 		return "cancel"
 	case r.Method == http.MethodPost && path == "/v1/refunds":
 		return "refund"
+	case path == "/v1/payment_intents/search":
+		return "search"
 	case r.Method == http.MethodGet && strings.HasPrefix(path, "/v1/payment_intents/"):
 		return "read"
 	case r.URL.Query().Has("payment_intent"):

@@ -38,7 +38,8 @@ func TestStripesOpenAPIAllowsOurRequests(t *testing.T) {
 	if status, _ := wrong.sendTo(t, address); status == http.StatusOK {
 		t.Error("stripe-mock takes a parameter that Stripe does not have")
 	}
-	for _, step := range []string{"create", "confirm", "read", "cancel", "refund", "lookup", "list", "statement"} {
+	for _, step := range []string{"create", "confirm", "read", "cancel", "refund", "lookup", "list", "statement",
+		"search"} {
 		if !steps[step] {
 			t.Errorf("no request of the step %s was recorded", step)
 		}
@@ -148,6 +149,7 @@ func record(t *testing.T) (requests []recorded) {
 		ch.PaymentMethod = method
 		stored, _ := w.perform(ch)
 		w.client.Lookup(ctx, stored, gateway.EndWaiting)
+		w.client.Lookup(ctx, stored, gateway.EndDecided)
 	}
 	id := w.charge(numbered(w.dialect, 3))
 	for _, reason := range []string{"", "duplicate", "a reason of our own"} {

@@ -129,6 +129,12 @@ func TestTheSearchLagsBehind(t *testing.T) {
 	if got := p.data(query + "%20AND%20status:'canceled'"); len(got) != 0 {
 		t.Errorf("found %v", got)
 	}
+	const quotes = `/v1/payment_intents/search?query=metadata%5B'reference'%5D:%22a%5C%22b%5C%5Cc%22`
+	p.post("/v1/payment_intents", "", intentForm("pm_ok", `a"b\c`)).want(http.StatusOK)
+	at = at.Add(2 * time.Minute)
+	if got := p.data(quotes); len(got) != 1 {
+		t.Errorf("a value with quotes and backslashes: %v", got)
+	}
 	p.get("/v1/payment_intents/search?query=reference~pay").want(http.StatusBadRequest, "error.param", "query")
 }
 

@@ -25,7 +25,10 @@ type searchPage struct {
 type clause struct{ metadata, field, value string }
 
 var clausePattern = regexp.MustCompile(
-	`^\s*(?:metadata\[['"]([^'"\]]+)['"]\]|(status|currency|amount|created))\s*:\s*(?:'([^']*)'|"([^"]*)"|(\d+))\s*`)
+	`^\s*(?:metadata\[['"]([^'"\]]+)['"]\]|(status|currency|amount|created))\s*:\s*(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|(\d+))\s*`)
+
+// unquoted takes away the backslashes before quotes and backslashes.
+var unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
 // parseQuery reads clauses that are joined by AND, which is all of the search language that is understood here.
 func parseQuery(query string) ([]clause, error) {
@@ -41,7 +44,7 @@ func parseQuery(query string) ([]clause, error) {
 		if match == nil || len(clauses) == maxClauses {
 			return nil, invalid("query", "We were unable to parse your search query.")
 		}
-		clauses = append(clauses, clause{match[1], match[2], match[3] + match[4] + match[5]})
+		clauses = append(clauses, clause{match[1], match[2], match[3] + unquoted.Replace(match[4]) + match[5]})
 		rest = rest[len(match[0]):]
 		if rest == "" {
 			return clauses, nil

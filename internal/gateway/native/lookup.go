@@ -3,6 +3,8 @@ package native
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/url"
 
 	"payonce/internal/gateway"
@@ -19,7 +21,12 @@ func (c *Client) Lookup(ctx context.Context, r gateway.Request, _ gateway.End) g
 	began := c.now()
 	ctx, span := tracing.StartClient(ctx, "PSP lookup")
 	defer span.End()
-	result := c.readLookup(ctx, want.Object, want.Account, want.Key)
+	var result gateway.Lookup
+	if ch, _ := r.(gateway.Charge); ch.ObjectID != "" {
+		result = c.readCharge(ctx, want.Account, ch.ObjectID)
+	} else {
+		result = c.readLookup(ctx, want.Object, want.Account, want.Key)
+	}
 	c.observe(result.Label(), c.now().Sub(began))
 	span.Outcome(result.Label())
 	return result
@@ -34,6 +41,35 @@ func wanted(r gateway.Request) gateway.Record {
 		return r.Wanted()
 	}
 	return gateway.Record{}
+}
+
+// readCharge reads the charge with an id. The caller compares it with the request: it may be somebody else's.
+func (c *Client) readCharge(ctx context.Context, account, id string) gateway.Lookup {
+	var record gateway.Record
+	build := c.get(account, chargesPath+"/"+url.PathEscape(id), "application/json")
+	err := c.Read(ctx, account, build, wire.MaxAnswer, func(body io.Reader) error {
+		raw, err := io.ReadAll(body)
+		if err == nil {
+			record, err = parseRecord(raw)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, wire.StatusError(http.StatusNotFound)):
+		return gateway.NotFound{}
+	case err == nil && record.ID != id:
+		err = errors.New("answer has another id")
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return gateway.Found{Records: []gateway.Record{record}}
+}
+
+// failed is the result of a lookup whose read has failed.
+func failed(err error) gateway.LookupFailed {
+	_, notAsked := errors.AsType[wire.NoPlaceError](err)
+	return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
 }
 
 func (c *Client) readLookup(ctx context.Context, o gateway.Object, account, key string) gateway.Lookup {
@@ -55,8 +91,7 @@ func (c *Client) readLookup(ctx context.Context, o gateway.Object, account, key 
 		}
 		switch {
 		case err != nil:
-			_, notAsked := errors.AsType[wire.NoPlaceError](err)
-			return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
+			return failed(err)
 		case page.Next != "":
 			query.Set("cursor", page.Next)
 		case len(all) == 0:

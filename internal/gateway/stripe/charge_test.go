@@ -47,7 +47,7 @@ func TestDefaultAccountHasNoHeader(t *testing.T) {
 	s := scripted(t, map[string][]answer{readLine: {ok(intentIs("canceled"))}})
 	ch := aCharge()
 	ch.Account = DefaultAccount
-	newClient(t, s.URL).Lookup(t.Context(), ch, gateway.EndNothing)
+	newClient(t, s.URL).Lookup(t.Context(), ch, gateway.EndUnsent)
 	if values, there := s.seen()[0].header["Stripe-Account"]; there {
 		t.Fatalf("Stripe-Account is %q", values)
 	}
@@ -211,7 +211,7 @@ func TestNoRequestIsSentAgainByTheTransport(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string][]answer{
 		readLine: {ok(intentIs("requires_confirmation")), ok(intentIs("succeeded"))}, confirmLine: {{lost: true}},
-		createLine: {{lost: true}}, refundLine: {{lost: true}},
+		createLine: {{lost: true}}, refundLine: {{lost: true}}, searchLine: {searchOf()},
 	})
 	c := newClient(t, s.URL)
 	sends := map[string]func(){

@@ -3,7 +3,13 @@ package stripe
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
@@ -29,8 +35,25 @@ func (c *Client) Lookup(ctx context.Context, r gateway.Request, end gateway.End)
 	return result
 }
 
-// lookupCharge reads the intent, and ends it if end allows that.
+// lookupCharge looks the intent up. If a person has asked, it also searches for other intents that were executed under
+// our key, and ends nothing if it finds one.
 func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gateway.End) gateway.Lookup {
+	if end == gateway.EndUnsent || end == gateway.EndWaiting {
+		return c.lookupIntent(ctx, ch, end)
+	}
+	others, err := c.executedUnder(ctx, ch)
+	switch {
+	case err != nil && end == gateway.EndDecided:
+		return failed(err)
+	case len(others) == 0:
+		return c.lookupIntent(ctx, ch, end)
+	}
+	own, _ := c.lookupIntent(ctx, ch, gateway.EndNothing).(gateway.Found)
+	return gateway.Found{Records: append(own.Records, others...)}
+}
+
+// lookupIntent reads the intent, and ends it if end allows that.
+func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gateway.End) gateway.Lookup {
 	if ch.ObjectID == "" {
 		if end == gateway.EndNothing {
 			return gateway.NotFound{}
@@ -52,6 +75,35 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 		return afterCancel(c.cancel(ctx, ch))
 	}
 	return result
+}
+
+// executedUnder finds other intents with our key that were executed. After a restore of our database, such an intent
+// may be of a payment that our books have lost. If Stripe has forgotten its key, the creation makes a second intent,
+// which says nothing about it. The search lags behind: what it finds is a fact, what it does not find proves nothing.
+func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records []gateway.Record, err error) {
+	query := url.Values{"limit": {strconv.Itoa(gateway.MaxPage)},
+		"query": {"metadata['" + keyMark + "']:" + quoted(ch.Key) + " AND status:'succeeded'"}}
+	var found []jsontext.Value
+	err = c.Read(ctx, ch.Account, c.get(ch.Account, intentsPath+"/search?"+query.Encode()), maxPageBytes,
+		func(body io.Reader) error {
+			members, err := membersOf(body)
+			if err == nil {
+				found, err = itemsOf(members["data"])
+			}
+			return err
+		})
+	for _, raw := range found {
+		in, r, ok := parseIntent(ch.Account, raw)
+		if ok && r.Executed() && r.Key == ch.Key && in.ID != ch.ObjectID {
+			records = append(records, r)
+		}
+	}
+	return records, err
+}
+
+// quoted is a value in a search query (https://docs.stripe.com/search#search-query-language).
+func quoted(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
 }
 
 // judgeRemade reads the answer to a creation that is sent to find the intent: the same creation under the same key.
@@ -102,7 +154,7 @@ func decide(f finding, end gateway.End) (result gateway.Lookup, cancel bool) {
 	case processing:
 		return gateway.Waiting{Reason: f.status}, false
 	case action:
-		return gateway.Waiting{Reason: f.status}, end == gateway.EndWaiting
+		return gateway.Waiting{Reason: f.status}, end == gateway.EndWaiting || end == gateway.EndDecided
 	case unsent:
 		return gateway.NotFound{}, end != gateway.EndNothing
 	case mismatch:

@@ -21,20 +21,20 @@ func TestLookupEndsOnlyWhatItMay(t *testing.T) {
 	refusal := record
 	refusal.Status, refusal.DeclineCode = "declined", "insufficient_funds"
 	final := gateway.NotFound{Final: true}
-	for status, want := range map[string][3]gateway.Lookup{ // EndNothing, EndUnsent, EndWaiting
+	for status, want := range map[string][4]gateway.Lookup{ // EndNothing, EndUnsent, EndWaiting, EndDecided
 		"succeeded":  same(gateway.Found{Records: []gateway.Record{record}}),
 		"declined":   same(gateway.Found{Records: []gateway.Record{refusal}}),
 		"canceled":   same(final),
 		"processing": same(gateway.Waiting{Reason: "processing"}),
 		"requires_action": {gateway.Waiting{Reason: "requires_action"},
-			gateway.Waiting{Reason: "requires_action"}, final},
-		"requires_confirmation":   {gateway.NotFound{}, final, final},
-		"requires_payment_method": {gateway.NotFound{}, final, final},
+			gateway.Waiting{Reason: "requires_action"}, final, final},
+		"requires_confirmation":   {gateway.NotFound{}, final, final, final},
+		"requires_payment_method": {gateway.NotFound{}, final, final, final},
 		"requires_capture":        same(gateway.LookupFailed{Reason: "answer without a verdict"}),
 	} {
-		for i, end := range []gateway.End{gateway.EndNothing, gateway.EndUnsent, gateway.EndWaiting} {
+		for i, end := range ends() {
 			s := scripted(t, map[string][]answer{readLine: {ok(intentIs(status))},
-				cancelLine: {ok(intentIs("canceled"))}})
+				cancelLine: {ok(intentIs("canceled"))}, searchLine: {searchOf()}})
 			l := newClient(t, s.URL).Lookup(t.Context(), aCharge(), end)
 			if diff := cmp.Diff(want[i], l); diff != "" {
 				t.Errorf("%s, end %s: lookup differs (-want +got):\n%s", status, end, diff)
@@ -46,7 +46,76 @@ func TestLookupEndsOnlyWhatItMay(t *testing.T) {
 	}
 }
 
-func same(l gateway.Lookup) [3]gateway.Lookup { return [3]gateway.Lookup{l, l, l} }
+func same(l gateway.Lookup) [4]gateway.Lookup { return [4]gateway.Lookup{l, l, l, l} }
+
+func ends() []gateway.End {
+	return []gateway.End{gateway.EndNothing, gateway.EndUnsent, gateway.EndWaiting, gateway.EndDecided}
+}
+
+// If a person asks, what was executed under the key is found wherever it is, and nothing is ended beside it. What is
+// found has our key exactly, and was executed.
+func TestPersonsQuestionFindsAllThatWasExecutedUnderTheKey(t *testing.T) {
+	t.Parallel()
+	lost := replace(intentIs("succeeded"), "pi_1", "pi_lost")
+	lost = replace(lost, "pay_canary", "pay_lost")
+	of := func(ids ...string) (records []string) { return ids }
+	for name, row := range map[string]struct {
+		own   string
+		found answer
+		want  []string
+		label string
+	}{
+		"a lost one":             {"requires_confirmation", searchOf(lost), of("pi_lost"), "lookup_found"},
+		"a lost one beside ours": {"succeeded", searchOf(lost), of("pi_1", "pi_lost"), "lookup_found"},
+		"ours alone":             {"succeeded", searchOf(intentIs("succeeded")), of("pi_1"), "lookup_found"},
+		"one that waits": {"canceled", searchOf(replace(lost, `"succeeded"`, `"processing"`)), nil,
+			"lookup_ended"},
+		"another key": {"canceled", searchOf(replace(lost, key, key+"1")), nil, "lookup_ended"},
+		"no mark of ours": {"canceled", searchOf(replace(lost, `"origin":"payonce",`, ``)), nil,
+			"lookup_ended"},
+		"what is no intent": {"canceled", searchOf(`{"object":"charge"}`), nil, "lookup_ended"},
+	} {
+		for _, end := range []gateway.End{gateway.EndNothing, gateway.EndDecided} {
+			s := scripted(t, map[string][]answer{readLine: {ok(intentIs(row.own))}, searchLine: {row.found}})
+			l := newClient(t, s.URL).Lookup(t.Context(), aCharge(), end)
+			found, _ := l.(gateway.Found)
+			var got []string
+			for _, r := range found.Records {
+				got = append(got, r.ID)
+			}
+			if l.Label() != row.label || !slices.Equal(got, row.want) {
+				t.Errorf("%s, end %s: %s %q", name, end, l.Label(), got)
+			}
+			const query = `metadata['idempotency_key']:"` + key + `" AND status:'succeeded'`
+			if asked := s.seen()[0].form.Get("query"); asked != query {
+				t.Errorf("searched for %q", asked)
+			}
+		}
+	}
+}
+
+// A search that fails proves nothing, so nothing is ended and released by it. A look goes on without it.
+func TestSearchThatFailsEndsNothing(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]answer{"500": {status: 500}, "lost": {lost: true}, "cut": ok(`{"data":[`)} {
+		s := scripted(t, map[string][]answer{readLine: {ok(intentIs("requires_confirmation"))}, searchLine: {a}})
+		c := newClient(t, s.URL)
+		if l, failed := c.Lookup(t.Context(), aCharge(), gateway.EndDecided).(gateway.LookupFailed); !failed {
+			t.Errorf("%s: %T %+v", name, l, l)
+		}
+		if l := c.Lookup(t.Context(), aCharge(), gateway.EndNothing); l != (gateway.NotFound{}) {
+			t.Errorf("%s, a look: %T %+v", name, l, l)
+		}
+	}
+}
+
+// A key may have quotes and backslashes. In a search they are escaped.
+func TestQuotedKeyIsSearchedFor(t *testing.T) {
+	t.Parallel()
+	if got := quoted(`a"b\c'd`); got != `"a\"b\\c'd"` {
+		t.Errorf("quoted as %s", got)
+	}
+}
 
 func TestIntentThatStillWaitsAfterACancelIsNotEnded(t *testing.T) {
 	t.Parallel()
@@ -115,7 +184,7 @@ func TestUnknownIntentIsFoundByMakingItAgain(t *testing.T) {
 	if got := s.lines(); !slices.Equal(got, []string{createLine, readLine}) {
 		t.Fatalf("sent %q", got)
 	}
-	silent := scripted(t, nil)
+	silent := scripted(t, map[string][]answer{searchLine: {searchOf()}})
 	if l := newClient(t, silent.URL).Lookup(t.Context(), ch, gateway.EndNothing); l != (gateway.NotFound{}) {
 		t.Fatalf("lookup %T %+v", l, l)
 	}

@@ -115,11 +115,17 @@ const (
 	confirmLine = "POST /v1/payment_intents/pi_1/confirm"
 	cancelLine  = "POST /v1/payment_intents/pi_1/cancel"
 	readLine    = "GET /v1/payment_intents/pi_1"
+	searchLine  = "GET /v1/payment_intents/search"
 	refundLine  = "POST /v1/refunds"
 	refundsLine = "GET /v1/refunds"
 	chargesLine = "GET /v1/charges"
 	bookLine    = "GET /v1/balance_transactions"
 )
+
+// searchOf is a page of the search, which finds these intents.
+func searchOf(intents ...string) answer {
+	return ok(`{"object":"search_result","has_more":false,"data":[` + strings.Join(intents, ",") + `]}`)
+}
 
 func scripted(t *testing.T, answers map[string][]answer) *script {
 	t.Helper()

@@ -28,15 +28,18 @@ const dlqHelp = `Usage:
       closes a dead letter for good. The decision is written to the audit trail, also if it is refused
 
   --action   retry         do the work again: look the key up at once, or process the job, webhook or record again
-             executed      the money has moved: complete the key as a success. Refused if the PSP says that it declined
+             executed      the money has moved: complete the key as a success. Refused if the PSP says that it declined,
+                           or has no record of it after the grace period
              not_executed  no money has moved: release the key, so that the client may execute it again. Refused if the PSP
-                           knows the movement or does not answer, or if the grace period is not over. If the PSP has
-                           declined something else than was asked, complete the key as that decline
+                           knows the movement, lists other money that moved under the key, or does not answer, or if the
+                           grace period is not over. If the PSP has declined something else than was asked, complete the
+                           key as that decline
              dismiss       close the dead letter and change nothing else. Refused while its key is in progress or unknown,
                            unless another dead letter about the key is open
   --version  the version of the dead letter that you have read. If the dead letter has changed since then, the decision is
              refused. By default the current version
-  --psp-id   with executed: the PSP's id of the movement, if you know the id and the PSP does not say it
+  --psp-id   with executed: the PSP's id of the movement, if you know the id and the PSP does not say it. Before a refund,
+             the PSP is asked to show that it is this payment's
   --actor    the person who decides, for the audit trail. By default the user who is logged in
 
 Exit code: 0 done, 1 refused or failed, 2 the command line is wrong. The message says why.

@@ -856,11 +856,11 @@ func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 }
 
 const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
-SELECT p.id FROM payments AS p
+SELECT p.id, p.status = 'succeeded' AS booked FROM payments AS p
 WHERE $1::text = 'charge' AND p.tenant_id = $2 AND p.id = ANY ($3::uuid[]) AND p.id <> $4
   AND p.idempotency_key = $5 AND p.generation = $6
 UNION ALL
-SELECT r.id FROM refunds AS r
+SELECT r.id, r.status = 'succeeded' FROM refunds AS r
 WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.id = ANY ($3::uuid[]) AND r.id <> $4
   AND r.idempotency_key = $5 AND r.generation = $6
 `
@@ -874,9 +874,14 @@ type OtherMovementsOfKeyParams struct {
 	Generation int32
 }
 
+type OtherMovementsOfKeyRow struct {
+	ID     uuid.UUID
+	Booked bool
+}
+
 // Which of these payments or refunds have this key and generation, but are not the payment or refund that the key
-// stands for now (subject).
-func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfKeyParams) ([]uuid.UUID, error) {
+// stands for now (subject). booked: our books say that it was executed.
+func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfKeyParams) ([]OtherMovementsOfKeyRow, error) {
 	rows, err := q.db.Query(ctx, otherMovementsOfKey,
 		arg.Object,
 		arg.TenantID,
@@ -889,18 +894,40 @@ func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfK
 		return nil, err
 	}
 	defer rows.Close()
-	var items []uuid.UUID
+	var items []OtherMovementsOfKeyRow
 	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
+		var i OtherMovementsOfKeyRow
+		if err := rows.Scan(&i.ID, &i.Booked); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return items, nil
+}
+
+const pSPIDTaken = `-- name: PSPIDTaken :one
+SELECT ($1::text = 'charge' AND EXISTS (
+           SELECT FROM payments AS p WHERE p.tenant_id = $2 AND p.psp_charge_id = $3::text)
+        OR $1::text = 'refund' AND EXISTS (
+           SELECT FROM refunds AS r WHERE r.tenant_id = $2 AND r.psp_refund_id = $3::text)
+       )::boolean AS taken
+`
+
+type PSPIDTakenParams struct {
+	Object   string
+	TenantID string
+	PspID    string
+}
+
+// Whether a payment or refund of the tenant has this id of the PSP's.
+func (q *Queries) PSPIDTaken(ctx context.Context, arg PSPIDTakenParams) (bool, error) {
+	row := q.db.QueryRow(ctx, pSPIDTaken, arg.Object, arg.TenantID, arg.PspID)
+	var taken bool
+	err := row.Scan(&taken)
+	return taken, err
 }
 
 const pSPOfAccount = `-- name: PSPOfAccount :one

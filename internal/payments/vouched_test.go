@@ -1,0 +1,159 @@
+package payments
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"payonce/internal/gateway"
+)
+
+// shows is a PSP that has these charges by their ids, and lists none of them under a key.
+func shows(records ...gateway.Record) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+		i := slices.IndexFunc(records, func(r gateway.Record) bool { return r.ID == id })
+		switch {
+		case id == "charges":
+			finds()(w, r)
+		case i < 0:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			w.Write(records[i].Evidence())
+		}
+	}
+}
+
+// vouched is a payment of an operator's, under an id that only the operator names.
+func (s *shop) vouched(key, id string) *stage {
+	s.t.Helper()
+	g := s.charging(key).lost()
+	if err := g.executes(id); err != nil {
+		s.t.Fatal(err)
+	}
+	return g
+}
+
+func (g *stage) refund(key string) (Answer, error) {
+	g.t.Helper()
+	return g.service.Refund(g.t.Context(), keyed(g.t, key), PaymentID(g.lease.Subject()),
+		RefundRequest{AmountCents: 100})
+}
+
+// An operator has named a charge while the PSP was silent. It may be anybody's: no money is returned from it before the
+// PSP shows that it is this payment's, in everything that a charge is known by.
+func TestNoMoneyIsReturnedFromAChargeThatOnlyAPersonNames(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	psp.onPost(executes("psp_refund"))
+	g := s.vouched("order-0000000001", "psp_stranger")
+	g.wantMoved(Succeeded, OperatorPSPID+"psp_stranger")
+	answer, err := g.refund("refund-0000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is[NotExecuted](t, answer) // the PSP does not say whose it is: the client may ask again
+	strangers := as("psp_stranger", g.record)
+	for name, edit := range map[string]func(*gateway.Record){
+		"reference": func(r *gateway.Record) { r.Reference = "order 42" },
+		"amount":    func(r *gateway.Record) { r.AmountMinor++ },
+		"currency":  func(r *gateway.Record) { r.Currency = "EUR" },
+		"key":       func(r *gateway.Record) { r.Key = "order-0000000002" },
+		"account":   func(r *gateway.Record) { r.Account = "globex" },
+		"id":        func(r *gateway.Record) { r.ID = "psp_9" },
+		"status":    func(r *gateway.Record) { *r = declinedAs(*r, "no_money") },
+	} {
+		r := strangers
+		edit(&r)
+		psp.onLookup(shows(r))
+		if _, err := g.refund("refund-0000000001"); !errors.Is(err, ErrPaymentNotRefundable) {
+			t.Errorf("a charge with another %s: %v", name, err)
+		}
+	}
+	if posts, _ := psp.seen(); posts != 0 {
+		t.Fatalf("%d refunds were sent", posts)
+	}
+	g.wantMoved(Succeeded, OperatorPSPID+"psp_stranger")
+	s.wantDeadLetters()
+}
+
+// The PSP is asked once. Then the payment has the PSP's own id, like any other.
+func TestVouchedPaymentIsRefundedOnceThePSPShowsItsCharge(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		named string
+		says  func(...gateway.Record) http.HandlerFunc
+	}{
+		"by the id":                    {"psp_1", shows},
+		"by the key":                   {"", byKeyAlone},
+		"by the key, under another id": {"psp_9", byKeyAlone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			psp := &actor{}
+			s := setupOn(t, psp)
+			g := s.vouched("order-0000000001", row.named)
+			psp.onLookup(row.says(as("psp_1", g.record)))
+			var of string
+			psp.onPost(func(w http.ResponseWriter, asked gateway.Record) {
+				of = asked.ChargeID
+				executes("psp_refund_"+asked.Key)(w, asked)
+			})
+			_, before := psp.seen()
+			for _, key := range []string{"refund-0000000001", "refund-0000000002"} {
+				answer, err := g.refund(key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f := is[Final](t, answer); f.Response.Status != http.StatusCreated || of != "psp_1" {
+					t.Fatalf("answer %+v, a refund of %s", f, of)
+				}
+				if _, now := psp.seen(); key == "refund-0000000001" {
+					before = now
+				} else if now != before {
+					t.Error("the PSP was asked a second time")
+				}
+			}
+			g.wantMoved(Succeeded, "psp_1")
+			s.wantDeadLetters()
+		})
+	}
+}
+
+// byKeyAlone is a PSP that lists a charge under its key, and has none under the id that is asked for.
+func byKeyAlone(records ...gateway.Record) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/charges") {
+			finds(records...)(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// The operator has named another id than the PSP's own record has. Nobody but a person has named the first one, so the
+// record is no second charge.
+func TestRecordUnderAnotherIDThanAPersonsIsNoDuplicate(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.vouched("order-0000000001", "psp_stranger")
+	is[Confirmed](t, s.evidenceBy(SourceScan, g.record))
+	g.wantMoved(Succeeded, g.record.ID)
+	is[DeadLettered](t, s.evidenceBy(SourceScan, as("psp_again", g.record)))
+}
+
+// The PSP has a charge under the key that is not what was asked for.
+func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	p := s.paid("vouched-0000000001")
+	s.exec("ALTER TABLE payments DISABLE TRIGGER payments_guard")
+	s.exec("UPDATE payments SET psp_charge_id = 'operator:dead letter', amount_minor = 12001")
+	_, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
+	if !errors.Is(err, ErrPaymentNotRefundable) {
+		t.Fatal(err)
+	}
+}
