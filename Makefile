@@ -124,7 +124,7 @@ bench-compare: ## compare two results: make bench-compare OLD=old.json NEW=new.j
 		$(BENCHSTAT) old="$$dir/old" new="$$dir/new"
 
 .PHONY: chaos
-chaos: ## run everything through a storm, and check I1 to I9: make chaos DURATION=10m SEED=7; QUICK=1 for the short one; PSP=stripe for the other dialect
+chaos: ## run everything through a storm, and check I1 to I10: make chaos DURATION=10m SEED=7; QUICK=1 for the short one; PSP=stripe for the other dialect
 	@$(BUILD_LAB) ./chaos
 	@exec bin/chaos
 

@@ -27,7 +27,7 @@ func (r *trial) evidence() invariants.Evidence {
 	return invariants.Evidence{
 		GracePeriod: r.settings.window(), Retention: r.settings.toldRetention(), Statement: g.world.Statement,
 		Operators: operators, OperatorKey: g.site.Keys.Operator, Limited: g.site.Keys.Limited,
-		Stripe: g.world.Stripe(), Foreign: r.crowd.Foreign(),
+		Stripe: g.world.Stripe(), Foreign: r.crowd.Foreign(), Others: r.crowd.Others(),
 		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis,
 		APIKeys:      g.keys,
 		Reservations: g.watched.Load(), HTTP: &http.Client{Timeout: 20 * time.Second},
@@ -71,6 +71,7 @@ func (r *trial) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.stage.say("checked I1 to I10")
 	revoked, err := invariants.Revoked(ctx, e, invariants.RevocationLimit)
 	if err != nil {
 		return err

@@ -113,6 +113,7 @@ func stormRows() []tableRow {
 			several(group("dropped acknowledgement"), group("cut round"), group("mangled call"))},
 		{"charges, refunds",
 			several(func(r *report) int { return r.Charges }, func(r *report) int { return r.Refunds })},
+		{"of these refunds, made by others: in part, whole", several(outsideRefunds("part"), outsideRefunds("whole"))},
 		{"keys that are left at the end; times that a key became unknown",
 			several(func(r *report) int { return r.Keys }, func(r *report) int { return r.Unknown })},
 		{"unknown for, median and longest", func(r *report) string {
@@ -128,6 +129,10 @@ func stormRows() []tableRow {
 		}},
 		{"**violations**", func(r *report) string { return fmt.Sprintf("**%d**", len(r.Violations)) }},
 	}
+}
+
+func outsideRefunds(how string) func(*report) int {
+	return func(r *report) int { return r.Counts["outside refund"][how] }
 }
 
 // group returns the sum of a group of counts.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// violation is what the contract between the lab's programs calls one: I1 to I9, "sometimes", or "case" for what is
+// violation is what the contract between the lab's programs calls one: I1 to I10, "sometimes", or "case" for what is
 // wrong and none of these.
 type violation struct {
 	Invariant string `json:"invariant"`
@@ -61,8 +61,8 @@ func (r *report) line() string {
 		fmt.Sprintf("crashes=%d", r.Counts["blow"]["crash-postgres"]),
 		fmt.Sprintf("dropped-acks=%d", sum("dropped acknowledgement")),
 		fmt.Sprintf("cut-rounds=%d", sum("cut round")), fmt.Sprintf("mangled-calls=%d", sum("mangled call")),
-		fmt.Sprintf("charges=%d", r.Charges), fmt.Sprintf("refunds=%d", r.Refunds), "dead letters{" +
-			r.short("dead letter") + "}",
+		fmt.Sprintf("charges=%d", r.Charges), fmt.Sprintf("refunds=%d", r.Refunds),
+		"of-others{" + counts(r.Counts["outside refund"]) + "}", "dead letters{" + r.short("dead letter") + "}",
 		"keys-used-again{" + r.short("key used again") + "}", "after-expired{" + r.short("answer after expired") + "}",
 		"after-deleted{" + r.short("answer after deleted") + "}", "lies-refused{" + counts(r.Counts["lie refused"]) +
 			"}",

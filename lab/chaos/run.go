@@ -112,7 +112,7 @@ func (r *trial) prepare() {
 	g, p := r.stage, r.settings.plan()
 	o := crowd.Options{
 		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.keys,
-		PSP: g.world.PSP.Address, Account: g.world.Account, Stripe: g.world.Stripe(),
+		PSP: g.world.PSP.Address, PSPSecret: world.PSPSecret, Account: g.world.Account, Stripe: g.world.Stripe(),
 		PerSecond: r.settings.Rate, Recorder: g.recorder, Tally: g.tally, Complain: r.complain,
 	}
 	if r.target == naive {
@@ -156,6 +156,7 @@ func (r *trial) storm(ctx context.Context) error {
 		running.Go(func() { r.crowd.LieToOperators(storming) })
 		running.Go(func() { r.reconcileDays(storming) })
 		running.Go(func() { r.crowd.PayElsewhere(storming) })
+		running.Go(func() { r.crowd.RefundElsewhere(storming) })
 	}
 	<-storming.Done()
 	r.nemesis.Heal(context.WithoutCancel(ctx))

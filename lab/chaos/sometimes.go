@@ -60,6 +60,8 @@ func mustHappen(of length, deletes, stripe bool, without []plan.BlowKind) []requ
 		"402 refund_declined", "none")
 	add(normalRun, "answer", "413 body_too_large", "415 unsupported_media_type")
 	add(quickRun, "replay", "201", "402 payment_declined")
+	add(quickRun, "outside refund", "while a client refunds", "of a known payment", "of the newest charge", "whole",
+		"part", "twice")
 	addEdges(add)
 	addEnds(add, deletes)
 	if stripe {

@@ -108,7 +108,7 @@ func (s *stage) judge(ctx context.Context, o *outcome) error {
 		o.violations = append(o.violations, violation{v.Invariant, o.Name + " " + v.Key, v.Detail})
 	}
 	if len(found) == 0 {
-		o.tell("invariants", "I1 to I9 hold; every key was replayed, byte for byte")
+		o.tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type report struct {
 
 // violation of an invariant, or of what one case expects.
 type violation struct {
-	Invariant string `json:"invariant"` // I1 to I9, or "case"
+	Invariant string `json:"invariant"` // I1 to I10, or "case"
 	Where     string `json:"where"`
 	Detail    string `json:"detail"`
 }

@@ -19,6 +19,18 @@ type difference struct {
 	unresolved bool
 }
 
+// alreadyMoved is a refund that was declined because the money has gone already: we never ask for more than is left, so
+// others have moved it.
+const alreadyMoved = "already_returned_or_held"
+
+// code is the entry's decline code, in our words.
+func (e Entry) code() string {
+	if e.DeclineCode == "refund_exceeds_charge" {
+		return alreadyMoved
+	}
+	return e.DeclineCode
+}
+
 // unrecorded is the one decline of which the PSP keeps no record.
 const unrecorded = "unknown_payment_method"
 
@@ -28,7 +40,7 @@ func (b *books) isUnrecorded(row *movementRow) bool {
 	if b.psps[row.Tenant] != stripePSP {
 		return row.Decline == unrecorded
 	}
-	return row.Decline == "resource_missing" || strings.HasPrefix(row.Decline, "invalid_")
+	return row.Decline == "resource_missing" || row.Decline == alreadyMoved || strings.HasPrefix(row.Decline, "invalid_")
 }
 
 // ledgerAgrees is I4: all differences that no dead letter excuses.
@@ -49,6 +61,9 @@ func differences(w world) []difference {
 		for i := range entries {
 			e := &entries[i]
 			listed[e.Account+" "+e.ID] = e
+			if w.isOutside(*e) {
+				continue // that is I10
+			}
 			if d, differs := w.books.compare(e); differs {
 				d.unresolved = d.unresolved || Errs(e.Fault) // there will be a dead letter
 				all = append(all, d)
@@ -127,7 +142,7 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)
 		// the first record that comes to light gives it its name
 		d.unresolved = strings.HasPrefix(row.PSPID, payments.OperatorPSPID)
-	case e.DeclineCode != row.Decline:
+	case e.code() != row.Decline:
 		d.what = fmt.Sprintf("declined as %q at the PSP, as %q here", e.DeclineCode, row.Decline)
 	default:
 		return d, false

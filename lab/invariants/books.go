@@ -26,6 +26,7 @@ type books struct {
 	deadLettered map[string]bool            // the PSP's ids of the records that dead letters hold or name
 	auditEntries []auditRow                 // what operators did, or were refused, in order
 	events       []eventRow                 // by key, in order
+	outside      []outsideRow               // what others have moved
 	waiting      []string                   // what is still to be worked on beside keys
 
 	lives map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
@@ -72,14 +73,15 @@ type movementRow struct {
 	PSPID      string
 	Decline    string
 	// Held and Refunded are the totals of a payment: what its refunds hold, and what of it they have moved.
-	Held, Refunded int64
-	Created        time.Time
-	Customer       string
-	Method         string
-	Description    string
-	Metadata       []byte // JSON, or nil
-	Reason         string // of a refund
-	ObjectID       string // the PSP's object that the payment is executed through, at a provider of two steps
+	// Outside is what others have moved of it.
+	Held, Refunded, Outside int64
+	Created                 time.Time
+	Customer                string
+	Method                  string
+	Description             string
+	Metadata                []byte // JSON, or nil
+	Reason                  string // of a refund
+	ObjectID                string // the PSP's object that the payment is executed through, at a provider of two steps
 }
 
 // metadata is what the payment has, for a document.
@@ -169,11 +171,11 @@ LEFT JOIN (SELECT DISTINCT tenant_id, operation, key, generation, true AS held F
      ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation`
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, created_at,
+       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, moved_outside_minor, created_at,
        customer_id, payment_method, coalesce(description, ''), metadata, '', coalesce(psp_object_id, '') FROM payments
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, created_at, '', '', '', NULL, coalesce(reason, ''), '' FROM refunds`
+       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, 0, created_at, '', '', '', NULL, coalesce(reason, ''), '' FROM refunds`
 	readDeadLetters = `
 SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(operation, ''), coalesce(key, ''),
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')
@@ -212,7 +214,8 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 			for _, k := range keys {
 				b.keys[k.name()] = &k
 			}
-			movements, movementsErr := collect(ctx, tx, readMovements, pgx.RowToStructByPos[movementRow])
+			keepsOutside, outsideErr := b.readOutside(ctx, tx)
+			movements, movementsErr := collect(ctx, tx, keepsOutside(readMovements), pgx.RowToStructByPos[movementRow])
 			for _, m := range movements {
 				b.subjects[m.ID] = &m
 			}
@@ -221,7 +224,7 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 			b.auditEntries, auditErr = collect(ctx, tx, readAudit, pgx.RowToStructByPos[auditRow])
 			b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
 			b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
-			return errors.Join(err, keysErr, movementsErr, deadLettersErr, auditErr, eventsErr, waitingErr,
+			return errors.Join(err, keysErr, movementsErr, deadLettersErr, auditErr, eventsErr, waitingErr, outsideErr,
 				b.readLives(ctx, tx))
 		})
 	b.noteNamed()

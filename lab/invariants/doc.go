@@ -1,4 +1,4 @@
-// Package invariants holds a run of the whole system against I1 to I9 of docs/correctness.md, from outside: the
+// Package invariants holds a run of the whole system against I1 to I10 of docs/correctness.md, from outside: the
 // database as it is stored, the PSP's own ledger and the calls that it has counted, and what the clients have heard
 // (package history). It never asks the code under test what is right, except for the list of legal edges and the
 // spelling of ids.
@@ -27,6 +27,8 @@
 //	    hold
 //	I9  whatever the PSP has, or was sent, has its key and its payment or refund here; when it was sent, it had them
 //	    already, and they are what was sent (Reservations)
+//	I10 what others have refunded of our payments at the PSP is kept at these payments, each refund and their sum, and
+//	    has a dead letter about the payment; and no refund of ours was begun beyond what was known to be left
 //
 // A difference between the ledger and us is excused by a dead letter, open or resolved, but only while the payment or
 // refund has not come to its end, only by a dead letter of a kind that such a difference is given to, and about the

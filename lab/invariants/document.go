@@ -74,6 +74,13 @@ func mergedNames(a, b document) document {
 	return all
 }
 
+// filled leaves empty members out, as set does.
+func (d document) filled() document {
+	kept := maps.Clone(d)
+	maps.DeleteFunc(kept, func(_, value string) bool { return value == `""` })
+	return kept
+}
+
 // without leaves members out.
 func (d document) without(names ...string) document {
 	kept := maps.Clone(d)

@@ -25,7 +25,7 @@ func erred(deadLetters ...deadLetterRow) (world, *movementRow) {
 		ID: "ch_1", Account: "acme", IdempotencyKey: "key-1", Reference: m.String(), AmountCents: 500, Currency: "EUR",
 		PaymentMethod: "pm_wrong_currency", Status: "succeeded", Fault: "pm_wrong_currency",
 	}
-	return world{b, &Ledger{Charges: []Entry{e}}}, m
+	return world{books: b, ledger: &Ledger{Charges: []Entry{e}}}, m
 }
 
 func TestWhatThePSPDoesOfItsOwnAccordNeedsADeadLetterThatNamesIt(t *testing.T) {

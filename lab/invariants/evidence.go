@@ -22,8 +22,10 @@ type Evidence struct {
 	// Stripe is where the PSP speaks that dialect, for a world whose tenants are there. Without it, no intent is looked
 	// at (I4, I9).
 	Stripe Stripe
-	// Foreign are the PSP's ids of what other programs have done in the same accounts.
+	// Foreign are the PSP's ids of what other programs have charged in the same accounts.
 	Foreign []string
+	// Others are the keys under which others have asked a native PSP for refunds of our charges.
+	Others []string
 
 	// APIs are base URLs of API processes. Without them, or for tenants without a key in APIKeys, nothing is asked of
 	// the API: no fresh replays (I3), no look at other tenants (I5).
@@ -53,7 +55,7 @@ type Evidence struct {
 
 // Violation is a breach of an invariant.
 type Violation struct {
-	Invariant string // "I1" to "I9"
+	Invariant string // "I1" to "I10"
 	Key       string // tenant, operation and key; or the PSP's account and key, or a payment, where there is no key
 	Detail    string
 }
@@ -69,8 +71,9 @@ const (
 
 // world is all that was read.
 type world struct {
-	books  *books
-	ledger *Ledger
+	books   *books
+	ledger  *Ledger
+	outside map[string]outsideMove
 }
 
 func look(ctx context.Context, e Evidence) (world, error) {
@@ -83,7 +86,9 @@ func look(ctx context.Context, e Evidence) (world, error) {
 	if err != nil {
 		return world{}, fmt.Errorf("read the database: %w", err)
 	}
-	return world{b, ledger}, nil
+	w := world{books: b, ledger: ledger}
+	w.outside = w.outsideMoves()
+	return w, nil
 }
 
 // Check looks for breaches of every invariant. It comes after Quiet; what is still under way it reports as I2. The
@@ -96,7 +101,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		return nil, err
 	}
 	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), rounds(w), ledgerAgrees(w), totals(w),
-		timelines(w), silent(w), released(w, e.GracePeriod), reserved(w))
+		outsideAgrees(w), timelines(w), silent(w), released(w, e.GracePeriod), reserved(w))
 	for _, compare := range []func(world, Evidence) []Violation{
 		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, deadLettersFit,
 		holdsFit, foreign,
@@ -123,7 +128,8 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		found = append(found, more...)
 	}
 	slices.SortStableFunc(found, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(a.Invariant, b.Invariant), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(len(a.Invariant), len(b.Invariant)), cmp.Compare(a.Invariant, b.Invariant),
+			cmp.Compare(a.Key, b.Key))
 	})
 	return found, nil
 }

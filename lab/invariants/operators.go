@@ -275,8 +275,8 @@ func (w world) recordFits(l deadLetterRow) string {
 		want.set("currency", e.Currency)
 		want.set("status", e.Status)
 		want.set("chargeId", e.ChargeID)
-		want.set("declineCode", e.DeclineCode)
-		return want.differs(kept.without("id", "object", "account", "createdAt"))
+		want.set("declineCode", e.code())
+		return want.differs(kept.filled().without("id", "object", "account", "createdAt"))
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,7 +31,7 @@ func Quiet(ctx context.Context, e Evidence) error {
 	last := errors.New("not looked at")
 	for {
 		w, err := look(ctx, e)
-		if moving := unfinished(w); err == nil && len(moving) == 0 {
+		if moving := slices.Concat(unfinished(w), unnoticed(w)); err == nil && len(moving) == 0 {
 			return nil
 		} else if err == nil {
 			last = named(moving)

@@ -13,7 +13,7 @@ import (
 )
 
 // refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that
-// other refunds have ever held of it is more than they held at the moment.
+// other refunds have ever held of it is more than they held at the moment, and so is all that others have moved.
 func refusals(w world, e Evidence) []Violation {
 	refunds := map[uuid.UUID][]*movementRow{}
 	for _, m := range w.books.subjects {
@@ -34,7 +34,7 @@ func refusals(w world, e Evidence) []Violation {
 		}
 		var ask order
 		_ = json.Unmarshal(o.Body, &ask) // what cannot be read asks for nothing
-		left := p.Amount
+		left := p.Amount - p.Outside
 		for _, refund := range refunds[p.ID] {
 			if !madeLater(refund, o) {
 				left -= refund.Amount

@@ -17,7 +17,7 @@ func reserved(w world) []Violation {
 	for _, entries := range [][]Entry{w.ledger.Charges, w.ledger.Refunds} {
 		for _, e := range entries {
 			switch row := w.books.subjectOf(e); {
-			case w.books.stray(&e):
+			case w.books.stray(&e), w.isOutside(e):
 			case row == nil:
 				found = append(found, Violation{"I9", e.name(),
 					fmt.Sprintf("%s is for %q, which is nothing of ours", e.ID, e.Reference)})
@@ -114,6 +114,10 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
+	explained, err := e.sentByOthers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	type counted struct {
 		key   pspKey
 		calls calls
@@ -144,7 +148,6 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	}
 	close(counts)
 	var found []Violation
-	explained := 0
 	for c := range counts {
 		explained += c.calls.Posts
 		if why := cmp.Or(c.wrong, attempts[c.key].exceeded(c.calls)); why != "" {
@@ -158,4 +161,16 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 				all.Posts-explained, all.Posts)})
 	}
 	return found, nil
+}
+
+// sentByOthers counts the refunds that others have asked a native PSP for.
+func (e Evidence) sentByOthers(ctx context.Context) (posts int, err error) {
+	for _, key := range e.Others {
+		c, err := readCalls(ctx, e.HTTP, e.PSP, "", key)
+		if err != nil {
+			return 0, err
+		}
+		posts += c.Posts
+	}
+	return posts, nil
 }

@@ -275,6 +275,9 @@ func (s *shop) remember() (restore func()) {
 	s.t.Helper()
 	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters",
 		"operator_actions", "webhook_events", "river_job"}
+	if s.text(hasOutside) == "true" {
+		tables = append(tables, "outside_movements")
+	}
 	columns := map[string]string{}
 	for _, table := range tables {
 		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)

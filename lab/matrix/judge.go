@@ -15,7 +15,7 @@ import (
 
 // violation as the reports of all labs have it.
 type violation struct {
-	Invariant string `json:"invariant"` // I1 to I9, or case: an expectation of one cell
+	Invariant string `json:"invariant"` // I1 to I10, or case: an expectation of one cell
 	Where     string `json:"where"`
 	Detail    string `json:"detail"`
 }

@@ -50,7 +50,7 @@ type settings struct {
 }
 
 // limit of what is run for one patch.
-const limit = 5 * time.Minute
+const limit = 6 * time.Minute
 
 func main() {
 	cli.Main("mutations", func(ctx context.Context) error {

@@ -95,7 +95,7 @@ func (w *World) dialectOfPSP(native string, settings map[string]string) error {
 // provider are the settings by which a program knows the PSP at a URL. In a world at Stripe, the native dialect leads
 // there too: a program that speaks it is heard, and refused.
 func (w *World) provider(url string) map[string]string {
-	settings := map[string]string{"PSP_URL": url, "PSP_SECRET": pspSecret}
+	settings := map[string]string{"PSP_URL": url, "PSP_SECRET": PSPSecret}
 	if w.plan.psp() == tenants.Stripe {
 		settings["PSP"], settings["STRIPE_URL"] = string(tenants.Stripe), url
 		settings["STRIPE_SECRET"] = stripemock.DemoSecret

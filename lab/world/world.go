@@ -58,7 +58,8 @@ type World struct {
 }
 
 const (
-	pspSecret = "world-psp-secret"
+	// PSPSecret opens the native dialect of a world's PSP.
+	PSPSecret = "world-psp-secret"
 	publicURL = "http://payonce.test"
 )
 
@@ -112,7 +113,7 @@ func (w *World) startPSP(ctx context.Context) error {
 		return err
 	}
 	settings := pspTimes()
-	settings["MOCKPSP_ADDR"], settings["MOCKPSP_SECRET"] = address, pspSecret
+	settings["MOCKPSP_ADDR"], settings["MOCKPSP_SECRET"] = address, PSPSecret
 	settings["MOCKPSP_LEDGER"] = filepath.Join(w.dir, "ledger.jsonl")
 	if !w.plan.NoWebhooks && w.plan.psp() == tenants.Native {
 		settings["MOCKPSP_WEBHOOK_URL"], settings["MOCKPSP_WEBHOOK_SECRET"] = w.Front.URL()+"/webhooks/psp",

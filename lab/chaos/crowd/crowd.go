@@ -1,6 +1,7 @@
 // Package crowd is the clients of a chaos run: merchants that pay, retry, hang up, race, reuse keys, also when these
 // have expired or were deleted, lie about them, ask for refunds, read and send nonsense; an attacker who forges
-// webhooks; an operator who closes dead letters, and one who lies about them.
+// webhooks; an operator who closes dead letters, and one who lies about them; other programs, and a person at the PSP's
+// dashboard, in the same accounts.
 //
 // It owns how an errand of package plan is carried out, and the recording of each request in the history. It refuses to
 // know how the server is doing: no database, no log, nothing but what clients see. What it complains of by itself is
@@ -36,6 +37,7 @@ type Options struct {
 	Keys        map[string]string // API key by tenant
 	OperatorKey string
 	PSP         string                     // host:port of the mock itself
+	PSPSecret   string                     // of the native dialect
 	Account     func(tenant string) string // at the PSP; nil: named as the tenant is
 	Stripe      invariants.Stripe          // where the PSP speaks that dialect, if it does
 	PerSecond   float64
@@ -66,13 +68,18 @@ type Crowd struct {
 	missed   map[string]bool // keys that were over before anybody could ask again
 
 	foreignBy sync.Mutex
-	foreign   []string // the PSP's ids of what another program has done
+	foreign   []string // the PSP's ids of what another program has charged
+	others    []string // the keys that others have refunded under, at a native PSP
+
+	refunding chan paid // what a client is about to refund
+	returned  known     // what others have refunded
 }
 
 // New makes the clients.
 func New(o Options) *Crowd {
 	c := &Crowd{
-		missed: map[string]bool{}, o: o, next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention),
+		missed: map[string]bool{}, refunding: make(chan paid), o: o,
+		next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention),
 		limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 4 * o.Plan.Clients, IdleConnTimeout: 5 * time.Second},

@@ -55,14 +55,15 @@ func (c *Crowd) payElsewhere(ctx context.Context, n int) (id string) {
 	var made struct {
 		ID string `json:"id"`
 	}
-	if c.postToStripe(ctx, "/v1/payment_intents", form, &made) != nil || made.ID == "" {
+	if c.postToStripe(ctx, c.account("acme"), "/v1/payment_intents", form, &made) != nil || made.ID == "" {
 		return ""
 	}
-	_ = c.postToStripe(ctx, "/v1/payment_intents/"+made.ID+"/confirm", nil, nil) // whatever comes of it is foreign
+	// Whatever comes of it is foreign.
+	_ = c.postToStripe(ctx, c.account("acme"), "/v1/payment_intents/"+made.ID+"/confirm", nil, nil)
 	return made.ID
 }
 
-func (c *Crowd) postToStripe(ctx context.Context, path string, form url.Values, into any) error {
+func (c *Crowd) postToStripe(ctx context.Context, account, path string, form url.Values, into any) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestPatience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.Stripe.URL+path, strings.NewReader(form.Encode()))
@@ -71,7 +72,7 @@ func (c *Crowd) postToStripe(ctx context.Context, path string, form url.Values, 
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Authorization", "Bearer "+c.o.Stripe.Secret)
-	req.Header.Set("Stripe-Account", c.account("acme"))
+	req.Header.Set("Stripe-Account", account)
 	_, err = c.ask(req, into)
 	return err
 }

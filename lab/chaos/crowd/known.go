@@ -14,6 +14,7 @@ type paid struct {
 	tenant, key string
 	ID          string `json:"paymentId"`
 	Amount      int64  `json:"amountCents"`
+	Currency    string `json:"currency"`
 	ChargeID    string `json:"pspChargeId"`
 }
 
@@ -28,6 +29,10 @@ func (k *known) add(r request, a answer) {
 	if json.Unmarshal(a.body, &p) != nil {
 		return // lab/history says what is wrong with it
 	}
+	k.keep(p)
+}
+
+func (k *known) keep(p paid) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.paid) == maxKnown {

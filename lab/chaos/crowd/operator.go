@@ -45,12 +45,14 @@ func (l deadLetter) shows() bool {
 
 // entry of the PSP's ledger.
 type entry struct {
-	ID     string `json:"id"`
-	Object string `json:"object"`
-	Status string `json:"status"`
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Object  string `json:"object"`
+	Status  string `json:"status"`
 
 	Reference   string `json:"reference"`
 	AmountCents int64  `json:"amountCents"`
+	Currency    string `json:"currency"`
 }
 
 const (
@@ -181,17 +183,8 @@ func (c *Crowd) inConsole(ctx context.Context, l deadLetter) ([]entry, error) {
 	if l.Generation > 1 {
 		key += fmt.Sprintf(".g%d", l.Generation)
 	}
-	query := url.Values{"account": {c.account(l.Tenant)}, "idempotencyKey": {key}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(),
-		http.NoBody)
+	ledger, err := c.ledger(ctx, url.Values{"account": {c.account(l.Tenant)}, "idempotencyKey": {key}})
 	if err != nil {
-		return nil, err
-	}
-	var ledger struct {
-		Charges []entry `json:"charges"`
-		Refunds []entry `json:"refunds"`
-	}
-	if _, err := c.ask(req, &ledger); err != nil {
 		return nil, err
 	}
 	found, of := ledger.Charges, l.PaymentID
@@ -200,6 +193,22 @@ func (c *Crowd) inConsole(ctx context.Context, l deadLetter) ([]entry, error) {
 	}
 	// What refers to something else is no answer to the question.
 	return slices.DeleteFunc(found, func(e entry) bool { return e.Reference != "" && e.Reference != of }), nil
+}
+
+// ledger is what the PSP has charged and refunded: its own books, in both dialects.
+type ledger struct {
+	Charges []entry `json:"charges"`
+	Refunds []entry `json:"refunds"`
+}
+
+func (c *Crowd) ledger(ctx context.Context, query url.Values) (l ledger, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(),
+		http.NoBody)
+	if err != nil {
+		return l, err
+	}
+	_, err = c.ask(req, &l)
+	return l, err
 }
 
 // ops calls the operator's API, at one of the processes. It returns the status, or 0.
