@@ -83,9 +83,11 @@ func (r *record) isNote() bool { return r.Outage || r.Forgets != nil || r.dialec
 
 func (r *record) succeeded() bool { return r.Entry.Status == statusSucceeded }
 
+// lookupsFail reports whether nobody can read the record. Only one that has moved money is stuck: an operator can vouch
+// for that, and for a decline nobody could.
 func (r *record) lookupsFail() bool {
 	does, _ := r.Fault.behaviour()
-	return does.lookupsFail
+	return does.lookupsFail && r.succeeded()
 }
 
 // reply renders the record's answer. It is the same for the first send and for every later one.

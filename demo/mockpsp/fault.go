@@ -78,7 +78,7 @@ type behaviour struct {
 	further     further // … and a second one follows it under the same key
 	forgetsKey  bool    // … and its key is forgotten with the end of the call
 	harm        harm    // … and is hard to read through the API
-	lookupsFail bool    // … and cannot be read through the API
+	lookupsFail bool    // … and, if money has moved, cannot be read through the API
 	noWebhook   bool    // … and no webhook reports it
 	ending      ending
 }

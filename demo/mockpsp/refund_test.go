@@ -127,6 +127,8 @@ func TestReasonPicksTheFaultOfARefund(t *testing.T) {
 		t.Errorf("got %d %v, want EOF", got.status, got.err)
 	}
 	await(t, "the late refund lands", func() bool { return len(p.ledger("late").Refunds) == 1 })
+	p.refund(charge.ID, "stuck, too much", "pm_stuck", 1_000_000) // is declined, which anybody can read
+	p.refund(charge.ID, "stuck, too much", "pm_stuck", 1_000_000).want(t, http.StatusPaymentRequired, "")
 	if got := p.refund(charge.ID, "stuck", "pm_stuck", 10); !errors.Is(got.err, io.EOF) {
 		t.Errorf("got %d %v, want EOF", got.status, got.err)
 	}
