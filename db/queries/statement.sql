@@ -210,10 +210,11 @@ WHERE account = @account AND day < @before
   AND (day, object, subject) > (sqlc.arg(after_day)::date, sqlc.arg(after_object)::text, sqlc.arg(after_subject)::uuid)
 ORDER BY day, object, subject LIMIT @max_rows;
 
--- name: RipeDays :many
--- Those of the days that have a movement which is final, and which no file after a time (known) can have. Each LATERAL
--- reads one row by its primary key.
-SELECT DISTINCT p.day::date AS day
+-- name: FinalMovements :many
+-- Those of the pending movements that are final, and that no file after a time (known) can have. moved says that they
+-- have succeeded. Each LATERAL reads one row by its primary key.
+SELECT p.day::date AS day, p.object::text AS object, p.subject::uuid AS subject,
+       (m.status = 'succeeded')::boolean AS moved
 FROM (SELECT unnest(@days::date[]) AS day, unnest(@objects::text[]) AS object,
              unnest(@subjects::uuid[]) AS subject) AS p
 CROSS JOIN LATERAL (SELECT m.id, m.status, m.operation, m.idempotency_key FROM statement_movements AS m
@@ -222,8 +223,23 @@ LEFT JOIN LATERAL (SELECT k.status, k.finished_at FROM idempotency_keys AS k
                    WHERE k.tenant_id = @tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key
                      AND k.subject = m.id LIMIT 1) AS k ON true
 WHERE m.status <> 'processing' AND (m.status <> 'failed' OR coalesce(k.status, 'expired') = 'expired')
-  AND coalesce(k.finished_at, '-infinity') <= sqlc.arg(known)::timestamptz - sqlc.arg(skew)::interval
-ORDER BY 1;
+  AND coalesce(k.finished_at, '-infinity') <= sqlc.arg(known)::timestamptz - sqlc.arg(skew)::interval;
+
+-- name: ForgetUnmoved :many
+-- Deletes pending movements that were not executed in the end, and returns the days of the others: an open break says
+-- that a line of the day has the movement.
+WITH asked AS (
+    SELECT unnest(@days::date[]) AS day, unnest(@objects::text[]) AS object, unnest(@subjects::uuid[]) AS subject
+), forgotten AS (
+    DELETE FROM statement_pending AS p USING asked AS a
+    WHERE p.account = @account AND p.day = a.day AND p.object = a.object AND p.subject = a.subject
+      AND NOT EXISTS (SELECT FROM statement_breaks AS b
+                      WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
+                        AND b.subject = p.subject AND b.object = p.object)
+    RETURNING p.day, p.object, p.subject
+)
+SELECT DISTINCT a.day::date AS day FROM asked AS a
+WHERE NOT EXISTS (SELECT FROM forgotten AS f WHERE f.day = a.day AND f.object = a.object AND f.subject = a.subject);
 
 -- name: LastJudged :one
 -- The last day of an account whose whole file was compared.

@@ -128,3 +128,24 @@ func TestOnlyTheEndOfAJobIsACase(t *testing.T) {
 		t.Errorf("a case that was closed is open again")
 	}
 }
+
+// River deletes a discarded job after some weeks. If the same day of a statement then gets another job, and that one is
+// discarded, too, it is the same case.
+func TestDiscardedStatementsOfOneDayAreOneCase(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for _, args := range []string{
+		`{"account": "acme", "day": "2026-03-10"}`, `{"account": "acme", "day": "2026-03-10"}`,
+		`{"account": "acme", "day": "2026-03-11"}`, `{"account": "globex", "day": "2026-03-10"}`,
+	} {
+		var id int64
+		if err := o.pool.QueryRow(t.Context(), `INSERT INTO river_job (state, kind, args, max_attempts, attempt)
+			VALUES ('running', 'statement_day', $1, 3, 3) RETURNING id`, args).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		o.exec(discard, id)
+	}
+	if n := len(o.open()); n != 3 {
+		t.Errorf("%d dead letters are open", n)
+	}
+}

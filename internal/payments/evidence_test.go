@@ -202,6 +202,30 @@ func TestScanLeavesAloneWhatOthersAreAtWorkOn(t *testing.T) {
 	is[Completed](t, s.evidenceBy(SourceScan, g.record))
 }
 
+// A lookup asks for the key that was sent, and for the object that was made for it. Another record is found by nobody
+// else: a later walk may begin behind it.
+func TestScanLeavesNothingAloneThatNoLookupFinds(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001")
+	r := g.record
+	r.Key = "another-order-0001"
+	is[DeadLettered](t, s.evidenceBy(SourceScan, r))
+	s.wantDeadLetters(contradicts(g, r.ID))
+	g.wantStatus(idempotency.InProgressStatus, 1)
+
+	seen := keyIs(idempotency.UnknownStatus, processing(), inGrace, inTwoSteps)
+	charge, _ := seen.Request.(gateway.Charge)
+	charge.ObjectID = "psp_2"
+	seen.Request = charge
+	for id, alone := range map[string]bool{"psp_2": true, "psp_1": false} {
+		e := Record{Source: SourceScan, Record: recordOfOwn(id, "succeeded", 12000)}
+		if step := judge(asksAgain(), seen, e); step.LeftAlone != alone {
+			t.Errorf("%s: %+v", id, step)
+		}
+	}
+}
+
 // The owner of the next generation of a key is at work on another payment.
 func TestScanDoesNotLeaveAnEarlierGenerationAlone(t *testing.T) {
 	t.Parallel()

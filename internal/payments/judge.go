@@ -122,7 +122,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 		// The record belongs to another tenant, so nothing of it may appear in this tenant's timeline.
 		return Step{Open: s.foundRecord(deadletters.OtherAccount, r.Account, t,
 			"the PSP names one tenant's "+string(r.Object)+" under another's account", false)}
-	case e.Source == SourceScan && s.atWork():
+	case e.Source == SourceScan && s.atWork() && s.lookedUp(r):
 		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
 	}
 	if s.ofAnotherAttempt(r) {

@@ -30,8 +30,8 @@ const (
 // if that run has failed.
 //
 // A new walk begins overlap before the watermark, or before the beginning of the last walk if that is earlier. A scan
-// leaves a key alone while somebody else is working on it. The next walk must see its record again after that work
-// should have ended. The first walk begins overlap before the tenant was created, because older records of the account
+// leaves a key alone while somebody else is working on it, if a lookup finds the record, too. The next walk should see
+// the record again after that work has ended; it does not if the record was old when it was read, as after an outage. The first walk begins overlap before the tenant was created, because older records of the account
 // are not ours. Within a walk, the position is a time of the PSP's clock.
 func (s *Service) Scan(
 	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, enough <-chan struct{},
@@ -83,6 +83,13 @@ func (s *Service) walkPages(
 		return Stalled, nil
 	}
 	return GotOn, nil
+}
+
+// lookedUp reports whether a lookup of the key finds a record: it is under the key that we have sent, and it is of the
+// object that was made for the attempt.
+func (s Seen) lookedUp(r gateway.Record) bool {
+	charge, _ := s.Request.(gateway.Charge)
+	return r.Key == s.Own.PassThroughKey() && (charge.ObjectID == "" || charge.ObjectID == r.ID)
 }
 
 // untilClosed counts up to most, and stops after enough is closed. It always yields once, so that each run makes

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -66,7 +68,8 @@ func (r *Reconciler) missing(ctx context.Context, last time.Time, days int32) ([
 
 // ripe lists the days of an account that have a pending movement which is final by now, and which can be in no
 // statement after the last one that was judged. A movement that one of these statements has is not pending any more. So
-// a day is read again only for a movement that is missing, or whose line was left alone.
+// a day is read again only for a movement that is missing, or whose line was left alone. It forgets the movements that
+// were not executed in the end.
 func (r *Reconciler) ripe(ctx context.Context, t dbsqlc.FindAccountsRow) (due []Due, err error) {
 	q := dbsqlc.New(r.config.DB.Reader())
 	last, err := q.LastJudged(ctx, t.Account)
@@ -83,19 +86,21 @@ func (r *Reconciler) ripe(ctx context.Context, t dbsqlc.FindAccountsRow) (due []
 		if err != nil {
 			return nil, fmt.Errorf("list pending movements: %w", err)
 		}
-		asked := dbsqlc.RipeDaysParams{TenantID: t.Tenant, Known: last.Time.Add(oneDay), Skew: r.config.Skew}
+		asked := dbsqlc.FinalMovementsParams{TenantID: t.Tenant, Known: last.Time.Add(oneDay), Skew: r.config.Skew}
 		for _, m := range page {
 			asked.Days = append(asked.Days, m.Day)
 			asked.Objects = append(asked.Objects, m.Object)
 			asked.Subjects = append(asked.Subjects, m.Subject)
 			p.AfterDay, p.AfterObject, p.AfterSubject = m.Day, m.Object, m.Subject
 		}
-		days, err := q.RipeDays(ctx, asked)
+		days, err := r.ripeOf(ctx, t.Account, asked)
 		if err != nil {
-			return nil, fmt.Errorf("find final movements: %w", err)
+			return nil, err
 		}
 		for _, day := range days {
-			due = append(due, Due{Account: t.Account, Day: day.Time})
+			if d := (Due{Account: t.Account, Day: day.Time}); !slices.Contains(due, d) {
+				due = append(due, d)
+			}
 			if day.Time.Equal(p.AfterDay.Time) {
 				p.AfterObject, p.AfterSubject = lastObject, uuid.Max // The rest of this day needs no look.
 			}
@@ -104,6 +109,38 @@ func (r *Reconciler) ripe(ctx context.Context, t dbsqlc.FindAccountsRow) (due []
 			return due, nil
 		}
 	}
+}
+
+// ripeOf lists the days of those pending movements that can be judged, and forgets those that were not executed.
+func (r *Reconciler) ripeOf(
+	ctx context.Context, account string, asked dbsqlc.FinalMovementsParams,
+) (days []pgtype.Date, err error) {
+	final, err := dbsqlc.New(r.config.DB.Reader()).FinalMovements(ctx, asked)
+	if err != nil {
+		return nil, fmt.Errorf("find final movements: %w", err)
+	}
+	unmoved := dbsqlc.ForgetUnmovedParams{Account: account}
+	for _, m := range final {
+		if m.Moved {
+			days = append(days, m.Day)
+			continue
+		}
+		unmoved.Days = append(unmoved.Days, m.Day)
+		unmoved.Objects = append(unmoved.Objects, m.Object)
+		unmoved.Subjects = append(unmoved.Subjects, m.Subject)
+	}
+	if len(unmoved.Days) == 0 {
+		return days, nil
+	}
+	var left []pgtype.Date
+	err = r.config.DB.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+		left, err = dbsqlc.New(q).ForgetUnmoved(ctx, unmoved)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("forget movements that were not executed: %w", err)
+	}
+	return append(days, left...), nil
 }
 
 // lastObject is not less than any object.

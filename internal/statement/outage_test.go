@@ -106,3 +106,31 @@ func TestReadOfWhatWasFoundEndsWithTheStatementThatFails(t *testing.T) {
 		}
 	}
 }
+
+// A list of due days without a part looks as if those days were judged.
+func TestListOfDueDaysEndsWithTheStatementThatFails(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("", 10, open)
+	d.publishDays(1)
+	d.jobsUpTo(d.next())
+	d.becomes(m, "declined", "ch_1", d.at(11))
+	o := d.outages()
+	for fragment, says := range map[string]string{
+		"name: FindAccounts": "list accounts", "name: LastJudged": "account acct_acme: find last day with a run",
+		"name: ListPending":    "account acct_acme: list pending movements",
+		"name: FinalMovements": "account acct_acme: find final movements",
+	} {
+		o.On(fragment, 1)
+		if _, err := d.reconciler().Due(t.Context(), 2); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", fragment, err)
+		}
+	}
+	o.Over()
+	if _, err := d.reconciler().Due(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.count("SELECT count(*) FROM statement_pending"); n != 0 {
+		t.Errorf("%d movements are still pending", n)
+	}
+}

@@ -116,6 +116,32 @@ func TestMovementThatIsListedLaterCostsNoSecondReading(t *testing.T) {
 	d.wantAsked(d.day, d.at(24), d.at(48), d.at(72), d.at(96))
 }
 
+// What was not executed in the end moved no money: its day need not be read again for that.
+func TestMovementThatWasNotExecutedCostsNoSecondReading(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	declined := d.paid("", 10, open)
+	released := d.paid("", 11, func(m *movement) { m.status = "failed" })
+	d.publishDays(2)
+	d.jobsUpTo(d.next())
+	d.becomes(declined, "declined", "ch_1", d.at(50))
+	d.expires(released)
+	d.asked = nil
+	d.job(d.at(48))
+	d.wantAsked(d.at(48))
+	if n := d.count("SELECT count(*) FROM statement_pending"); n != 0 {
+		t.Errorf("%d movements are still pending", n)
+	}
+}
+
+// expires lets the key of a movement expire.
+func (d *fixture) expires(m movement) {
+	d.t.Helper()
+	d.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	d.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = now() WHERE subject = $1", m.id)
+	d.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+}
+
 // A key that was released may be executed by a retry, also after its day was judged.
 func TestReleasedMovementIsJudgedWhenItIsFinal(t *testing.T) {
 	t.Parallel()
@@ -134,8 +160,7 @@ func TestReleasedMovementIsJudgedWhenItIsFinal(t *testing.T) {
 				t.Fatalf("%d movements are pending", n)
 			}
 			if c.status == "" {
-				d.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-				d.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = now()")
+				d.expires(m)
 			} else {
 				d.becomes(m, c.status, "ch_1", d.at(50))
 			}

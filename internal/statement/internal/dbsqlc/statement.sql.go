@@ -144,6 +144,70 @@ func (q *Queries) FetchStrangers(ctx context.Context, day pgtype.Date) error {
 	return err
 }
 
+const finalMovements = `-- name: FinalMovements :many
+SELECT p.day::date AS day, p.object::text AS object, p.subject::uuid AS subject,
+       (m.status = 'succeeded')::boolean AS moved
+FROM (SELECT unnest($1::date[]) AS day, unnest($2::text[]) AS object,
+             unnest($3::uuid[]) AS subject) AS p
+CROSS JOIN LATERAL (SELECT m.id, m.status, m.operation, m.idempotency_key FROM statement_movements AS m
+                    WHERE m.tenant_id = $4 AND m.id = p.subject AND m.object = p.object LIMIT 1) AS m
+LEFT JOIN LATERAL (SELECT k.status, k.finished_at FROM idempotency_keys AS k
+                   WHERE k.tenant_id = $4 AND k.operation = m.operation AND k.key = m.idempotency_key
+                     AND k.subject = m.id LIMIT 1) AS k ON true
+WHERE m.status <> 'processing' AND (m.status <> 'failed' OR coalesce(k.status, 'expired') = 'expired')
+  AND coalesce(k.finished_at, '-infinity') <= $5::timestamptz - $6::interval
+`
+
+type FinalMovementsParams struct {
+	Days     []pgtype.Date
+	Objects  []string
+	Subjects []uuid.UUID
+	TenantID string
+	Known    time.Time
+	Skew     time.Duration
+}
+
+type FinalMovementsRow struct {
+	Day     pgtype.Date
+	Object  string
+	Subject uuid.UUID
+	Moved   bool
+}
+
+// Those of the pending movements that are final, and that no file after a time (known) can have. moved says that they
+// have succeeded. Each LATERAL reads one row by its primary key.
+func (q *Queries) FinalMovements(ctx context.Context, arg FinalMovementsParams) ([]FinalMovementsRow, error) {
+	rows, err := q.db.Query(ctx, finalMovements,
+		arg.Days,
+		arg.Objects,
+		arg.Subjects,
+		arg.TenantID,
+		arg.Known,
+		arg.Skew,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FinalMovementsRow
+	for rows.Next() {
+		var i FinalMovementsRow
+		if err := rows.Scan(
+			&i.Day,
+			&i.Object,
+			&i.Subject,
+			&i.Moved,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findAbsent = `-- name: FindAbsent :exec
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
 SELECT m.object, m.id, coalesce(m.psp_id, ''), m.amount_minor, m.currency, m.created_at,
@@ -272,6 +336,55 @@ USING statement_lines AS l WHERE l.day = $1 AND l.subject = a.subject AND l.obje
 func (q *Queries) ForgetPresent(ctx context.Context, day pgtype.Date) error {
 	_, err := q.db.Exec(ctx, forgetPresent, day)
 	return err
+}
+
+const forgetUnmoved = `-- name: ForgetUnmoved :many
+WITH asked AS (
+    SELECT unnest($1::date[]) AS day, unnest($2::text[]) AS object, unnest($3::uuid[]) AS subject
+), forgotten AS (
+    DELETE FROM statement_pending AS p USING asked AS a
+    WHERE p.account = $4 AND p.day = a.day AND p.object = a.object AND p.subject = a.subject
+      AND NOT EXISTS (SELECT FROM statement_breaks AS b
+                      WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
+                        AND b.subject = p.subject AND b.object = p.object)
+    RETURNING p.day, p.object, p.subject
+)
+SELECT DISTINCT a.day::date AS day FROM asked AS a
+WHERE NOT EXISTS (SELECT FROM forgotten AS f WHERE f.day = a.day AND f.object = a.object AND f.subject = a.subject)
+`
+
+type ForgetUnmovedParams struct {
+	Days     []pgtype.Date
+	Objects  []string
+	Subjects []uuid.UUID
+	Account  string
+}
+
+// Deletes pending movements that were not executed in the end, and returns the days of the others: an open break says
+// that a line of the day has the movement.
+func (q *Queries) ForgetUnmoved(ctx context.Context, arg ForgetUnmovedParams) ([]pgtype.Date, error) {
+	rows, err := q.db.Query(ctx, forgetUnmoved,
+		arg.Days,
+		arg.Objects,
+		arg.Subjects,
+		arg.Account,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.Date
+	for rows.Next() {
+		var day pgtype.Date
+		if err := rows.Scan(&day); err != nil {
+			return nil, err
+		}
+		items = append(items, day)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lastJudged = `-- name: LastJudged :one
@@ -543,58 +656,6 @@ func (q *Queries) OpenBreaks(ctx context.Context, arg OpenBreaksParams) ([]OpenB
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const ripeDays = `-- name: RipeDays :many
-SELECT DISTINCT p.day::date AS day
-FROM (SELECT unnest($1::date[]) AS day, unnest($2::text[]) AS object,
-             unnest($3::uuid[]) AS subject) AS p
-CROSS JOIN LATERAL (SELECT m.id, m.status, m.operation, m.idempotency_key FROM statement_movements AS m
-                    WHERE m.tenant_id = $4 AND m.id = p.subject AND m.object = p.object LIMIT 1) AS m
-LEFT JOIN LATERAL (SELECT k.status, k.finished_at FROM idempotency_keys AS k
-                   WHERE k.tenant_id = $4 AND k.operation = m.operation AND k.key = m.idempotency_key
-                     AND k.subject = m.id LIMIT 1) AS k ON true
-WHERE m.status <> 'processing' AND (m.status <> 'failed' OR coalesce(k.status, 'expired') = 'expired')
-  AND coalesce(k.finished_at, '-infinity') <= $5::timestamptz - $6::interval
-ORDER BY 1
-`
-
-type RipeDaysParams struct {
-	Days     []pgtype.Date
-	Objects  []string
-	Subjects []uuid.UUID
-	TenantID string
-	Known    time.Time
-	Skew     time.Duration
-}
-
-// Those of the days that have a movement which is final, and which no file after a time (known) can have. Each LATERAL
-// reads one row by its primary key.
-func (q *Queries) RipeDays(ctx context.Context, arg RipeDaysParams) ([]pgtype.Date, error) {
-	rows, err := q.db.Query(ctx, ripeDays,
-		arg.Days,
-		arg.Objects,
-		arg.Subjects,
-		arg.TenantID,
-		arg.Known,
-		arg.Skew,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []pgtype.Date
-	for rows.Next() {
-		var day pgtype.Date
-		if err := rows.Scan(&day); err != nil {
-			return nil, err
-		}
-		items = append(items, day)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
