@@ -54,7 +54,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ref := idempotency.Ref{Tenant: principalOf(r).Tenant, Operation: idempotency.Operation(operation), Key: key}
-	record, err := a.keys.Find(r.Context(), ref)
+	record, err := a.keys.FindToTell(r.Context(), ref)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
 		a.refuse(w, r, problem.NotFound, noSuchKey)

@@ -105,7 +105,7 @@ func (a *API) getPayment(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) showPayment(w http.ResponseWriter, r *http.Request, id payments.PaymentID) {
-	p, err := a.payments.Payment(r.Context(), principalOf(r).Tenant, id)
+	p, err := a.payments.PaymentToTell(r.Context(), principalOf(r).Tenant, id)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -119,7 +119,7 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return
 	}
-	page, err := a.payments.Payments(r.Context(), principalOf(r).Tenant, filter)
+	page, err := a.payments.PaymentsToTell(r.Context(), principalOf(r).Tenant, filter)
 	if err != nil {
 		a.fail(w, r, err)
 		return

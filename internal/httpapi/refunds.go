@@ -53,7 +53,7 @@ func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, payments.ErrPaymentNotFound)
 		return
 	}
-	page, err := a.payments.Refunds(r.Context(), principalOf(r).Tenant, id, filter)
+	page, err := a.payments.RefundsToTell(r.Context(), principalOf(r).Tenant, id, filter)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -79,7 +79,7 @@ func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {
 	}) {
 		return
 	}
-	refund, err := a.payments.RefundByID(r.Context(), principalOf(r).Tenant, id)
+	refund, err := a.payments.RefundToTell(r.Context(), principalOf(r).Tenant, id)
 	if err != nil {
 		a.fail(w, r, err)
 		return

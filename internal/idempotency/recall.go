@@ -11,14 +11,25 @@ import (
 	"payonce/internal/postgres"
 )
 
-// FindDurably is Find for the time after a lost acknowledgement. A row that can be read is committed, but a failover
-// may still undo the commit. FindDurably returns the row only if a failover cannot undo it, and fails otherwise.
+// FindDurably is Find for what somebody acts on: after a lost acknowledgement, or in an answer that tells of the row. A
+// row that can be read is committed, but a failover may still undo the commit. FindDurably returns the row only if a
+// failover cannot undo it, and fails otherwise.
 func (k *Keys) FindDurably(ctx context.Context, ref Ref) (KeyRow, error) {
 	row, err := k.readRowDurably(ctx, ref)
 	if err != nil {
 		return KeyRow{}, err
 	}
 	return fromRow(ref, row).KeyRow, nil
+}
+
+// FindToTell is Find for a client, who acts on it. A completed key was reserved durably, because it was sent. Of a key
+// that is in progress or unknown, nobody knows: its reservation may be one that was answered 503. So it is read again.
+func (k *Keys) FindToTell(ctx context.Context, ref Ref) (KeyRow, error) {
+	row, err := k.Find(ctx, ref)
+	if err == nil && (row.Status == InProgressStatus || row.Status == UnknownStatus) {
+		return k.FindDurably(ctx, ref)
+	}
+	return row, err
 }
 
 // PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was

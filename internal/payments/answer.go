@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
 // Resource is a payment or a refund, as the API shows it.
@@ -144,6 +145,10 @@ func (s *Service) answerDecision(
 			func() Answer { return InFlight{Resource: m.resource(), Expires: d.Expires} })
 	case idempotency.Mismatch:
 		s.metrics.Reserved("key_misuse")
+		// A client gives up for good because of it, so the row must be one that a failover does not undo.
+		if _, err := s.keys.FindDurably(ctx, ref); err != nil {
+			return nil, &postgres.UnavailableError{Op: "find key durably", Err: err}
+		}
 		return Mismatch{Expires: d.Expires}, nil
 	case idempotency.Unknown:
 		s.metrics.Reserved("unknown")

@@ -71,7 +71,7 @@ func (c *charge) resume(reservation idempotency.Reservation, subject uuid.UUID) 
 }
 
 func (c *charge) load(ctx context.Context, subject uuid.UUID) error {
-	p, err := c.service.Payment(ctx, c.merchant.Tenant, PaymentID(subject))
+	p, err := c.service.readPayment(ctx, c.merchant.Tenant, PaymentID(subject), c.service.readDurably)
 	if err == nil {
 		c.payment = &p
 	}

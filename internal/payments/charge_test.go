@@ -2,14 +2,12 @@ package payments
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
-	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
-	"payonce/test/pgtest"
+	"payonce/test/pgproxy"
 )
 
 // A payment that could not be read is not taken for an empty one: the client is told of the payment that it has asked
@@ -18,13 +16,22 @@ func TestPaymentThatCannotBeReadKeepsItsID(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept().proven().expired()
-	pool, outage := pgtest.WithOutage(t, s.pool)
-	s.service.db = postgres.Wrap(pool, patience)
-	s.service.keys = idempotency.New(s.service.db, terms(), time.Now)
-	outage.On("name: GetPayment", 1)
+	s.proxied().On("GetPayment", pgproxy.CutBefore)
 	p := is[Pending](t, g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"}))
 	if id := is[Payment](t, p.Resource).ID; uuid.UUID(id) != g.lease.Subject() {
 		t.Errorf("answered for %s", id)
+	}
+}
+
+// Nothing is told of a payment that cannot be read, also if the PSP is not asked.
+func TestFailedPaymentThatCannotBeReadIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.charging("order-0000000044").failed()
+	s.proxied().On("GetPayment", pgproxy.CutBefore)
+	answer, err := s.withoutPSP().service.Create(t.Context(), keyed(t, "order-0000000044"), order())
+	if !postgres.Unavailable(err) {
+		t.Errorf("answered %T %+v: %v", answer, answer, err)
 	}
 }
 

@@ -20,8 +20,8 @@ type movement interface {
 	begin(r idempotency.Reservation) []postgres.Call
 	// resume brings a failed row back to processing. Like begin, it forgets the row of an earlier try.
 	resume(r idempotency.Reservation, subject uuid.UUID) []postgres.Call
-	// load reads the row. It is for a request whose acknowledgement was lost, and for a request that does not own the
-	// key.
+	// load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for
+	// a request that does not own the key.
 	load(ctx context.Context, subject uuid.UUID) error
 	// resource is the row that was begun, resumed or loaded. It is nil before.
 	resource() Resource

@@ -21,18 +21,12 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 	s := setup(t)
 	p := s.paid("order-0000000042")
 	charge := s.charging("order-0000000043")
-	s.charging("order-0000000044").failed()
 	pool, outage := pgtest.WithOutage(t, s.pool)
 	s.service.db = postgres.Wrap(pool, 0)
 	s.service.keys = idempotency.New(s.service.db, terms(), time.Now)
 	unknown := charge.record
 	unknown.Account = "nobody"
 	for statement, ask := range map[string]func(ctx context.Context) error{
-		"GetPayment of a failed one": func(ctx context.Context) error {
-			outage.On("name: GetPayment", 1)
-			_, err := s.withoutPSP().service.Create(ctx, keyed(t, "order-0000000044"), order())
-			return err
-		},
 		"GetPayment": func(ctx context.Context) error { _, err := s.service.Payment(ctx, "acme", p.ID); return err },
 		"GetRefund": func(ctx context.Context) error {
 			_, err := s.service.RefundByID(ctx, "acme", RefundID(p.ID))

@@ -21,14 +21,32 @@ import (
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
 // were none.
 func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
-	row, err := dbsqlc.New(s.db.Reader()).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
+	return s.readPayment(ctx, tenant, id, s.readNow)
+}
+
+// PaymentToTell is Payment for a client, who acts on it. See readToTell.
+func (s *Service) PaymentToTell(ctx context.Context, tenant string, id PaymentID) (p Payment, err error) {
+	return readToTell(s, func(read reading) (Payment, bool, error) {
+		p, err := s.readPayment(ctx, tenant, id, read)
+		return p, p.Status != Processing, err
+	})
+}
+
+func (s *Service) readPayment(ctx context.Context, tenant string, id PaymentID, read reading) (p Payment, err error) {
+	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) error {
+		row, err := dbsqlc.New(q).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
+		if err == nil {
+			p, err = paymentOf(row)
+		}
+		return err
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Payment{}, ErrPaymentNotFound
 	}
 	if err != nil {
 		return Payment{}, fmt.Errorf("read payment: %w", err)
 	}
-	return paymentOf(row)
+	return p, nil
 }
 
 // MerchantOf reads on behalf of whom a payment is made: the tenant's provider, and its account there. It fails as
@@ -61,14 +79,30 @@ func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (Merch
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
 // were none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
-	row, err := dbsqlc.New(s.db.Reader()).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
+	return s.readRefund(ctx, tenant, id, s.readNow)
+}
+
+// RefundToTell is RefundByID for a client, who acts on it. See readToTell.
+func (s *Service) RefundToTell(ctx context.Context, tenant string, id RefundID) (Refund, error) {
+	return readToTell(s, func(read reading) (Refund, bool, error) {
+		r, err := s.readRefund(ctx, tenant, id, read)
+		return r, r.Status != Processing, err
+	})
+}
+
+func (s *Service) readRefund(ctx context.Context, tenant string, id RefundID, read reading) (r Refund, err error) {
+	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) error {
+		row, err := dbsqlc.New(q).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
+		r = refundOf(row)
+		return err
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Refund{}, ErrRefundNotFound
 	}
 	if err != nil {
 		return Refund{}, fmt.Errorf("read refund: %w", err)
 	}
-	return refundOf(row), nil
+	return r, nil
 }
 
 // LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes
@@ -147,28 +181,45 @@ func (p Page) Merge(other Page, limit int) Page {
 
 // Payments lists the tenant's payments, newest first.
 func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
+	page, _, err := s.readPayments(ctx, tenant, f, s.readNow)
+	return page, err
+}
+
+// PaymentsToTell is Payments for a client, who acts on it. See readToTell.
+func (s *Service) PaymentsToTell(ctx context.Context, tenant string, f Filter) (Page, error) {
+	return readToTell(s, func(read reading) (Page, bool, error) { return s.readPayments(ctx, tenant, f, read) })
+}
+
+// readPayments also says whether all payments of the page are final.
+func (s *Service) readPayments(
+	ctx context.Context, tenant string, f Filter, read reading,
+) (page Page, final bool, err error) {
 	first, end := f.ids()
-	rows, err := dbsqlc.New(s.db.Reader()).ListPayments(ctx, dbsqlc.ListPaymentsParams{
-		TenantID: tenant, Before: end, Oldest: first, CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
-		CustomerID: postgres.Nullable(f.CustomerID), Status: postgres.Nullable(string(f.Status)),
-		MaxRows: rowsOf(f.Limit),
+	var rows []dbsqlc.Payment
+	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) (err error) {
+		rows, err = dbsqlc.New(q).ListPayments(ctx, dbsqlc.ListPaymentsParams{
+			TenantID: tenant, Before: end, Oldest: first, CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
+			CustomerID: postgres.Nullable(f.CustomerID), Status: postgres.Nullable(string(f.Status)),
+			MaxRows: rowsOf(f.Limit),
+		})
+		return err
 	})
 	if err != nil {
-		return Page{}, fmt.Errorf("list payments: %w", err)
+		return Page{}, false, fmt.Errorf("list payments: %w", err)
 	}
-	page := Page{Payments: make([]Payment, 0, len(rows))}
+	page, final = Page{Payments: make([]Payment, 0, len(rows))}, true
 	for _, row := range rows {
 		p, err := paymentOf(row)
 		if err != nil {
-			return Page{}, fmt.Errorf("read payment: %w", err)
+			return Page{}, false, fmt.Errorf("read payment: %w", err)
 		}
-		page.Payments = append(page.Payments, p)
+		page.Payments, final = append(page.Payments, p), final && p.Status != Processing
 	}
 	if len(rows) > f.Limit {
 		page.Payments = page.Payments[:f.Limit]
 		page.Next = &page.Payments[f.Limit-1].ID
 	}
-	return page, nil
+	return page, final, nil
 }
 
 // RefundFilter selects refunds of one payment. An empty field selects all.
@@ -186,30 +237,50 @@ type RefundPage struct {
 // Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
 // ErrPaymentNotFound, as if there were none.
 func (s *Service) Refunds(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
+	page, _, err := s.readRefunds(ctx, tenant, id, f, s.readNow)
+	return page, err
+}
+
+// RefundsToTell is Refunds for a client, who acts on it. See readToTell.
+func (s *Service) RefundsToTell(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
+	return readToTell(s, func(read reading) (RefundPage, bool, error) {
+		return s.readRefunds(ctx, tenant, id, f, read)
+	})
+}
+
+// readRefunds also says whether all refunds of the page are final.
+func (s *Service) readRefunds(
+	ctx context.Context, tenant string, id PaymentID, f RefundFilter, read reading,
+) (page RefundPage, final bool, err error) {
 	before := lastID()
 	if f.Before != nil {
 		before = uuid.UUID(*f.Before)
 	}
-	rows, err := dbsqlc.New(s.db.Reader()).ListRefunds(ctx, dbsqlc.ListRefundsParams{
-		TenantID: tenant, PaymentID: uuid.UUID(id), Before: before, MaxRows: rowsOf(f.Limit),
+	var rows []dbsqlc.Refund
+	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) (err error) {
+		rows, err = dbsqlc.New(q).ListRefunds(ctx, dbsqlc.ListRefundsParams{
+			TenantID: tenant, PaymentID: uuid.UUID(id), Before: before, MaxRows: rowsOf(f.Limit),
+		})
+		return err
 	})
 	if err != nil {
-		return RefundPage{}, fmt.Errorf("list refunds: %w", err)
+		return RefundPage{}, false, fmt.Errorf("list refunds: %w", err)
 	}
 	if len(rows) == 0 { // A refund has its payment. Without one, the payment may not be there, or not be the tenant's.
 		if _, err := s.Payment(ctx, tenant, id); err != nil {
-			return RefundPage{}, err
+			return RefundPage{}, false, err
 		}
 	}
-	page := RefundPage{Refunds: make([]Refund, 0, len(rows))}
+	page, final = RefundPage{Refunds: make([]Refund, 0, len(rows))}, true
 	for _, row := range rows {
-		page.Refunds = append(page.Refunds, refundOf(row))
+		r := refundOf(row)
+		page.Refunds, final = append(page.Refunds, r), final && r.Status != Processing
 	}
 	if len(rows) > f.Limit {
 		page.Refunds = page.Refunds[:f.Limit]
 		page.Next = &page.Refunds[f.Limit-1].ID
 	}
-	return page, nil
+	return page, final, nil
 }
 
 // rowsOf is one row more than the page has: it says whether there is another page.

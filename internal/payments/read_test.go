@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
 // A page about what is not there says so. An error of the database would be another page.
@@ -40,5 +41,20 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 	if m, err := s.service.MerchantOfKey(t.Context(), g.lease.Ref()); err != nil || m != g.key.Merchant {
 		t.Errorf("a key's merchant is %+v, %v", m, err)
+	}
+}
+
+// The first read has gone to a server that has the row, and the second one to another that has not: there was a
+// failover. That is no answer: neither that the payment is there, nor that it is not.
+func TestRowThatIsGoneBetweenTwoReadsIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	_, err := s.service.readPayment(t.Context(), "acme", PaymentID(uuid.Must(uuid.NewV7())), s.service.readDurably)
+	if !postgres.Unavailable(err) || errors.Is(err, ErrPaymentNotFound) {
+		t.Errorf("payment: %v", err)
+	}
+	_, err = s.service.readRefund(t.Context(), "acme", RefundID(uuid.Must(uuid.NewV7())), s.service.readDurably)
+	if !postgres.Unavailable(err) || errors.Is(err, ErrRefundNotFound) {
+		t.Errorf("refund: %v", err)
 	}
 }

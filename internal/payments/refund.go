@@ -191,7 +191,7 @@ func (g *refundMovement) locked(ref idempotency.Ref, leaseID uuid.UUID, write po
 }
 
 func (g *refundMovement) load(ctx context.Context, subject uuid.UUID) error {
-	r, err := g.service.RefundByID(ctx, g.merchant.Tenant, RefundID(subject))
+	r, err := g.service.readRefund(ctx, g.merchant.Tenant, RefundID(subject), g.service.readDurably)
 	if err == nil {
 		g.refund = &r
 	}

@@ -105,9 +105,9 @@ func TestRefusalThatIsNotAboutTheRefundIsNotFinal(t *testing.T) {
 	}
 }
 
-// A later attempt is refused because an earlier one, which ended with a 500, was executed later. Or it is refused for
-// good, and so is each further one. What the charge's refunds say decides.
-func TestRefusalOfALaterAttemptIsDecidedByTheRefundsOfTheCharge(t *testing.T) {
+// Alone it is none. A later attempt is refused because an earlier one, which ended with a 500, was executed later. Or
+// it is refused for good, and so is each further one. What the refunds of the charge say decides.
+func TestRefusalOfALaterAttemptIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	saved := answer{status: 500, body: problemOf("api_error", "", ""), replayed: true}
 	others := replace(replace(refundIs("succeeded"), `re_canary`, `re_other`), `canary-key`, `other-key`)
