@@ -270,7 +270,7 @@ func (w world) recordFits(l deadLetterRow) string {
 		}
 		want := document{}
 		want.set("reference", e.Reference)
-		want.set("idempotencyKey", e.IdempotencyKey)
+		want.set("idempotencyKey", w.keyToldOf(e, kept))
 		want.set("amountCents", e.AmountCents)
 		want.set("currency", e.Currency)
 		want.set("status", e.Status)

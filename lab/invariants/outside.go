@@ -135,6 +135,14 @@ func (w world) missing(e Entry, of *movementRow, kept, told bool) string {
 // isOutside reports whether others have made the entry, and it changes a payment of ours.
 func (w world) isOutside(e Entry) bool { return w.outside[e.Account+" "+e.ID].of != nil }
 
+// keyToldOf is the key that a dead letter names. The key of others means nothing here, and may be left out.
+func (w world) keyToldOf(e Entry, kept document) string {
+	if w.isOutside(e) {
+		return kept.text("idempotencyKey")
+	}
+	return e.IdempotencyKey
+}
+
 // unnoticed is the part of I10 that a scan may still bring to light.
 func unnoticed(w world) (found []Violation) {
 	for _, name := range slices.Sorted(maps.Keys(w.outside)) {
