@@ -95,6 +95,10 @@ func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]
 		return nil, err
 	}
 	all.Wait()
+	// What is asked again now can be read, and the failover will undo it.
+	if again := s.ask(ctx, keys[1], 0); again.status != http.StatusServiceUnavailable {
+		o.broken("a key that was answered 503 was then answered %d, while the standby was away", again.status)
+	}
 	charged := <-inFlight
 	s.tellAway(o, time, charged, answers, replay)
 	return keys, s.unasked(ctx, o, keys[1:])
