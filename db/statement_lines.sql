@@ -11,7 +11,9 @@ CREATE TEMP TABLE statement_lines (
     by_psp_id    boolean NOT NULL DEFAULT false,
     amount_minor bigint NOT NULL,
     currency     text NOT NULL,
-    executed     boolean NOT NULL,
+    charge_id    text COLLATE "C" NOT NULL,
+    status       text NOT NULL,
+    executed     boolean NOT NULL GENERATED ALWAYS AS (status = 'succeeded') STORED,
     created_at   timestamptz NOT NULL
 ) ON COMMIT DROP;
 

@@ -91,15 +91,16 @@ FOR UPDATE OF p;
 
 -- name: BeginRefund :one
 -- none -> processing: writes the refund of the key that was just reserved. Without an amount, it refunds all that other
--- refunds do not hold. If nothing is left, the amount is 0, and refunds_amount_positive refuses it.
+-- refunds do not hold and others have not moved. If nothing is left, the amount is not positive, and
+-- refunds_amount_positive refuses it.
 --
 -- For a reservation that is sent again, the refund exists already. Then nothing may be left for a second row, and the
 -- CHECK would fail before ON CONFLICT is reached. NOT EXISTS prevents this.
 INSERT INTO refunds (
     tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status)
 SELECT p.tenant_id, @id, p.id, @idempotency_key, k.generation,
-       coalesce(sqlc.narg(amount_minor)::bigint, p.amount_minor - p.refund_held_minor), p.currency,
-       sqlc.narg(reason), 'processing'
+       coalesce(sqlc.narg(amount_minor)::bigint, p.amount_minor - p.refund_held_minor - p.moved_outside_minor),
+       p.currency, sqlc.narg(reason), 'processing'
 FROM payments AS p, idempotency_keys AS k
 WHERE p.tenant_id = @tenant_id AND p.id = @payment_id AND p.status = 'succeeded'
   AND k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @idempotency_key AND k.lease_id = @lease_id
@@ -127,16 +128,39 @@ WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'fa
                 AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
 
 -- name: TallyRefunds :exec
--- Computes the payment's totals from its refunds, after a statement that changed one of them. The totals are computed
--- and not added to, so running it twice does no harm. If the refunds exceed the payment, payments_refunds_within_amount
--- ends the whole transaction. The payment's row must be locked before.
+-- Computes the payment's totals from its refunds and from what others have moved, after a statement that changed one of
+-- them. The totals are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is
+-- left of the payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to
+-- be one of ours counts as ours alone. The payment's row must be locked before.
 UPDATE payments AS p
-SET refund_held_minor = t.held, refunded_minor = t.confirmed
-FROM (SELECT coalesce(sum(amount_minor) FILTER (WHERE status IN ('processing', 'succeeded')), 0)::bigint AS held,
-             coalesce(sum(amount_minor) FILTER (WHERE status = 'succeeded'), 0)::bigint AS confirmed
-      FROM refunds WHERE tenant_id = @tenant_id AND payment_id = @payment_id) AS t
+SET refund_held_minor = t.held, refunded_minor = t.confirmed, moved_outside_minor = t.outside
+FROM (SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('processing', 'succeeded')), 0)::bigint AS held,
+             coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS confirmed,
+             (SELECT least(coalesce(sum(o.amount_minor), 0), 9223372036854775807)::bigint FROM outside_movements AS o
+              WHERE o.tenant_id = @tenant_id AND o.payment_id = @payment_id AND o.status <> 'declined'
+                AND NOT EXISTS (SELECT FROM refunds AS own
+                                WHERE own.tenant_id = @tenant_id AND own.payment_id = @payment_id
+                                  AND own.psp_refund_id = o.psp_id AND own.status = 'succeeded'
+                                  AND o.object = 'refund')) AS outside
+      FROM refunds AS r WHERE r.tenant_id = @tenant_id AND r.payment_id = @payment_id) AS t
 WHERE p.tenant_id = @tenant_id AND p.id = @payment_id
-  AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed);
+  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor)
+      IS DISTINCT FROM (t.held, t.confirmed, t.outside);
+
+-- name: LockChanged :exec
+-- Locks a payment that others have changed. Its refunds of ours lock it, too (LockPayment), so none of them begins
+-- between RecordOutside and TallyRefunds.
+SELECT FROM payments WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
+
+-- name: RecordOutside :exec
+-- Stores what others have done to a payment at the PSP. Competes with other evidence of the same object, which may be
+-- older: the later status wins. Of a dispute, money may be withdrawn only later.
+INSERT INTO outside_movements AS o (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
+VALUES (@tenant_id, @payment_id, @object, @psp_id, @amount_minor, @currency, @status)
+ON CONFLICT (tenant_id, payment_id, object, psp_id) DO UPDATE
+SET amount_minor = excluded.amount_minor, currency = excluded.currency, status = excluded.status
+WHERE (array_position(ARRAY['pending', 'succeeded', 'declined'], excluded.status), excluded.amount_minor)
+    > (array_position(ARRAY['pending', 'succeeded', 'declined'], o.status), o.amount_minor);
 
 -- name: GetRefund :one
 SELECT * FROM refunds WHERE tenant_id = @tenant_id AND id = @id;
@@ -226,6 +250,25 @@ SELECT r.tenant_id, r.idempotency_key, r.generation
 FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = @id
 WHERE sqlc.arg(object)::text = 'refund';
 
+-- name: ExecutionOfCharge :one
+-- The payment of the account's tenant that a charge of the PSP's belongs to. A charge that is not confirmed here yet is
+-- known by the id of its object.
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = sqlc.arg(charge_id)::text
+WHERE t.psp_account = @account
+UNION ALL
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = sqlc.arg(charge_id)::text
+    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+WHERE t.psp_account = @account
+LIMIT 1;
+
+-- name: ExecutionOfRefund :one
+-- The refund of the account's tenant that has this id at the PSP.
+SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = sqlc.arg(psp_refund_id)::text
+WHERE t.psp_account = @account;
+
 -- name: TenantOfAccount :one
 SELECT id FROM tenants WHERE psp_account = @psp_account;
 
@@ -248,6 +291,17 @@ SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.
        r.psp_refund_id
 FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = ANY (@ids::uuid[])
      JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
+WHERE t.psp_account = @account;
+
+-- name: ChargesOfOurs :many
+-- Those of the PSP's charges that are payments of the account's tenant, as ExecutionOfCharge finds them.
+SELECT p.psp_charge_id::text AS charge_id
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = ANY (@charge_ids::text[])
+WHERE t.psp_account = @account
+UNION ALL
+SELECT p.psp_object_id::text
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = ANY (@charge_ids::text[])
+    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
 WHERE t.psp_account = @account;
 
 -- name: BeginWalk :one

@@ -34,6 +34,21 @@ FROM statement_lines AS l JOIN statement_movements AS m ON m.psp_id = l.psp_id A
 WHERE l.day = @day AND m.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
+-- name: FetchCharges :exec
+-- Copies our payments whose charges the lines change. It does not matter who has asked for that. A charge that is not
+-- confirmed here yet is known by the id of its object.
+INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
+FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = @day AND s.charge_id <> '') AS l
+JOIN payments AS p ON p.psp_charge_id = l.charge_id
+WHERE p.tenant_id = @tenant_id
+UNION ALL
+SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
+FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = @day AND s.charge_id <> '') AS l
+JOIN payments AS p ON p.psp_object_id = l.charge_id AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+WHERE p.tenant_id = @tenant_id
+ON CONFLICT (object, id) DO NOTHING;
+
 -- name: FetchStrangers :exec
 -- Copies the ids of movements that a line refers to and FetchNamed has not found. They are another tenant's. No index
 -- is on an id alone, so each tenant is searched by the primary key.
@@ -58,19 +73,26 @@ WHERE l.day = @day AND m.object = l.object AND m.psp_id = l.psp_id
 -- duplicate, and so is each further line with the same PSP's id. An operator may have confirmed a movement without
 -- knowing the PSP's id: our id then begins with own_prefix, and it is no break that the line has another id.
 --
+-- A line about no movement of ours may change a payment of ours: then that payment is the break's subject. Such an
+-- object may have several lines: a dispute has one when it is opened and one when it is won. If other programs use the
+-- account (shared), a line without a reference that changes no payment of ours is of_others.
+--
 -- A break is raised again when the status of our movement has changed. While the movement was processing, nobody has
 -- judged the break.
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-    our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
+    their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by,
+    seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
-       @account, @day, x.object, k.kind, x.psp_id, x.subject, x.reference,
+       @account, @day, x.object, k.kind, x.psp_id, coalesce(x.subject, x.changed), x.reference,
        x.subject IS NULL AND EXISTS (SELECT FROM statement_strangers AS o WHERE o.id = x.named AND o.object = x.object),
-       x.lines, x.amount_minor, x.currency, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
+       x.lines, x.amount_minor, x.currency, x.status, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, @seen_at, @seen_at, @run_id, @run_id
 FROM (
     SELECT l.object, l.psp_id, l.reference, l.subject AS named, l.by_psp_id, l.amount_minor, l.currency, l.executed,
-           l.created_at, m.id AS subject, m.amount_minor AS our_amount_minor, m.currency AS our_currency,
+           l.status, l.created_at, m.id AS subject, c.id AS changed,
+           sqlc.arg(shared)::boolean AND m.id IS NULL AND c.id IS NULL AND l.reference = '' AS of_others,
+           m.amount_minor AS our_amount_minor, m.currency AS our_currency,
            m.status AS our_status, m.psp_id AS our_psp_id,
            row_number() OVER (PARTITION BY l.object, m.id, CASE WHEN m.id IS NULL THEN l.psp_id END
                               ORDER BY l.executed DESC, (m.psp_id = l.psp_id) DESC NULLS LAST, l.line) AS nth_about,
@@ -78,11 +100,12 @@ FROM (
            count(*) OVER (PARTITION BY l.object, l.psp_id) AS lines
     FROM statement_lines AS l
     LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
+    LEFT JOIN statement_ours AS c ON c.object = 'charge' AND c.psp_id = l.charge_id AND m.id IS NULL
     WHERE l.day = @day
 ) AS x
 CROSS JOIN LATERAL (VALUES
-    ('missing_here', x.executed AND x.subject IS NULL AND x.nth_id = 1),
-    ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
+    ('missing_here', NOT x.of_others AND x.subject IS NULL AND x.nth_id = 1 AND (x.executed OR x.changed IS NOT NULL)),
+    ('duplicate', NOT x.of_others AND x.changed IS NULL AND x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
     ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded'
         AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id AND NOT starts_with(x.our_psp_id, sqlc.arg(own_prefix)::text)))),
@@ -94,6 +117,7 @@ ORDER BY x.object, k.kind, x.psp_id, x.subject, x.nth_id
 ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000')) DO UPDATE
 SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines = excluded.lines,
     their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
+    their_status = excluded.their_status,
     our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
     last_seen = excluded.last_seen, gone_at = NULL,
@@ -274,8 +298,8 @@ WHERE account = @account AND day = @day AND gone_at IS NULL AND raised_by = sqlc
 -- The breaks of a day in pages. With raised_by, only the breaks that this run has found and the run before has not.
 -- Ages are in seconds.
 SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
-       their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
-       extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
+       their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
+       moved_at, first_seen, extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
        extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
 FROM statement_breaks
 WHERE account = @account AND day = @day AND gone_at IS NULL AND id > @after

@@ -51,6 +51,9 @@ const (
 	LateAfterExpiry Kind = "late_after_expiry"
 	// RefundExceeds: a refund was found whose share of the payment other refunds have reserved.
 	RefundExceeds Kind = "refund_exceeds_payment"
+	// MovedOutside: somebody else has moved money of a payment of ours at the PSP, or the PSP says so when it refuses a
+	// refund of ours.
+	MovedOutside Kind = "moved_outside"
 	// WebhookUnmatched: a genuine webhook that we cannot understand.
 	WebhookUnmatched Kind = "webhook_unmatched"
 	// MissingAtPSP: a payment of ours has succeeded, and the PSP's statement does not have it.
@@ -63,8 +66,8 @@ const (
 // Kinds are the kinds of dead letters.
 func Kinds() []Kind {
 	return []Kind{PSPContradicts, ContradictsCompleted, DuplicateMovement, LookupsExhausted, PSPMemoryOver,
-		UnknownMovement, UnreadableRecord, ScanFailing, OtherAccount, LateAfterExpiry, RefundExceeds, WebhookUnmatched,
-		MissingAtPSP, JobDiscarded}
+		UnknownMovement, UnreadableRecord, ScanFailing, OtherAccount, LateAfterExpiry, RefundExceeds, MovedOutside,
+		WebhookUnmatched, MissingAtPSP, JobDiscarded}
 }
 
 // About is the key that a dead letter is about.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -11,35 +12,49 @@ import (
 // Object says which kind of movement of money a record is.
 type Object string
 
-// The objects of the PSP's ledger.
+// The objects of the PSP's ledger. We ask for charges and refunds. A dispute is opened by the payer's bank. A reversal
+// is a charge, or a part of it, that the PSP has taken back by itself.
 const (
-	ChargeObject Object = "charge"
-	RefundObject Object = "refund"
+	ChargeObject   Object = "charge"
+	RefundObject   Object = "refund"
+	DisputeObject  Object = "dispute"
+	ReversalObject Object = "reversal"
 )
 
-// The statuses of a record.
+// The statuses of a record. Only what others have done to a charge is ever pending: the money is on its way, or is
+// held. A declined dispute has cost nothing: it was won, or no money was withdrawn.
 const (
+	StatusPending   = "pending"
 	StatusSucceeded = "succeeded"
 	StatusDeclined  = "declined"
 )
 
-// Record is a charge or a refund in the PSP's own ledger.
+// AlreadyMoved is the decline code of a refund that the PSP refuses because the money of its charge has been returned,
+// or is held, already. Each dialect has its own codes for that, and puts this one in their place: a client
+// that reads "no money was returned" would return it in another way.
+const AlreadyMoved = "already_returned_or_held"
+
+// Record is an object in the PSP's own ledger that moves money.
 type Record struct {
 	Object      Object
 	ID          string
 	Account     string
 	Key         string // the Idempotency-Key of the request that made it
 	Reference   string // our id; "" if the record has none
-	ChargeID    string // for a refund, the PSP's id of its charge
+	ChargeID    string // the PSP's id of the charge that the record changes; "" for a charge itself
 	AmountMinor int64
 	Currency    string
-	Status      string    // "succeeded" or "declined"
+	Status      string    // "pending", "succeeded" or "declined"
 	DeclineCode string    // for a decline; "" in a statement, which has no codes
 	Created     time.Time // by the PSP's clock, in UTC
 }
 
 // Executed reports whether the money has moved.
 func (r Record) Executed() bool { return r.Status == StatusSucceeded }
+
+// Marked reports whether the request for the record had a key or a reference. At a PSP whose account has records of
+// other programs, too, only those of Payonce have them.
+func (r Record) Marked() bool { return r.Key != "" || r.Reference != "" }
 
 // The forms of the texts that we accept from a PSP. Ids and codes are stored, indexed and shown. If PostgreSQL refused
 // an id, the verdict could not be written.
@@ -88,7 +103,7 @@ func (r Record) Accept() (Record, error) {
 // ledger also has charges that we did not make, and such a charge must not stop every scan.
 func (r Record) malformed() string {
 	switch {
-	case r.Object != ChargeObject && r.Object != RefundObject:
+	case !slices.Contains([]Object{ChargeObject, RefundObject, DisputeObject, ReversalObject}, r.Object):
 		return "object"
 	case !IsID(r.ID):
 		return "id"
@@ -98,15 +113,16 @@ func (r Record) malformed() string {
 		return "idempotencyKey"
 	case len(r.Reference) > maxText:
 		return "reference"
-	case r.ChargeID != "" && !IsID(r.ChargeID), r.Object == RefundObject && r.ChargeID == "":
+	case r.ChargeID != "" && !IsID(r.ChargeID), r.Object != ChargeObject && r.ChargeID == "":
 		return "chargeId"
 	case r.AmountMinor < 0:
 		return "amountCents"
 	case !currencyForm.MatchString(r.Currency):
 		return "currency"
-	case r.Status != StatusSucceeded && r.Status != StatusDeclined:
+	case r.Status == StatusPending && (r.Object == ChargeObject || r.Marked()),
+		!slices.Contains([]string{StatusPending, StatusSucceeded, StatusDeclined}, r.Status):
 		return "status"
-	case r.DeclineCode != "" && (r.Status == StatusSucceeded || !IsDeclineCode(r.DeclineCode)):
+	case r.DeclineCode != "" && (r.Status != StatusDeclined || !IsDeclineCode(r.DeclineCode)):
 		return "declineCode"
 	}
 	return ""

@@ -98,7 +98,7 @@ type BreakEntry struct {
 	Kind        statement.Kind `json:"kind"`
 	Object      gateway.Object `json:"object"`
 	PSPID       string         `json:"pspId"`
-	Reference   string         `json:"reference,omitempty"` // our id, as the file writes it
+	Reference   string         `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
 	OtherTenant bool           `json:"otherTenant,omitzero"`
 	Lines       int64          `json:"lines"`
 	Theirs      *BreakSide     `json:"theirs,omitzero"`
@@ -183,7 +183,11 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 			PSPID: postgres.Text(r.OurPspID)}
 	}
 	if b.Reference == "" && r.Subject != nil {
-		b.Reference = publicID(r.Object, *r.Subject)
+		object := r.Object
+		if b.Kind == statement.MissingHere { // The line is about no movement of ours, and changes this payment.
+			object = string(gateway.ChargeObject)
+		}
+		b.Reference = publicID(object, *r.Subject)
 	}
 	return b
 }

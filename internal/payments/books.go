@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -63,6 +64,34 @@ func (s *Service) booked(
 		books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, postgres.Text(r.PspChargeID), r.AmountMinor}
 	}
 	return books, err
+}
+
+// withoutForeign takes the records of other programs' charges out of a page, and counts them. One query asks for the
+// whole page.
+func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page) (gateway.Page, error) {
+	if !s.psps.Of(w.psp).Traits().ForeignRecords {
+		return page, nil
+	}
+	var charges []string
+	for _, r := range page.Records {
+		if r.ChargeID != "" && !r.Marked() {
+			charges = append(charges, r.ChargeID)
+		}
+	}
+	if len(charges) == 0 {
+		return page, nil
+	}
+	ours, err := dbsqlc.New(s.db.Reader()).ChargesOfOurs(ctx,
+		dbsqlc.ChargesOfOursParams{ChargeIds: charges, Account: w.account})
+	if err != nil {
+		return page, fmt.Errorf("find charges of ours: %w", err)
+	}
+	all := len(page.Records)
+	page.Records = slices.DeleteFunc(slices.Clone(page.Records), func(r gateway.Record) bool {
+		return r.ChargeID != "" && !r.Marked() && !slices.Contains(ours, r.ChargeID)
+	})
+	page.Foreign += all - len(page.Records)
+	return page, nil
 }
 
 // accountsPage is how many accounts one query reads.

@@ -19,7 +19,7 @@ type Break struct {
 	Day     time.Time
 	Object  gateway.Object
 	PSPID   string // from the statement; for BreakMissingThere from our books
-	// Subject is our payment or refund, if there is one.
+	// Subject is our payment or refund, if there is one. For BreakMissingHere it is the payment that the line changes.
 	Subject *uuid.UUID
 	// Reference is our id as the statement gives it. For BreakMissingThere it is our id as we write it.
 	Reference string
@@ -36,7 +36,7 @@ type Break struct {
 type Side struct {
 	AmountMinor int64
 	Currency    string
-	Status      string // set on our side only
+	Status      string // theirs is "" if the program that wrote the break did not keep it
 	PSPID       string // set on our side only; "" if the row has none
 }
 
@@ -62,6 +62,11 @@ func judgeBreak(s Seen, b Break) Step {
 	case BreakStatus:
 		return judgeStatusBreak(s, b, t)
 	case BreakMissingHere:
+		if s.known() {
+			r := b.outside(s)
+			t.record, t.whole = r.Evidence(), nil
+			return judgeOutside(s, t, r)
+		}
 		if b.OtherTenant {
 			return Step{Open: s.foundRecord(deadletters.OtherAccount, b.Account, t,
 				"the PSP's statement names one tenant's "+object+" under another's account", false)}
@@ -69,8 +74,8 @@ func judgeBreak(s Seen, b Break) Step {
 		return Step{Open: s.foundRecord(deadletters.UnknownMovement, b.Account, t,
 			"the PSP's statement has a "+object+" that nothing of ours asked for", false)}
 	case BreakDuplicate:
-		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, b.Account, t,
-			"the PSP's statement has a further "+object+" for one of ours", s.known())}
+		return s.counting(Step{Open: s.foundRecord(deadletters.DuplicateMovement, b.Account, t,
+			"the PSP's statement has a further "+object+" for one of ours", s.known())}, b.record(s, true))
 	case BreakPSPID:
 		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
@@ -112,7 +117,7 @@ func judgeLine(s Seen, b Break, t report) Step {
 	} else {
 		t.outcome = s.Request.Judge(b.record(s, true))
 	}
-	return judgeOutcome(s, t)
+	return s.counting(judgeOutcome(s, t), b.record(s, true))
 }
 
 // declined reports whether the statement lists as declined what has succeeded here.

@@ -123,6 +123,8 @@ func (c *charge) asked(own idempotency.Execution) gateway.Request { return c.req
 
 func (c *charge) subject() uuid.UUID { return uuid.UUID(c.payment.ID) }
 
+func (c *charge) paid() Payment { return *c.payment }
+
 func (c *charge) rowVerdict() verdict {
 	return verdict{status: c.payment.Status, pspID: c.payment.PSPChargeID, code: c.payment.DeclineCode}
 }

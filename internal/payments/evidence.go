@@ -84,6 +84,10 @@ type Step struct {
 	Open *Case
 	// Answer is the dead letter that the evidence closes, if it is open. Its reason is that of the resolution.
 	Answer *Case
+	// Outside is a record of what others have done to the payment. It is stored, and bounds the payment's refunds.
+	Outside *gateway.Record
+	// Foreign: the record is about a charge of another program.
+	Foreign bool
 	// LeftAlone: somebody else is working on the key and will find out the same.
 	LeftAlone bool
 

@@ -75,13 +75,13 @@ func gatheredOf(m movement, own idempotency.Execution, view idempotency.KeyView)
 
 // seenOf makes a Seen from what one gather has read.
 func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) Seen {
-	merchant := m.onBehalfOf()
+	merchant, p := m.onBehalfOf(), m.paid()
 	return Seen{
 		Status: view.Status, Key: view.Execution, Own: own,
 		Tenant: merchant.Tenant, PSP: merchant.PSP, Account: merchant.PSPAccount,
 		Request: m.asked(own), Row: m.rowVerdict(),
 		GraceLeft: view.GraceLeft, MemoryOver: view.MemoryOver, Failures: view.LookupFailures,
-		Held: view.Held, Charged: view.Charged,
+		Held: view.Held, Charged: view.Charged, Left: p.Amount - p.held - p.outside,
 	}
 }
 
@@ -95,10 +95,9 @@ func gatherReserved(l idempotency.Lease, m movement) gathered {
 	}
 }
 
-// gatherFor reads the movement that a record is about. The record's reference is our id of the movement. If the record
-// has no reference, its key is used. For a record about nothing of ours, the result is empty.
-func (s *Service) gatherFor(ctx context.Context, r gateway.Record) (gathered, error) {
-	own, err := s.executionOf(ctx, r)
+// gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has none.
+func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
+	own, err := s.executionOf(ctx, e.Record)
 	if err == nil {
 		var g gathered
 		if g, err = s.gather(ctx, own); err == nil {
@@ -106,28 +105,34 @@ func (s *Service) gatherFor(ctx context.Context, r gateway.Record) (gathered, er
 		}
 	}
 	if errors.Is(err, errNotOurs) {
-		return gathered{}, nil
+		return gathered{seen: Seen{Shared: s.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
 	}
 	return gathered{}, fmt.Errorf("find what a record is about: %w", err)
 }
 
-// executionOf finds the execution that a record is about. It fails with errNotOurs. It looks for the reference among
-// the movements of the account's tenant first. Only if it finds nothing there, it asks for all tenants: a record that
-// names another tenant's payment is a contradiction, and an operator must see it.
-func (s *Service) executionOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
-	if id, ok := subjectOf(r); ok {
-		own, err := executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)
-		if errors.Is(err, errNotOurs) {
-			row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx,
-				dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
-			return foundExecution(dbsqlc.ExecutionOfRow(row), err, id, r.Object)
-		}
-		return own, err
+// executionOf finds the execution that a record is about. It fails with errNotOurs. It looks among the movements of the
+// account's tenant: first for the record's reference, which is our id of the movement, or for its key if it has no
+// reference, and then for what the record changes. Only if it finds nothing there, it asks for the reference among all
+// tenants: a record that names another tenant's payment is a contradiction, and an operator must see it.
+func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
+	id, ok := subjectOf(r)
+	switch {
+	case ok:
+		own, err = executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)
+	case r.Reference == "":
+		own, err = s.executionOfKey(ctx, r)
+	default:
+		err = errNotOurs
 	}
-	if r.Reference != "" {
-		return idempotency.Execution{}, errNotOurs
+	if errors.Is(err, errNotOurs) {
+		own, err = s.executionChangedBy(ctx, r)
 	}
-	return s.executionOfKey(ctx, r)
+	if ok && errors.Is(err, errNotOurs) {
+		row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx,
+			dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
+		return foundExecution(dbsqlc.ExecutionOfRow(row), err, id, r.Object)
+	}
+	return own, err
 }
 
 // executionBy finds the execution of a movement among those of the account's tenant. It fails with errNotOurs.
@@ -220,10 +225,14 @@ func objectOf(o idempotency.Operation) gateway.Object {
 
 // operationOf is the operation that a key is for if it moves this kind of object.
 func operationOf(o gateway.Object) idempotency.Operation {
-	if o == gateway.RefundObject {
+	switch o {
+	case gateway.ChargeObject:
+		return CreateOperation
+	case gateway.RefundObject:
 		return RefundOperation
+	case gateway.DisputeObject, gateway.ReversalObject:
 	}
-	return CreateOperation
+	return "" // Nothing that we ask for makes one.
 }
 
 // ask looks the key up at the PSP, under the tenant's own account. A record may refer to an earlier payment that had

@@ -53,8 +53,8 @@ func judgeReply(s Seen, e Reply) Step {
 		case s.Charged:
 			return s.lose(declinedThoughCharged(o))
 		}
-		return Step{To: idempotency.CompletedStatus, ByOwner: true,
-			Verdict: verdict{status: Declined, pspID: o.ID, code: o.Code}}
+		return s.refused(Step{To: idempotency.CompletedStatus, ByOwner: true,
+			Verdict: verdict{status: Declined, pspID: o.ID, code: o.Code}}, SourceOwner)
 	case gateway.NotExecuted:
 		if s.Held {
 			return s.lose(gateway.Indeterminate{Reason: o.Reason + "; an operator has the case"})
@@ -113,6 +113,8 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	r := e.Record
 	t := report{source: e.Source, object: r.Object, id: r.ID, moved: r.Executed(), record: r.Evidence()}
 	switch {
+	case s.ofAnotherProgram(r), s.changedBy(e):
+		return judgeOutside(s, t, r)
 	case !t.moved && (!s.known() || s.elsewhere(e)):
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.known():
@@ -129,7 +131,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 		return Step{} // The attempt that the PSP has declined was given up, and its object cancelled.
 	}
 	t.outcome = s.Request.Judge(r)
-	step := judgeOutcome(s, t)
+	step := s.counting(judgeOutcome(s, t), r)
 	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus && !s.Woken {
 		step.AskAgain = &Wait{After: p.Recheck}
 		step.Note = lookupNote("the PSP's record contradicts the request; an operator has the case")
@@ -158,9 +160,9 @@ func judgeOutcome(s Seen, t report) Step {
 		return Step{Open: s.contradiction(t.id,
 			"the PSP says declined, and an open dead letter of the key says that money moved", t.kept())}
 	case s.open():
-		return Step{To: idempotency.CompletedStatus, Verdict: v, Note: &idempotency.Note{
+		return s.refused(Step{To: idempotency.CompletedStatus, Verdict: v, Note: &idempotency.Note{
 			Actor: string(t.source), Reason: "the PSP says " + t.outcome.Label(), Evidence: t.record,
-		}}
+		}}, t.source)
 	}
 	return judgeFinished(s, t, v, isVerdict)
 }

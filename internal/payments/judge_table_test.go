@@ -74,6 +74,7 @@ func tables() []section {
 		{"The request's own reply, while the key waits for it", ownReplies()},
 		{"The request's own reply, when others have acted on its key", lateReplies()},
 		{"A record, by webhook, lookup, scan, statement, or an operator's retry", recordRows()},
+		{"What others have done to a payment: a refund, a dispute, a reversal", outsideRows()},
 		{"A lookup without a record", lookupRows()},
 		{"An operator's decision about a dead letter", decisionRows()},
 		{"A line of the PSP's statement", statementRows()},
@@ -392,6 +393,10 @@ func inWords(s Seen, step Step) string {
 	}
 	if step.Open != nil {
 		words = append(words, "dead letter `"+string(step.Open.Kind)+"`, "+names(s, *step.Open))
+	}
+	if step.Outside != nil {
+		words = append(words, "stored on the payment, and "+
+			map[bool]string{true: "bounds its refunds", false: "bounds nothing"}[step.Outside.Status != "declined"])
 	}
 	if step.Note != nil && step.To == "" && step.AskAgain == nil {
 		words = append(words, "a line in the timeline")

@@ -49,6 +49,8 @@ type movement interface {
 	asked(own idempotency.Execution) gateway.Request
 	// subject is the id of the row.
 	subject() uuid.UUID
+	// paid is the payment whose money it moves.
+	paid() Payment
 	// rowVerdict is the verdict that the row shows.
 	rowVerdict() verdict
 }

@@ -182,6 +182,7 @@ func recordIn(evidence []byte) []byte {
 // pspFields is what evidence may say about a movement: it is a record, or the PSP's answer to a request of ours.
 type pspFields struct {
 	ID             string `json:"id"`
+	Object         string `json:"object"`
 	Status         string `json:"status"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
@@ -210,6 +211,9 @@ func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter) {
 	for _, t := range []*pspFields{e.Answer, e.Record, &whole} {
 		if t == nil || !gateway.IsID(t.ID) || t.Status == string(Declined) {
 			continue
+		}
+		if t.Object != "" && string(operationOf(gateway.Object(t.Object))) != l.About.Operation {
+			continue // It is what others have done to the payment.
 		}
 		byKey, byReference := t.IdempotencyKey == key, t.Reference != "" && t.Reference == reference
 		if d.Executed == "" && byReference && t.Status == string(Succeeded) {

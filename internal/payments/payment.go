@@ -42,6 +42,9 @@ type Payment struct {
 	Key           string // the Idempotency-Key of the request that has made it
 	Created       time.Time
 
+	held    AmountMinor // the sum of the refunds of ours that are processing or succeeded
+	outside AmountMinor // what others have moved at the PSP; it may be more than the payment
+
 	pspObjectID string // the PSP's object of the current attempt, if the PSP executes in two steps
 }
 
@@ -71,7 +74,8 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 		Description: postgres.Text(row.Description), Status: Status(row.Status),
 		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
 		Refunded: AmountMinor(row.RefundedMinor),
-		Key:      row.IdempotencyKey, Created: row.CreatedAt, pspObjectID: postgres.Text(row.PspObjectID),
+		held:     AmountMinor(row.RefundHeldMinor), outside: AmountMinor(row.MovedOutsideMinor),
+		Key: row.IdempotencyKey, Created: row.CreatedAt, pspObjectID: postgres.Text(row.PspObjectID),
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {

@@ -247,6 +247,8 @@ func (g *refundMovement) asked(own idempotency.Execution) gateway.Request { retu
 
 func (g *refundMovement) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
 
+func (g *refundMovement) paid() Payment { return g.payment }
+
 func (g *refundMovement) rowVerdict() verdict {
 	return verdict{status: g.refund.Status, pspID: g.refund.PSPRefundID, code: g.refund.DeclineCode}
 }
@@ -255,8 +257,12 @@ func (g *refundMovement) conclude(v verdict) (Resource, idempotency.Response, er
 	r := *g.refund
 	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
 	if v.status == Declined {
-		d := problem.New(g.service.publicURL, problem.RefundDeclined, "The PSP declined the refund: "+v.code+".",
-			r.Location())
+		detail := "The PSP declined the refund: " + v.code + "."
+		if v.code == gateway.AlreadyMoved {
+			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
+				"Do not return it in another way. An operator has the case."
+		}
+		d := problem.New(g.service.publicURL, problem.RefundDeclined, detail, r.Location())
 		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
 		return r, refused(r, d), nil
 	}

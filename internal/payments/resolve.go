@@ -10,7 +10,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Effect is what evidence has changed: one of Completed, Confirmed, DeadLettered, LeftAlone.
+// Effect is what evidence has changed: one of Completed, Confirmed, DeadLettered, LeftAlone, Foreign.
 //
 //sumtype:decl
 type Effect interface{ effect() }
@@ -36,6 +36,10 @@ type DeadLettered struct {
 // LeftAlone says that somebody else is working on the key, and will find out the same.
 type LeftAlone struct{}
 
+// Foreign says that the evidence is about a charge of another program on the PSP's account.
+type Foreign struct{}
+
+func (Foreign) effect()      {}
 func (Completed) effect()    {}
 func (Confirmed) effect()    {}
 func (DeadLettered) effect() {}
@@ -45,7 +49,7 @@ func (LeftAlone) effect()    {}
 // late, early, twice or in any order. A verdict that is known does not change. A record that contradicts it opens a
 // dead letter.
 func (s *Service) ResolveByRecord(ctx context.Context, e Record) (Effect, error) {
-	g, err := s.gatherFor(ctx, e.Record)
+	g, err := s.gatherFor(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +70,8 @@ func effectOf(step Step, applied Applied) Effect {
 		return DeadLettered{Kind: step.Open.Kind, New: applied.Opened}
 	case step.LeftAlone:
 		return LeftAlone{}
+	case step.Foreign:
+		return Foreign{}
 	}
 	return Confirmed{}
 }

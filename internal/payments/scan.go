@@ -110,6 +110,10 @@ func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
 }
 
 func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, found func(Effect)) error {
+	page, err := s.withoutForeign(ctx, w, page)
+	if err != nil {
+		return err
+	}
 	s.metrics.Foreign(string(w.object), page.Foreign)
 	for _, u := range page.Unreadable {
 		finding, err := s.putUnreadable(ctx, w, u)

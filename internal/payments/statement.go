@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
 )
@@ -42,7 +43,11 @@ func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b Break) (gather
 	if b.Subject == nil {
 		return gathered{}, nil
 	}
-	own, err := executionBy(ctx, dbsqlc.New(tx), b.Account, *b.Subject, b.Object)
+	object := b.Object
+	if b.Kind == BreakMissingHere { // The line is about a payment, whatever it says about it.
+		object = gateway.ChargeObject
+	}
+	own, err := executionBy(ctx, dbsqlc.New(tx), b.Account, *b.Subject, object)
 	switch {
 	case errors.Is(err, errNotOurs):
 		return gathered{}, nil

@@ -58,6 +58,9 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 	if step.Open != nil && step.Open.AboutKey || step.Answer != nil && step.Answer.AboutKey {
 		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref))
 	}
+	if step.Outside != nil { // after the key, as each step locks
+		calls = append(calls, outsideCalls(g.movement.paid(), *step.Outside)...)
+	}
 	if step.Answer != nil {
 		calls = append(calls, answerCalls(g.seen, *step.Answer)...)
 	}
@@ -91,7 +94,7 @@ func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds
 func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
 
 func (s Step) writesNothing() bool {
-	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil
+	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil && s.Outside == nil
 }
 
 // note is the line of the timeline for the step.

@@ -84,10 +84,12 @@ var catalogue = []Entry{
 	{
 		Code: RefundDeclined, Status: 402, Title: "The refund was declined", NewKeySafe: true,
 		Meaning: "The payment provider was asked, and it refused the refund. declineCode says why. The refusal " +
-			"is the final answer for this key. The server replays it byte for byte. No money was returned to the " +
-			"payer.",
-		WhatToDo: "Return the money in another way. Or remove the cause of the refusal, and send another refund " +
-			"under a new key.",
+			"is the final answer for this key. The server replays it byte for byte. No money was returned under " +
+			"this key. If declineCode is already_returned_or_held, money of the payment has been returned, or is " +
+			"being returned, or is held for a dispute: somebody has done that at the provider.",
+		WhatToDo: "If declineCode is already_returned_or_held, do not return the money in another way: the payer " +
+			"would get it twice. An operator has the case. Otherwise, return it in another way, or remove the cause of " +
+			"the refusal and send another refund under a new key.",
 		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: to-refund-$(date +%s)" ` + order + ` ` + paymentID +
 			refund + `-H "Idempotency-Key: refund-$(date +%s)" -d '{"reason":"pm_declined"}'`,
 	},

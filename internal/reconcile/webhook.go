@@ -143,6 +143,9 @@ func (r *Reconciler) countEffect(f payments.Effect, source payments.Source) stri
 			r.metrics.Discrepancy(string(f.Kind))
 		}
 		return resultDeadLettered
+	case payments.Foreign:
+		r.metrics.Foreign("event", 1)
+		return resultIgnored
 	case payments.Confirmed, payments.LeftAlone:
 	}
 	return resultConfirmed

@@ -17,7 +17,8 @@ type Kind string
 
 // The kinds of breaks.
 const (
-	// MissingHere: the PSP has moved money for which this tenant has no payment or refund.
+	// MissingHere: the PSP has moved money for which this tenant has no payment or refund. Or others have changed a
+	// payment of this tenant.
 	MissingHere Kind = "missing_here"
 	// MissingThere: a payment or refund of ours has succeeded, and none of the statements that could have it has it.
 	MissingThere Kind = "missing_there"
@@ -41,7 +42,7 @@ type Break struct {
 	Object  gateway.Object
 	Kind    Kind
 	PSPID   string // from the statement; for MissingThere from our books
-	// Subject is our payment or refund, if there is one.
+	// Subject is our payment or refund, if there is one. For MissingHere it is the payment that the line changes.
 	Subject *uuid.UUID
 	// Reference is our id as the statement gives it. For MissingThere it is our id as we write it.
 	Reference string
@@ -61,7 +62,7 @@ type Break struct {
 type Side struct {
 	AmountMinor int64
 	Currency    string
-	Status      string // set on our side only
+	Status      string
 	PSPID       string // set on our side only; "" if the row has none
 }
 
@@ -75,7 +76,8 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 		Age: time.Duration(row.Age) * time.Second, MovementAge: time.Duration(row.MovementAge) * time.Second,
 	}
 	if row.TheirAmountMinor != nil {
-		b.Theirs = &Side{AmountMinor: *row.TheirAmountMinor, Currency: postgres.Text(row.TheirCurrency)}
+		b.Theirs = &Side{AmountMinor: *row.TheirAmountMinor, Currency: postgres.Text(row.TheirCurrency),
+			Status: postgres.Text(row.TheirStatus)}
 	}
 	if row.OurAmountMinor != nil {
 		b.Ours = &Side{

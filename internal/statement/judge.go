@@ -62,6 +62,7 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	s := Summary{ID: j.run, Account: j.account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
 	found, err := j.q.WriteLineBreaks(ctx, dbsqlc.WriteLineBreaksParams{
 		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID,
+		Shared: j.config.PSPs.Of(j.psp).Traits().ForeignRecords,
 	})
 	if err != nil {
 		return Summary{}, fmt.Errorf("compare lines: %w", err)

@@ -167,7 +167,7 @@ func TestBreakSaysWhatBothSidesSay(t *testing.T) {
 	b := d.only()
 	if b.Kind != Amount || b.Reference != m.reference() || *b.Subject != m.id || !b.Moved.Equal(m.created) ||
 		b.Lines != 1 ||
-		*b.Theirs != (Side{AmountMinor: 12001, Currency: "USD"}) ||
+		*b.Theirs != (Side{AmountMinor: 12001, Currency: "USD", Status: "succeeded"}) ||
 		*b.Ours != (Side{AmountMinor: 12000, Currency: "USD", Status: "succeeded", PSPID: "ch_1"}) {
 		t.Fatalf("%+v, %+v, %+v", b, b.Theirs, b.Ours)
 	}

@@ -25,7 +25,9 @@ const createTables = `CREATE TEMP TABLE statement_lines (
     by_psp_id    boolean NOT NULL DEFAULT false,
     amount_minor bigint NOT NULL,
     currency     text NOT NULL,
-    executed     boolean NOT NULL,
+    charge_id    text COLLATE "C" NOT NULL,
+    status       text NOT NULL,
+    executed     boolean NOT NULL GENERATED ALWAYS AS (status = 'succeeded') STORED,
     created_at   timestamptz NOT NULL
 ) ON COMMIT DROP;
 
@@ -56,8 +58,8 @@ CREATE TEMP TABLE statement_strangers (
 `
 
 func columns() []string {
-	return []string{"day", "line", "object", "psp_id", "reference", "subject", "amount_minor", "currency", "executed",
-		"created_at"}
+	return []string{"day", "line", "object", "psp_id", "reference", "subject", "amount_minor", "currency", "charge_id",
+		"status", "created_at"}
 }
 
 // load copies the statement of a day into the run's table, line by line as the lines arrive. If there is no statement,
@@ -102,6 +104,10 @@ func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
 	}
 	if err := j.q.FetchByPSPID(ctx, dbsqlc.FetchByPSPIDParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
 		return fmt.Errorf("find movements by the PSP's id: %w", err)
+	}
+	err := j.q.FetchCharges(ctx, dbsqlc.FetchChargesParams{Day: dateOf(day), TenantID: j.tenant})
+	if err != nil {
+		return fmt.Errorf("find the payments that others have changed: %w", err)
 	}
 	if err := j.q.FetchStrangers(ctx, dateOf(day)); err != nil {
 		return fmt.Errorf("find movements of other tenants: %w", err)
@@ -156,7 +162,7 @@ func (s *source) Values() ([]any, error) {
 	r := s.record
 	return []any{
 		s.day, s.line, string(r.Object), r.ID, r.Reference, subjectOf(r.Object, r.Reference), r.AmountMinor, r.Currency,
-		r.Executed(), r.Created,
+		r.ChargeID, r.Status, r.Created,
 	}, nil
 }
 

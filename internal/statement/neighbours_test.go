@@ -44,7 +44,8 @@ func (d *fixture) load(j *judgement, lines []loadedLine) {
 	_, err := j.tx.CopyFrom(d.t.Context(), pgx.Identifier{"statement_lines"}, columns(),
 		pgx.CopyFromSlice(len(lines), func(i int) ([]any, error) {
 			l := lines[i]
-			return []any{l.day, i, string(l.object), l.id, "", l.subject, 12000, "USD", true, d.at(12)}, nil
+			return []any{l.day, i, string(l.object), l.id, "", l.subject, 12000, "USD", "", "succeeded", d.at(12)},
+				nil
 		}))
 	if err != nil {
 		d.t.Fatal(err)

@@ -37,7 +37,7 @@ func TestTablesRefuseWhatIsNoRun(t *testing.T) {
 		{run("'complete', 0, 0, -1"), "statement_runs_pending_check"},
 		{found("charge", "amount"), ""},
 		{found("charge", "amount"), "statement_breaks_once"},
-		{found("dispute", "amount"), "statement_breaks_object_check"},
+		{found("payout", "amount"), "statement_breaks_object_check"},
 		{found("charge", "date"), "statement_breaks_kind_known"},
 		{walk("'acct_acme', 'charge', 0"), ""},
 		{walk("'acct_acme', 'dispute', 0"), "ledger_watermarks_object_check"},

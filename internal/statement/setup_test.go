@@ -187,6 +187,7 @@ func (m movement) reference() string { return referenceOf(m.object, m.id) }
 // line is a line of a statement. It is dated when it was created, unless the test says otherwise.
 type line struct {
 	id, reference, currency, status string
+	charge                          string // that a refund changes
 	object                          gateway.Object
 	amount                          int64
 	created                         time.Time
@@ -203,8 +204,8 @@ func lineOf(m movement, edits ...func(*line)) line {
 }
 
 func (l line) csv() string {
-	charge := ""
-	if l.object == gateway.RefundObject {
+	charge := l.charge
+	if l.object == gateway.RefundObject && charge == "" {
 		charge = "ch_of_it"
 	}
 	return fmt.Sprintf("%s,%s,key,%s,%s,%d,%s,%s,%s\r\n",

@@ -91,8 +91,8 @@ func (w *tableWriter) end() error {
 // notes are what the columns do not say. They are on a line of their own.
 func notes(b Break) []string {
 	var all []string
-	if b.Object == gateway.RefundObject {
-		all = append(all, "a refund")
+	if b.Object != gateway.ChargeObject && b.Object != "" {
+		all = append(all, "a "+string(b.Object))
 	}
 	if b.MovementAge-b.Age > oneDay {
 		all = append(all, "moved "+wholeDays(b.MovementAge)+" days ago")
@@ -101,6 +101,9 @@ func notes(b Break) []string {
 	case MissingHere:
 		if b.OtherTenant {
 			all = append(all, "the reference is another tenant's")
+		}
+		if b.Subject != nil {
+			all = append(all, "of our "+payments.PaymentID(*b.Subject).String()+", made by others")
 		}
 	case Duplicate:
 		all = append(all, strconv.FormatInt(b.Lines, 10)+" × this id")

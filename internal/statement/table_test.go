@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"payonce/internal/gateway"
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -90,9 +92,11 @@ func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 		b    Break
 		want string
 	}{
-		"a day old when found":       {young, ""},
-		"older when found":           {old, "moved 3 days ago"},
-		"a refund":                   {Break{Kind: Amount, Object: gateway.RefundObject}, "a refund"},
+		"a day old when found": {young, ""},
+		"older when found":     {old, "moved 3 days ago"},
+		"a refund":             {Break{Kind: Amount, Object: gateway.RefundObject}, "a refund"},
+		"a dispute": {Break{Kind: MissingHere, Object: gateway.DisputeObject, Subject: &uuid.Nil},
+			"a dispute; of our pay_00000000000000000000000000, made by others"},
 		"another tenant's reference": {tenants, "the reference is another tenant's"},
 		"nobody's reference":         {Break{Kind: MissingHere}, ""},
 		"missing there":              {Break{Kind: MissingThere, OtherTenant: true}, ""},

@@ -109,7 +109,9 @@ var parsers = map[string]string{
 	"internal/gateway/stripe.parseRefund":    "FuzzReply",
 	"internal/gateway/stripe.problemIn":      "FuzzReply",
 	"internal/gateway/stripe.readCharge":     "FuzzPage",
+	"internal/gateway/stripe.readDispute":    "FuzzEvent",
 	"internal/gateway/stripe.readRefund":     "FuzzEvent",
+	"internal/gateway/stripe.reversal":       "FuzzBook",
 	"internal/gateway/stripe.tolerant":       "FuzzPage",
 	"internal/gateway/wire.New":              "- PSP_URL and STRIPE_URL, which are FuzzLoad's",
 

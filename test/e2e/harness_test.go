@@ -53,9 +53,11 @@ type world struct {
 	app  *app.API
 	psp  *httptest.Server
 	mock *mockpsp.Server
-	db   *pgxpool.Pool // straight to the database, whatever the API goes through, and as superuser
-	logs *lockedBuffer
-	http *http.Client
+	// stripe is the mock PSP in Stripe's dialect, or nil.
+	stripe http.Handler
+	db     *pgxpool.Pool // straight to the database, whatever the API goes through, and as superuser
+	logs   *lockedBuffer
+	http   *http.Client
 }
 
 type options struct {

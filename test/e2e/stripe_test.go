@@ -33,6 +33,7 @@ func (w *world) speakStripe(o options) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.stripe = dialect
 	server := httptest.NewServer(o.between(dialect))
 	w.t.Cleanup(func() {
 		server.CloseClientConnections()

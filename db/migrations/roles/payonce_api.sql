@@ -21,8 +21,10 @@ GRANT SELECT, INSERT (tenant_id, operation, key, generation, attempt, actor, fro
 GRANT SELECT,
       INSERT (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
               description, metadata, status),
-      UPDATE (status, psp_charge_id, psp_object_id, decline_code, refund_held_minor, refunded_minor)
+      UPDATE (status, psp_charge_id, psp_object_id, decline_code, refund_held_minor, refunded_minor,
+              moved_outside_minor)
     ON payments TO payonce_api;
+GRANT SELECT ON outside_movements TO payonce_api;
 GRANT SELECT,
       INSERT (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status),
       UPDATE (status, psp_refund_id, decline_code)

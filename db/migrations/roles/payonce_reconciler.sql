@@ -19,8 +19,12 @@ GRANT SELECT, DELETE,
 GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation)
     ON idempotency_key_tombstones TO payonce_reconciler;
 
-GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor)
+GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor)
     ON payments TO payonce_reconciler;
+-- What others have done is never deleted. A later status replaces the earlier one.
+GRANT SELECT, INSERT (tenant_id, payment_id, object, psp_id, amount_minor, currency, status),
+      UPDATE (amount_minor, currency, status)
+    ON outside_movements TO payonce_reconciler;
 GRANT SELECT, UPDATE (status, psp_refund_id, decline_code) ON refunds TO payonce_reconciler;
 
 GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce_reconciler;
@@ -44,10 +48,10 @@ GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pendi
 GRANT SELECT, DELETE, INSERT (account, day, object, subject) ON statement_pending TO payonce_reconciler;
 GRANT SELECT,
       INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
-              their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,
+              their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
               moved_at, first_seen, last_seen, raised_by, seen_by),
       UPDATE (reference, other_tenant, lines,
-              their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,
+              their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
               moved_at, last_seen, gone_at, raised_by, seen_by)
     ON statement_breaks TO payonce_reconciler;
 

@@ -55,7 +55,8 @@ func parseRecord(raw []byte) (gateway.Record, error) {
 func (e entry) record() (gateway.Record, error) {
 	r := gateway.Record{
 		Object: e.Object, ID: e.ID, Account: e.Account, Key: e.IdempotencyKey, Reference: e.Reference,
-		ChargeID: e.ChargeID, AmountMinor: -1, Currency: e.Currency, Status: e.Status, DeclineCode: e.DeclineCode,
+		ChargeID: e.ChargeID, AmountMinor: -1, Currency: e.Currency, Status: e.Status,
+		DeclineCode: codeOf(e.DeclineCode),
 	}
 	if e.AmountCents != nil {
 		r.AmountMinor = *e.AmountCents
@@ -63,4 +64,13 @@ func (e entry) record() (gateway.Record, error) {
 	// A time that cannot be read stays zero, which Accept refuses after the members before it.
 	r.Created, _ = gateway.ParseTime(e.CreatedAt)
 	return r.Accept()
+}
+
+// codeOf is why the PSP has declined. A refund of ours never asks for more than our books say is left. So if it exceeds
+// the charge, somebody else has refunded a part.
+func codeOf(code string) string {
+	if code == "refund_exceeds_charge" {
+		return gateway.AlreadyMoved
+	}
+	return code
 }

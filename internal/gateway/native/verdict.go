@@ -46,7 +46,7 @@ func judge(want gateway.Record, a answer) gateway.Outcome {
 		return gateway.Succeeded{ID: got.ID}
 	case got.Status == gateway.StatusDeclined && a.status == http.StatusPaymentRequired &&
 		gateway.IsDeclineCode(got.DeclineCode):
-		return gateway.Declined{ID: got.ID, Code: got.DeclineCode}
+		return gateway.Declined{ID: got.ID, Code: codeOf(got.DeclineCode)}
 	}
 	return gateway.Indeterminate{Reason: "answer without a verdict"}
 }

@@ -14,8 +14,10 @@
 // # What is ours
 //
 // A Stripe account often has payments of other programs. Each object that we make has three marks in its metadata:
-// origin, reference and idempotency_key. An object without the origin is foreign: lists count it, statements and events
-// skip it. The id of a charge is the id of its PaymentIntent (pi_), and the id of a refund is that of the Refund (re_).
+// origin, reference and idempotency_key. An intent without the origin is foreign: lists count it, statements and events
+// skip it. A refund or a dispute is ours by the intent that it changes, not by who made it. So one without the origin
+// is a record without key and reference, and the caller looks for its intent. The id of a charge is the id of its
+// PaymentIntent (pi_), and the id of a refund is that of the Refund (re_).
 //
 // # What is not used
 //
@@ -31,6 +33,7 @@
 //	resolve.go    read and cancel
 //	lookup.go     what became of a charge or a refund
 //	refund.go     give money back
+//	dispute.go    what a Dispute says about a charge
 //	list.go       the ledger, oldest first, over lists that are newest first
 //	statement.go  the balance transactions of a day
 //	verify.go     whether a webhook is genuine; event.go: what it says

@@ -86,7 +86,8 @@ func readCharge(account string, raw []byte) read {
 	return readRecord(ch.record(account))
 }
 
-// readRefund reads a Refund.
+// readRefund reads a Refund. One that another program has made may be of an intent of ours. So only one without an
+// intent is foreign here.
 func readRefund(account string, raw []byte) read {
 	var re refund
 	if json.Unmarshal(raw, &re) != nil {
@@ -95,8 +96,10 @@ func readRefund(account string, raw []byte) read {
 	switch {
 	case re.Object != "refund":
 		return unread(errOtherObject)
-	case re.PaymentIntent == "" || !ours(re.Metadata):
+	case re.PaymentIntent == "":
 		return read{kind: foreign}
+	case !ours(re.Metadata):
+		return readRecord(re.record(account))
 	case re.Status == "pending", re.Status == "requires_action":
 		return read{kind: unfinished}
 	case !re.final():

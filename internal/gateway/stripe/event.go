@@ -79,7 +79,12 @@ func (e event) read(account string) (r gateway.Record, ignored string, err error
 	case "payment_intent.payment_failed":
 		return readIntentOf(account, e.Data.Object, declined)
 	case "refund.created", "refund.updated", "refund.failed", "charge.refund.updated":
-		return readRefundOf(account, e.Data.Object)
+		return recordOf(readRefund(account, e.Data.Object))
+	case "charge.refunded":
+		return gateway.Record{}, "event of a charge, whose refund has an event of its own", nil
+	}
+	if strings.HasPrefix(e.Type, "charge.dispute.") {
+		return recordOf(readDispute(account, e.Data.Object))
 	}
 	return gateway.Record{}, "event of another type", nil
 }
@@ -108,9 +113,9 @@ func readIntentOf(account string, raw jsontext.Value, want state) (r gateway.Rec
 // notOurs is why an event is ignored.
 const notOurs = "event of an object that Payonce did not make"
 
-// readRefundOf reads the refund of an event.
-func readRefundOf(account string, raw jsontext.Value) (r gateway.Record, ignored string, err error) {
-	switch read := readRefund(account, raw); read.kind {
+// recordOf is what the refund or the dispute of an event says.
+func recordOf(read read) (r gateway.Record, ignored string, err error) {
+	switch read.kind {
 	case foreign:
 		return r, notOurs, nil
 	case unfinished:

@@ -62,13 +62,14 @@ func TestEventOfNothingOfOursIsIgnored(t *testing.T) {
 	t.Parallel()
 	foreign := replace(intentIs("succeeded"), `"origin":"payonce"`, `"origin":"shop"`)
 	for name, body := range map[string]string{
-		"another type":          eventOf("payout.paid", `{}`),
-		"a charge":              eventOf("charge.succeeded", `{"metadata":1}`),
-		"cancelled":             eventOf("payment_intent.canceled", intentIs("canceled")),
-		"a foreign intent":      eventOf("payment_intent.succeeded", foreign),
-		"a foreign refund":      eventOf("refund.updated", replace(refundIs("succeeded"), `"origin":"payonce",`, ``)),
-		"a refund of no intent": eventOf("refund.updated", replace(refundIs("succeeded"), `"pi_1"`, `null`)),
-		"a pending refund":      eventOf("refund.created", refundIs("pending")),
+		"another type":           eventOf("payout.paid", `{}`),
+		"a charge":               eventOf("charge.succeeded", `{"metadata":1}`),
+		"cancelled":              eventOf("payment_intent.canceled", intentIs("canceled")),
+		"a foreign intent":       eventOf("payment_intent.succeeded", foreign),
+		"a refunded charge":      eventOf("charge.refunded", chargeIs(1, "succeeded", 1795176000)),
+		"a dispute of no intent": eventOf("charge.dispute.created", replace(disputeIs("lost"), `"pi_1"`, `null`)),
+		"a refund of no intent":  eventOf("refund.updated", replace(refundIs("succeeded"), `"pi_1"`, `null`)),
+		"a pending refund":       eventOf("refund.created", refundIs("pending")),
 	} {
 		e, err := parseEvent([]byte(body), "")
 		if ignored, is := e.(gateway.Ignored); err != nil || !is || ignored.Reason == "" || ignored.Type == "" {
@@ -95,7 +96,10 @@ func TestMalformedEventOfOursIsRefusedAndNotRepeated(t *testing.T) {
 		"no time": replace(good, `"created":1795176000`, `"created":-1`), "an account": replace(good, `acct_canary`,
 			``)[:20],
 		"another status of a refund": eventOf("refund.updated", refundIs("canary")),
-		"no amount of a refund":      eventOf("refund.updated", replace(refundIs("succeeded"), `"amount":500,`, ``)),
+		"a dispute that is none":     eventOf("charge.dispute.created", refundIs("succeeded")),
+		"no amount of a dispute": eventOf("charge.dispute.created", replace(disputeIs("lost"), `"amount":12000,`,
+			``)),
+		"no amount of a refund": eventOf("refund.updated", replace(refundIs("succeeded"), `"amount":500,`, ``)),
 	} {
 		e, err := parseEvent([]byte(body), "")
 		if !errors.Is(err, gateway.ErrPayload) || e != nil || strings.Contains(err.Error(), "canary") {

@@ -60,6 +60,8 @@ func FuzzBook(f *testing.F) {
 	f.Add([]byte(booked + chargeIs(1, "succeeded", 1795176000) + `}`))
 	f.Add([]byte(`{"object":"balance_transaction","type":"refund","created":1795176000,"source":` +
 		refundIs("succeeded") + `}`))
+	f.Add([]byte(`{"id":"txn_1","object":"balance_transaction","type":"payment_reversal","amount":-700,"currency":"usd",` +
+		`"created":1795176000,"source":` + chargeIs(1, "succeeded", 1795176000) + `}`))
 	f.Add([]byte(`{"object":"balance_transaction","type":"payout","created":1795176000}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		_ = bookOf("acct_canary", raw, window{from: 1795176000, width: 60}, func(r gateway.Record) error {

@@ -33,9 +33,23 @@ func judgeRefund(r gateway.Refund, reply wire.Reply) gateway.Outcome {
 		return gateway.Indeterminate{Reason: answered(reply.Status), Contradiction: true,
 			Evidence: evidence(reply.Status, reply.Body)}
 	case p.refusesTheRefund(reply.Status):
-		return gateway.Declined{Code: codeOf(p.DeclineCode, p.Code)}
+		return gateway.Declined{Code: p.refundCode()}
 	}
 	return gateway.Indeterminate{Reason: answered(reply.Status)}
+}
+
+// refundCode is why the refund is refused. We never ask for more than our books say is left. So if the amount is too
+// large for Stripe, somebody else has refunded a part. Stripe may give no code for that, but names the parameter.
+func (p problem) refundCode() string {
+	switch p.Code {
+	case "charge_already_refunded", "charge_disputed", "refund_disputed_payment", "amount_too_large":
+		return gateway.AlreadyMoved
+	case "":
+		if p.Param == "amount" {
+			return gateway.AlreadyMoved
+		}
+	}
+	return codeOf(p.DeclineCode, p.Code)
 }
 
 // refusesTheRefund reports whether a refusal is about the refund itself, and not about our account or our program. Then

@@ -223,9 +223,9 @@ func TestErrorInAFullSecondIsSaid(t *testing.T) {
 func TestUnreadableObjectIsNamedByItsFirstMembers(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]identity{
-		`{"id":"ch_1","payment_intent":"pi_1","id":"ch_2","payment_intent":"pi_2"}`: {"ch_1", "pi_1"},
-		`{"object":"charge","payment_intent":"pi_1","id":"ch_1"}`:                   {"ch_1", "pi_1"},
-		`{"object":"charge","invoice":"in_1"}`:                                      {},
+		`{"id":"ch_1","payment_intent":"pi_1","id":"ch_2","payment_intent":"pi_2"}`: {"ch_1", "", "pi_1"},
+		`{"object":"charge","payment_intent":"pi_1","id":"ch_1"}`:                   {"ch_1", "charge", "pi_1"},
+		`{"object":"charge","invoice":"in_1","object":"refund"}`:                    {Object: "charge"},
 		`["id","ch_1","payment_intent","pi_1"]`:                                     {}, `"id"`: {},
 	} {
 		if got := objectIn([]byte(text)); got != want {
@@ -376,16 +376,17 @@ func TestRefundsOfAListAreReadEachOnItsOwn(t *testing.T) {
 		object                       string
 		records, unreadable, foreign int
 	}{
-		"succeeded":         {refundIs("succeeded"), 1, 0, 0},
-		"failed":            {refundIs("failed"), 1, 0, 0},
-		"pending":           {refundIs("pending"), 0, 0, 0},
-		"requires action":   {refundIs("requires_action"), 0, 0, 0},
-		"an unknown status": {refundIs("paid_twice"), 0, 1, 0},
-		"another object":    {replace(refundIs("succeeded"), `"object":"refund"`, `"object":"charge"`), 0, 1, 0},
-		"no text":           {replace(refundIs("succeeded"), `"usd"`, `7`), 0, 1, 0},
-		"no currency":       {replace(refundIs("succeeded"), `"usd"`, `"US"`), 0, 1, 0},
-		"not ours":          {replace(refundIs("succeeded"), `"origin":"payonce"`, `"origin":"shop"`), 0, 0, 1},
-		"of no intent":      {replace(refundIs("succeeded"), `"pi_1"`, `null`), 0, 0, 1},
+		"succeeded":          {refundIs("succeeded"), 1, 0, 0},
+		"failed":             {refundIs("failed"), 1, 0, 0},
+		"pending":            {refundIs("pending"), 0, 0, 0},
+		"requires action":    {refundIs("requires_action"), 0, 0, 0},
+		"an unknown status":  {refundIs("paid_twice"), 0, 1, 0},
+		"another object":     {replace(refundIs("succeeded"), `"object":"refund"`, `"object":"charge"`), 0, 1, 0},
+		"no text":            {replace(refundIs("succeeded"), `"usd"`, `7`), 0, 1, 0},
+		"no currency":        {replace(refundIs("succeeded"), `"usd"`, `"US"`), 0, 1, 0},
+		"of another program": {replace(refundIs("succeeded"), `"origin":"payonce"`, `"origin":"shop"`), 1, 0, 0},
+		"its pending one":    {unmarked(refundIs("pending")), 1, 0, 0},
+		"of no intent":       {replace(refundIs("succeeded"), `"pi_1"`, `null`), 0, 0, 1},
 	} {
 		s := scripted(t, map[string][]answer{refundsLine: {ok(listOf(false, c.object))}})
 		page, err := newClient(t, s.URL).List(t.Context(), gateway.RefundObject, "acct_canary", at, "")

@@ -170,6 +170,7 @@ func closed(d *jsontext.Decoder) error {
 // identity is how an object calls itself, even if it is otherwise malformed.
 type identity struct {
 	ID            string
+	Object        string
 	PaymentIntent string
 }
 
@@ -198,6 +199,8 @@ func objectIn(raw jsontext.Value) (i identity) {
 		switch {
 		case key == "id" && i.ID == "":
 			i.ID = text(value)
+		case key == "object" && i.Object == "":
+			i.Object = text(value)
 		case key == "payment_intent" && i.PaymentIntent == "":
 			i.PaymentIntent = text(value)
 		}

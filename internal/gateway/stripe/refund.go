@@ -40,13 +40,16 @@ func (re refund) final() bool {
 	return re.Status == "succeeded" || re.Status == "failed" || re.Status == "canceled"
 }
 
-// record is the refund as a record. The status of one that is not final is "declined", so ask final first.
+// record is the refund as a record. The status of one of ours that is not final is "declined", so ask final first.
 func (re refund) record(account string) (gateway.Record, error) {
 	e := entry{
 		object: gateway.RefundObject, id: re.ID, account: account, charge: re.PaymentIntent, amount: re.Amount,
 		currency: re.Currency, status: gateway.StatusSucceeded, created: re.Created, marks: re.Metadata,
 	}
-	if re.Status != "succeeded" {
+	switch {
+	case !re.final() && !ours(re.Metadata):
+		e.status = gateway.StatusPending
+	case re.Status != "succeeded":
 		e.status, e.code = gateway.StatusDeclined, codeOf(re.FailureReason, re.Status)
 	}
 	return e.record()

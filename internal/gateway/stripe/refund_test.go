@@ -27,11 +27,18 @@ func TestRefundIsJudgedByItsStatus(t *testing.T) {
 			gateway.Declined{ID: "re_1", Code: "insufficient_funds"}},
 		"refunded before": {answer{status: 400, body: problemOf("invalid_request_error", "charge_already_refunded",
 			"")},
-			gateway.Declined{Code: "charge_already_refunded"}},
+			gateway.Declined{Code: gateway.AlreadyMoved}},
 		"disputed": {answer{status: 400, body: problemOf("invalid_request_error", "charge_disputed", "")},
-			gateway.Declined{Code: "charge_disputed"}},
+			gateway.Declined{Code: gateway.AlreadyMoved}},
+		"disputed, by its newer code": {answer{status: 400, body: problemOf("invalid_request_error",
+			"refund_disputed_payment", "")}, gateway.Declined{Code: gateway.AlreadyMoved}},
 		"too large": {answer{status: 400, body: `{"error":{"type":"invalid_request_error","param":"amount"}}`},
-			gateway.Declined{Code: "declined"}},
+			gateway.Declined{Code: gateway.AlreadyMoved}},
+		"too large, by its code": {answer{status: 400,
+			body: problemOf("invalid_request_error", "amount_too_large", "")},
+			gateway.Declined{Code: gateway.AlreadyMoved}},
+		"too small": {answer{status: 400, body: problemOf("invalid_request_error", "amount_too_small", "")},
+			gateway.Declined{Code: "amount_too_small"}},
 		"refused by a bank": {answer{status: 402, body: problemOf("card_error", "card_declined", "")},
 			gateway.Declined{Code: "card_declined"}},
 	} {
@@ -114,7 +121,10 @@ func TestRefusalOfALaterAttemptIsNoVerdict(t *testing.T) {
 	for code, status := range map[string]int{"charge_already_refunded": 400, "amount_too_large": 400,
 		"card_declined": 402} {
 		kind := map[int]string{400: "invalid_request_error", 402: "card_error"}[status]
-		refusal := answer{status: status, body: problemOf(kind, code, "")}
+		refusal, told := answer{status: status, body: problemOf(kind, code, "")}, code
+		if status == 400 {
+			told = gateway.AlreadyMoved
+		}
 		for name, row := range map[string]struct {
 			list answer
 			want gateway.Outcome
@@ -122,8 +132,8 @@ func TestRefusalOfALaterAttemptIsNoVerdict(t *testing.T) {
 			"executed":   {ok(listOf(false, refundIs("succeeded"))), gateway.Succeeded{ID: "re_1"}},
 			"failed":     {ok(listOf(false, refundIs("failed"))), gateway.Declined{ID: "re_1", Code: "failed"}},
 			"waits":      {ok(listOf(false, refundIs("pending"))), gateway.Pending{Reason: "pending"}},
-			"others":     {ok(listOf(false, others)), gateway.Declined{Code: code}},
-			"none":       {ok(listOf(false)), gateway.Declined{Code: code}},
+			"others":     {ok(listOf(false, others)), gateway.Declined{Code: told}},
+			"none":       {ok(listOf(false)), gateway.Declined{Code: told}},
 			"unreadable": {ok("{"), nil},
 			"lost":       {answer{lost: true}, nil},
 		} {

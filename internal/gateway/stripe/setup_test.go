@@ -72,6 +72,21 @@ func refundIs(status string) string {
 		`"idempotency_key":"canary-key-0123456789"},"status":%q}`, status)
 }
 
+// unmarked is an object as another program makes it.
+func unmarked(object string) string {
+	begin := strings.Index(object, `"metadata":{`)
+	end := begin + strings.Index(object[begin:], "}")
+	return object[:begin] + `"metadata":{` + object[end:]
+}
+
+// disputeIs is a dispute of the charge of aCharge, with the members that Stripe documents.
+func disputeIs(status string, booked ...string) string {
+	return fmt.Sprintf(`{"id":"du_1","object":"dispute","amount":12000,"balance_transactions":[%s],"charge":"ch_1",`+
+		`"created":1795176000,"currency":"usd","evidence_details":{"due_by":1796000000},"is_charge_refundable":false,`+
+		`"livemode":false,"metadata":{},"payment_intent":"pi_1","reason":"fraudulent","status":%q}`,
+		strings.Join(booked, ","), status)
+}
+
 // problemOf is an error of Stripe. intent is "" if it has none.
 func problemOf(kind, code, intent string) string {
 	if intent != "" {

@@ -18,9 +18,10 @@ const (
 	statementDelay = 10 * time.Minute
 )
 
-// Statement calls each with every charge and refund of ours that has a balance transaction of the day (UTC), oldest
-// first. Amount and currency are those that the customer paid. The transaction itself may be in another currency, that
-// of the payout (https://docs.stripe.com/currencies#presentment-and-settlement-currencies).
+// Statement calls each with every balance transaction of the day (UTC) that is about a charge of ours, or about a
+// refund or a dispute of any intent, oldest first. Amount and currency are those that the customer paid. The
+// transaction itself may be in another currency, that of the payout
+// (https://docs.stripe.com/currencies#presentment-and-settlement-currencies).
 func (c *Client) Statement(
 	ctx context.Context, account string, day time.Time, each func(gateway.Record) error,
 ) error {
@@ -63,14 +64,64 @@ func (c *Client) statement(
 // transaction is the part of a balance transaction that we read
 // (https://docs.stripe.com/api/balance_transactions/object).
 type transaction struct {
-	Object  string         `json:"object"`
-	Type    string         `json:"type"`
-	Created int64          `json:"created"`
-	Source  jsontext.Value `json:"source"`
+	ID       string         `json:"id"`
+	Object   string         `json:"object"`
+	Type     string         `json:"type"`
+	Category string         `json:"reporting_category"`
+	Amount   int64          `json:"amount"`
+	Currency string         `json:"currency"`
+	Created  int64          `json:"created"`
+	Source   jsontext.Value `json:"source"`
 }
 
-// bookOf calls each with the movement of a balance transaction, if it is one of ours. One that cannot be read may be
-// ours, so the day would be incomplete without it.
+// read reads what the transaction is about, by its source: that is the object which has moved the money, whatever the
+// type of the transaction is called. There are more than forty types, and adjustment alone has several meanings
+// (https://docs.stripe.com/reports/reporting-categories). A fee may have any source, and moves no money of a customer.
+func (t transaction) read(account string) read {
+	if t.Category == "fee" {
+		return read{kind: foreign}
+	}
+	switch objectIn(t.Source).Object {
+	case "refund": // also by a refund_failure, by which its money comes back
+		return readRefund(account, t.Source)
+	case "dispute":
+		return readDispute(account, t.Source)
+	case "charge":
+		if t.Type == "charge" || t.Type == "payment" {
+			return readCharge(account, t.Source)
+		}
+		return t.reversal(account)
+	}
+	switch t.Type {
+	case "charge", "payment", "refund", "payment_refund", "refund_failure":
+		return unread(errNoRecord)
+	}
+	return read{kind: foreign} // a payout, a transfer
+}
+
+// reversal reads a transaction by which the money of a charge goes back without a refund: a payment_failure_refund of a
+// bank debit, a payment_reversal. If the transaction gives something to us, no money has left.
+func (t transaction) reversal(account string) read {
+	var ch charge
+	if json.Unmarshal(t.Source, &ch) != nil {
+		return unread(errNoRecord)
+	}
+	if ch.PaymentIntent == "" {
+		return read{kind: foreign}
+	}
+	e := entry{
+		object: gateway.ReversalObject, id: t.ID, account: account, charge: ch.PaymentIntent, amount: ch.Amount,
+		currency: ch.Currency, status: gateway.StatusSucceeded, created: t.Created,
+	}
+	switch taken := max(-t.Amount, 0); {
+	case taken == 0, t.Currency == ch.Currency: // Otherwise it may be the whole charge.
+		e.amount = &taken
+	}
+	return readRecord(e.record())
+}
+
+// bookOf calls each with what a balance transaction is about. One that cannot be read may be about a payment of ours,
+// so the day would be incomplete without it.
 func bookOf(account string, raw []byte, w window, each func(gateway.Record) error) error {
 	var t transaction
 	if json.Unmarshal(raw, &t) != nil || t.Object != "balance_transaction" {
@@ -79,15 +130,7 @@ func bookOf(account string, raw []byte, w window, each func(gateway.Record) erro
 	if !w.has(t.Created) {
 		return errors.New("balance transaction of another time")
 	}
-	var r read
-	switch t.Type {
-	case "charge", "payment":
-		r = readCharge(account, t.Source)
-	case "refund", "payment_refund", "refund_failure": // By the last one, the money of a refund comes back.
-		r = readRefund(account, t.Source)
-	default:
-		return nil // a fee, a payout, a transfer
-	}
+	r := t.read(account)
 	if r.kind == unreadable {
 		return fmt.Errorf("balance transaction: %s", r.reason)
 	}

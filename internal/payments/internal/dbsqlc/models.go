@@ -11,23 +11,24 @@ import (
 )
 
 type Payment struct {
-	TenantID        string
-	ID              uuid.UUID
-	IdempotencyKey  string
-	Generation      int32
-	CustomerID      string
-	AmountMinor     int64
-	Currency        string
-	PaymentMethod   string
-	Description     *string
-	Metadata        []byte
-	Status          string
-	PspChargeID     *string
-	DeclineCode     *string
-	RefundHeldMinor int64
-	RefundedMinor   int64
-	CreatedAt       time.Time
-	PspObjectID     *string
+	TenantID          string
+	ID                uuid.UUID
+	IdempotencyKey    string
+	Generation        int32
+	CustomerID        string
+	AmountMinor       int64
+	Currency          string
+	PaymentMethod     string
+	Description       *string
+	Metadata          []byte
+	Status            string
+	PspChargeID       *string
+	DeclineCode       *string
+	RefundHeldMinor   int64
+	RefundedMinor     int64
+	CreatedAt         time.Time
+	PspObjectID       *string
+	MovedOutsideMinor int64
 }
 
 type Refund struct {

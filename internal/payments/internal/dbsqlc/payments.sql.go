@@ -65,7 +65,7 @@ FROM (
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
   AND ($12::text IS NULL OR b.tenant_id COLLATE "C" = $12)
 ON CONFLICT (tenant_id, id) DO NOTHING
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor
 `
 
 type BeginPaymentsParams struct {
@@ -128,6 +128,7 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 			&i.RefundedMinor,
 			&i.CreatedAt,
 			&i.PspObjectID,
+			&i.MovedOutsideMinor,
 		); err != nil {
 			return nil, err
 		}
@@ -143,8 +144,8 @@ const beginRefund = `-- name: BeginRefund :one
 INSERT INTO refunds (
     tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status)
 SELECT p.tenant_id, $1, p.id, $2, k.generation,
-       coalesce($3::bigint, p.amount_minor - p.refund_held_minor), p.currency,
-       $4, 'processing'
+       coalesce($3::bigint, p.amount_minor - p.refund_held_minor - p.moved_outside_minor),
+       p.currency, $4, 'processing'
 FROM payments AS p, idempotency_keys AS k
 WHERE p.tenant_id = $5 AND p.id = $6 AND p.status = 'succeeded'
   AND k.tenant_id = $5 AND k.operation = $7 AND k.key = $2 AND k.lease_id = $8
@@ -166,7 +167,8 @@ type BeginRefundParams struct {
 }
 
 // none -> processing: writes the refund of the key that was just reserved. Without an amount, it refunds all that other
-// refunds do not hold. If nothing is left, the amount is 0, and refunds_amount_positive refuses it.
+// refunds do not hold and others have not moved. If nothing is left, the amount is not positive, and
+// refunds_amount_positive refuses it.
 //
 // For a reservation that is sent again, the refund exists already. Then nothing may be left for a second row, and the
 // CHECK would fail before ON CONFLICT is reached. NOT EXISTS prevents this.
@@ -340,6 +342,43 @@ func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([
 	return items, nil
 }
 
+const chargesOfOurs = `-- name: ChargesOfOurs :many
+SELECT p.psp_charge_id::text AS charge_id
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = ANY ($1::text[])
+WHERE t.psp_account = $2
+UNION ALL
+SELECT p.psp_object_id::text
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = ANY ($1::text[])
+    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+WHERE t.psp_account = $2
+`
+
+type ChargesOfOursParams struct {
+	ChargeIds []string
+	Account   string
+}
+
+// Those of the PSP's charges that are payments of the account's tenant, as ExecutionOfCharge finds them.
+func (q *Queries) ChargesOfOurs(ctx context.Context, arg ChargesOfOursParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, chargesOfOurs, arg.ChargeIds, arg.Account)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var charge_id string
+		if err := rows.Scan(&charge_id); err != nil {
+			return nil, err
+		}
+		items = append(items, charge_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endWalk = `-- name: EndWalk :exec
 UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = payonce_now(), failed_runs = 0
 WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
@@ -417,6 +456,75 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 	return i, err
 }
 
+const executionOfCharge = `-- name: ExecutionOfCharge :one
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = $1::text
+WHERE t.psp_account = $2
+UNION ALL
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = $1::text
+    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+WHERE t.psp_account = $2
+LIMIT 1
+`
+
+type ExecutionOfChargeParams struct {
+	ChargeID string
+	Account  string
+}
+
+type ExecutionOfChargeRow struct {
+	TenantID       string
+	ID             uuid.UUID
+	IdempotencyKey string
+	Generation     int32
+}
+
+// The payment of the account's tenant that a charge of the PSP's belongs to. A charge that is not confirmed here yet is
+// known by the id of its object.
+func (q *Queries) ExecutionOfCharge(ctx context.Context, arg ExecutionOfChargeParams) (ExecutionOfChargeRow, error) {
+	row := q.db.QueryRow(ctx, executionOfCharge, arg.ChargeID, arg.Account)
+	var i ExecutionOfChargeRow
+	err := row.Scan(
+		&i.TenantID,
+		&i.ID,
+		&i.IdempotencyKey,
+		&i.Generation,
+	)
+	return i, err
+}
+
+const executionOfRefund = `-- name: ExecutionOfRefund :one
+SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = $1::text
+WHERE t.psp_account = $2
+`
+
+type ExecutionOfRefundParams struct {
+	PspRefundID string
+	Account     string
+}
+
+type ExecutionOfRefundRow struct {
+	TenantID       string
+	ID             uuid.UUID
+	IdempotencyKey string
+	Generation     int32
+}
+
+// The refund of the account's tenant that has this id at the PSP.
+func (q *Queries) ExecutionOfRefund(ctx context.Context, arg ExecutionOfRefundParams) (ExecutionOfRefundRow, error) {
+	row := q.db.QueryRow(ctx, executionOfRefund, arg.PspRefundID, arg.Account)
+	var i ExecutionOfRefundRow
+	err := row.Scan(
+		&i.TenantID,
+		&i.ID,
+		&i.IdempotencyKey,
+		&i.Generation,
+	)
+	return i, err
+}
+
 const failWalk = `-- name: FailWalk :one
 UPDATE ledger_watermarks AS w SET failed_runs = least(w.failed_runs, 1000000) + 1
 WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
@@ -454,7 +562,7 @@ func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1 AND p.id = $2
 `
@@ -492,6 +600,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
 		&i.Payment.PspObjectID,
+		&i.Payment.MovedOutsideMinor,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -499,7 +608,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
      JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1 AND r.id = $2
@@ -551,6 +660,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
 		&i.Payment.PspObjectID,
+		&i.Payment.MovedOutsideMinor,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -558,7 +668,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const getPayment = `-- name: GetPayment :one
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id FROM payments WHERE tenant_id = $1 AND id = $2
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments WHERE tenant_id = $1 AND id = $2
 `
 
 type GetPaymentParams struct {
@@ -587,6 +697,7 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 		&i.RefundedMinor,
 		&i.CreatedAt,
 		&i.PspObjectID,
+		&i.MovedOutsideMinor,
 	)
 	return i, err
 }
@@ -656,7 +767,7 @@ func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]L
 }
 
 const listPayments = `-- name: ListPayments :many
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id FROM payments
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments
 WHERE tenant_id = $1 AND id < $2 AND id >= $3
   AND ($4::timestamptz IS NULL OR created_at >= $4)
   AND ($5::timestamptz IS NULL OR created_at < $5)
@@ -716,6 +827,7 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 			&i.RefundedMinor,
 			&i.CreatedAt,
 			&i.PspObjectID,
+			&i.MovedOutsideMinor,
 		); err != nil {
 			return nil, err
 		}
@@ -778,6 +890,22 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockChanged = `-- name: LockChanged :exec
+SELECT FROM payments WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+`
+
+type LockChangedParams struct {
+	TenantID string
+	ID       uuid.UUID
+}
+
+// Locks a payment that others have changed. Its refunds of ours lock it, too (LockPayment), so none of them begins
+// between RecordOutside and TallyRefunds.
+func (q *Queries) LockChanged(ctx context.Context, arg LockChangedParams) error {
+	_, err := q.db.Exec(ctx, lockChanged, arg.TenantID, arg.ID)
+	return err
 }
 
 const lockLedgers = `-- name: LockLedgers :exec
@@ -942,7 +1070,7 @@ func (q *Queries) PSPOfAccount(ctx context.Context, pspAccount string) (string, 
 }
 
 const paymentOfKey = `-- name: PaymentOfKey :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
 FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
      JOIN tenants AS t ON t.id = p.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
@@ -982,10 +1110,45 @@ func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (Pay
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
 		&i.Payment.PspObjectID,
+		&i.Payment.MovedOutsideMinor,
 		&i.Psp,
 		&i.PspAccount,
 	)
 	return i, err
+}
+
+const recordOutside = `-- name: RecordOutside :exec
+INSERT INTO outside_movements AS o (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant_id, payment_id, object, psp_id) DO UPDATE
+SET amount_minor = excluded.amount_minor, currency = excluded.currency, status = excluded.status
+WHERE (array_position(ARRAY['pending', 'succeeded', 'declined'], excluded.status), excluded.amount_minor)
+    > (array_position(ARRAY['pending', 'succeeded', 'declined'], o.status), o.amount_minor)
+`
+
+type RecordOutsideParams struct {
+	TenantID    string
+	PaymentID   uuid.UUID
+	Object      string
+	PspID       string
+	AmountMinor int64
+	Currency    string
+	Status      string
+}
+
+// Stores what others have done to a payment at the PSP. Competes with other evidence of the same object, which may be
+// older: the later status wins. Of a dispute, money may be withdrawn only later.
+func (q *Queries) RecordOutside(ctx context.Context, arg RecordOutsideParams) error {
+	_, err := q.db.Exec(ctx, recordOutside,
+		arg.TenantID,
+		arg.PaymentID,
+		arg.Object,
+		arg.PspID,
+		arg.AmountMinor,
+		arg.Currency,
+		arg.Status,
+	)
+	return err
 }
 
 const recordPayments = `-- name: RecordPayments :many
@@ -1098,7 +1261,7 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 }
 
 const refundOfKey = `-- name: RefundOfKey :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
 FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
      JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
@@ -1151,6 +1314,7 @@ func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (Refun
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
 		&i.Payment.PspObjectID,
+		&i.Payment.MovedOutsideMinor,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -1200,7 +1364,7 @@ WHERE p.tenant_id = $1 AND p.id = $2 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $2 AND k.status = 'in_progress')
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor
 `
 
 type ResumePaymentParams struct {
@@ -1239,6 +1403,7 @@ func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (P
 		&i.RefundedMinor,
 		&i.CreatedAt,
 		&i.PspObjectID,
+		&i.MovedOutsideMinor,
 	)
 	return i, err
 }
@@ -1289,12 +1454,19 @@ func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Ref
 
 const tallyRefunds = `-- name: TallyRefunds :exec
 UPDATE payments AS p
-SET refund_held_minor = t.held, refunded_minor = t.confirmed
-FROM (SELECT coalesce(sum(amount_minor) FILTER (WHERE status IN ('processing', 'succeeded')), 0)::bigint AS held,
-             coalesce(sum(amount_minor) FILTER (WHERE status = 'succeeded'), 0)::bigint AS confirmed
-      FROM refunds WHERE tenant_id = $1 AND payment_id = $2) AS t
+SET refund_held_minor = t.held, refunded_minor = t.confirmed, moved_outside_minor = t.outside
+FROM (SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('processing', 'succeeded')), 0)::bigint AS held,
+             coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS confirmed,
+             (SELECT least(coalesce(sum(o.amount_minor), 0), 9223372036854775807)::bigint FROM outside_movements AS o
+              WHERE o.tenant_id = $1 AND o.payment_id = $2 AND o.status <> 'declined'
+                AND NOT EXISTS (SELECT FROM refunds AS own
+                                WHERE own.tenant_id = $1 AND own.payment_id = $2
+                                  AND own.psp_refund_id = o.psp_id AND own.status = 'succeeded'
+                                  AND o.object = 'refund')) AS outside
+      FROM refunds AS r WHERE r.tenant_id = $1 AND r.payment_id = $2) AS t
 WHERE p.tenant_id = $1 AND p.id = $2
-  AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed)
+  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor)
+      IS DISTINCT FROM (t.held, t.confirmed, t.outside)
 `
 
 type TallyRefundsParams struct {
@@ -1302,9 +1474,10 @@ type TallyRefundsParams struct {
 	PaymentID uuid.UUID
 }
 
-// Computes the payment's totals from its refunds, after a statement that changed one of them. The totals are computed
-// and not added to, so running it twice does no harm. If the refunds exceed the payment, payments_refunds_within_amount
-// ends the whole transaction. The payment's row must be locked before.
+// Computes the payment's totals from its refunds and from what others have moved, after a statement that changed one of
+// them. The totals are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is
+// left of the payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to
+// be one of ours counts as ours alone. The payment's row must be locked before.
 func (q *Queries) TallyRefunds(ctx context.Context, arg TallyRefundsParams) error {
 	_, err := q.db.Exec(ctx, tallyRefunds, arg.TenantID, arg.PaymentID)
 	return err

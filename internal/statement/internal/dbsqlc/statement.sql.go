@@ -106,6 +106,32 @@ func (q *Queries) FetchByPSPID(ctx context.Context, arg FetchByPSPIDParams) erro
 	return err
 }
 
+const fetchCharges = `-- name: FetchCharges :exec
+INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
+FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = $1 AND s.charge_id <> '') AS l
+JOIN payments AS p ON p.psp_charge_id = l.charge_id
+WHERE p.tenant_id = $2
+UNION ALL
+SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
+FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = $1 AND s.charge_id <> '') AS l
+JOIN payments AS p ON p.psp_object_id = l.charge_id AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+WHERE p.tenant_id = $2
+ON CONFLICT (object, id) DO NOTHING
+`
+
+type FetchChargesParams struct {
+	Day      pgtype.Date
+	TenantID string
+}
+
+// Copies our payments whose charges the lines change. It does not matter who has asked for that. A charge that is not
+// confirmed here yet is known by the id of its object.
+func (q *Queries) FetchCharges(ctx context.Context, arg FetchChargesParams) error {
+	_, err := q.db.Exec(ctx, fetchCharges, arg.Day, arg.TenantID)
+	return err
+}
+
 const fetchNamed = `-- name: FetchNamed :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
@@ -574,8 +600,8 @@ func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]Mis
 
 const openBreaks = `-- name: OpenBreaks :many
 SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
-       their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
-       extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
+       their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
+       moved_at, first_seen, extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
        extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
 FROM statement_breaks
 WHERE account = $1 AND day = $2 AND gone_at IS NULL AND id > $3
@@ -604,6 +630,7 @@ type OpenBreaksRow struct {
 	Lines            int64
 	TheirAmountMinor *int64
 	TheirCurrency    *string
+	TheirStatus      *string
 	OurAmountMinor   *int64
 	OurCurrency      *string
 	OurStatus        *string
@@ -644,6 +671,7 @@ func (q *Queries) OpenBreaks(ctx context.Context, arg OpenBreaksParams) ([]OpenB
 			&i.Lines,
 			&i.TheirAmountMinor,
 			&i.TheirCurrency,
+			&i.TheirStatus,
 			&i.OurAmountMinor,
 			&i.OurCurrency,
 			&i.OurStatus,
@@ -771,15 +799,18 @@ func (q *Queries) WriteAbsences(ctx context.Context, arg WriteAbsencesParams) (i
 const writeLineBreaks = `-- name: WriteLineBreaks :execrows
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-    our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
+    their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by,
+    seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
-       $1, $2, x.object, k.kind, x.psp_id, x.subject, x.reference,
+       $1, $2, x.object, k.kind, x.psp_id, coalesce(x.subject, x.changed), x.reference,
        x.subject IS NULL AND EXISTS (SELECT FROM statement_strangers AS o WHERE o.id = x.named AND o.object = x.object),
-       x.lines, x.amount_minor, x.currency, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
+       x.lines, x.amount_minor, x.currency, x.status, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, $3, $3, $4, $4
 FROM (
     SELECT l.object, l.psp_id, l.reference, l.subject AS named, l.by_psp_id, l.amount_minor, l.currency, l.executed,
-           l.created_at, m.id AS subject, m.amount_minor AS our_amount_minor, m.currency AS our_currency,
+           l.status, l.created_at, m.id AS subject, c.id AS changed,
+           $5::boolean AND m.id IS NULL AND c.id IS NULL AND l.reference = '' AS of_others,
+           m.amount_minor AS our_amount_minor, m.currency AS our_currency,
            m.status AS our_status, m.psp_id AS our_psp_id,
            row_number() OVER (PARTITION BY l.object, m.id, CASE WHEN m.id IS NULL THEN l.psp_id END
                               ORDER BY l.executed DESC, (m.psp_id = l.psp_id) DESC NULLS LAST, l.line) AS nth_about,
@@ -787,14 +818,15 @@ FROM (
            count(*) OVER (PARTITION BY l.object, l.psp_id) AS lines
     FROM statement_lines AS l
     LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
+    LEFT JOIN statement_ours AS c ON c.object = 'charge' AND c.psp_id = l.charge_id AND m.id IS NULL
     WHERE l.day = $2
 ) AS x
 CROSS JOIN LATERAL (VALUES
-    ('missing_here', x.executed AND x.subject IS NULL AND x.nth_id = 1),
-    ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
+    ('missing_here', NOT x.of_others AND x.subject IS NULL AND x.nth_id = 1 AND (x.executed OR x.changed IS NOT NULL)),
+    ('duplicate', NOT x.of_others AND x.changed IS NULL AND x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
     ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded'
-        AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id AND NOT starts_with(x.our_psp_id, $5::text)))),
+        AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id AND NOT starts_with(x.our_psp_id, $6::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
     ('currency', x.nth_about = 1 AND x.executed AND x.our_currency <> x.currency)
 ) AS k (kind, found)
@@ -803,6 +835,7 @@ ORDER BY x.object, k.kind, x.psp_id, x.subject, x.nth_id
 ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000')) DO UPDATE
 SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines = excluded.lines,
     their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
+    their_status = excluded.their_status,
     our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
     last_seen = excluded.last_seen, gone_at = NULL,
@@ -815,6 +848,7 @@ type WriteLineBreaksParams struct {
 	Day       pgtype.Date
 	SeenAt    time.Time
 	RunID     uuid.UUID
+	Shared    bool
 	OwnPrefix string
 }
 
@@ -822,6 +856,10 @@ type WriteLineBreaksParams struct {
 // books: a line with the PSP's id that we know, if there is one, and otherwise the first line. Each further line is a
 // duplicate, and so is each further line with the same PSP's id. An operator may have confirmed a movement without
 // knowing the PSP's id: our id then begins with own_prefix, and it is no break that the line has another id.
+//
+// A line about no movement of ours may change a payment of ours: then that payment is the break's subject. Such an
+// object may have several lines: a dispute has one when it is opened and one when it is won. If other programs use the
+// account (shared), a line without a reference that changes no payment of ours is of_others.
 //
 // A break is raised again when the status of our movement has changed. While the movement was processing, nobody has
 // judged the break.
@@ -831,6 +869,7 @@ func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams
 		arg.Day,
 		arg.SeenAt,
 		arg.RunID,
+		arg.Shared,
 		arg.OwnPrefix,
 	)
 	if err != nil {

@@ -1,0 +1,118 @@
+package payments
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// Others change our payments at the PSP, too: a refund in its dashboard, a dispute, a debit that the bank takes back.
+// Such a record is ours by the charge that it changes. An operator has the case. Whatever the operator decides, what
+// has moved is stored on the payment, and bounds its refunds.
+
+// executionChangedBy finds what a record changes. It does not matter who has made it. It is a refund of ours if that
+// has the record's id, and otherwise the payment whose charge it changes.
+func (s *Service) executionChangedBy(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+	if r.ChargeID == "" {
+		return idempotency.Execution{}, errNotOurs
+	}
+	q := dbsqlc.New(s.db.Reader())
+	if r.Object == gateway.RefundObject {
+		row, err := q.ExecutionOfRefund(ctx, dbsqlc.ExecutionOfRefundParams{PspRefundID: r.ID, Account: r.Account})
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return execution(row.TenantID, RefundOperation, row.IdempotencyKey, row.ID, row.Generation), err
+		}
+	}
+	row, err := q.ExecutionOfCharge(ctx, dbsqlc.ExecutionOfChargeParams{ChargeID: r.ChargeID, Account: r.Account})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = errNotOurs
+	}
+	return execution(row.TenantID, CreateOperation, row.IdempotencyKey, row.ID, row.Generation), err
+}
+
+// changedBy reports whether a record is about what others have done to the payment.
+func (s Seen) changedBy(e Record) bool {
+	_, charge := s.Request.(gateway.Charge)
+	return charge && e.Record.Object != gateway.ChargeObject && !s.elsewhere(e)
+}
+
+// ofAnotherProgram reports whether a record is about a charge of another program.
+func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.known() && s.Shared && !r.Marked() }
+
+// judgeOutside is for a record of what others have done to the payment. The key does not move. If the key is unknown,
+// the dead letter says that money has moved: the key is not released, and not completed as a decline.
+func judgeOutside(s Seen, t report, r gateway.Record) Step {
+	if !s.known() {
+		return Step{Foreign: true} // It is about a charge of another program.
+	}
+	step := Step{Outside: &r}
+	if r.Status == gateway.StatusDeclined {
+		return step // The money has come back, or has never left.
+	}
+	reason := "the PSP has a " + string(r.Object) + " of this payment that nothing of ours asked for"
+	if more := AmountMinor(r.AmountMinor) - s.Left; more > 0 {
+		reason += fmt.Sprintf("; it takes %d more than was left", more)
+	}
+	step.Open = s.foundRecord(deadletters.MovedOutside, s.Account, t, reason, true)
+	return step
+}
+
+// counting adds to a step what our books do not count: a second refund under the marks of one of ours, or a refund that
+// is declined or failed here. A refund that is processing has reserved its own share.
+func (s Seen) counting(step Step, r gateway.Record) Step {
+	asked, refund := s.Request.(gateway.Refund)
+	if step.Open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID && s.Row.status != Processing {
+		step.Outside = &r
+	}
+	return step
+}
+
+// refused is the step of a refund that the PSP has declined because the money is gone or held already. Our books bound
+// each refund, so others have moved more than we know.
+func (s Seen) refused(step Step, source Source) Step {
+	if step.Verdict.code == gateway.AlreadyMoved {
+		step.Open = s.byKey(deadletters.MovedOutside,
+			"the PSP refuses the refund: money of the payment is returned or held already, and we do not know by what",
+			evidenceOf(source, ownerRecord(step.Verdict)))
+	}
+	return step
+}
+
+// outside is the line of a break as a record of what others have done to a payment.
+func (b Break) outside(s Seen) gateway.Record {
+	charge, _ := s.Request.(gateway.Charge)
+	return gateway.Record{
+		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference,
+		ChargeID: cmp.Or(s.Row.pspID, charge.ObjectID), AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency,
+		Status: cmp.Or(b.Theirs.Status, gateway.StatusSucceeded), Created: b.Moved,
+	}
+}
+
+// outsideCalls store what others have done to the payment of a movement.
+func outsideCalls(p Payment, r gateway.Record) []postgres.Call {
+	tenant, id := p.Tenant, uuid.UUID(p.ID)
+	return []postgres.Call{
+		func(ctx context.Context, q postgres.Statement) error {
+			return dbsqlc.New(q).LockChanged(ctx, dbsqlc.LockChangedParams{TenantID: tenant, ID: id})
+		},
+		func(ctx context.Context, q postgres.Statement) error {
+			return dbsqlc.New(q).RecordOutside(ctx, dbsqlc.RecordOutsideParams{
+				TenantID: tenant, PaymentID: id, Object: string(r.Object), PspID: r.ID, AmountMinor: r.AmountMinor,
+				Currency: r.Currency, Status: r.Status,
+			})
+		},
+		func(ctx context.Context, q postgres.Statement) error {
+			return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: tenant, PaymentID: id})
+		},
+	}
+}

@@ -1,0 +1,336 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// byOthers is what others have done to a charge.
+func byOthers(o gateway.Object, charge, id, status string, amount int64) gateway.Record {
+	return gateway.Record{
+		Object: o, ID: id, Account: "acme", ChargeID: charge, AmountMinor: amount, Currency: "USD", Status: status,
+		Created: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC),
+	}
+}
+
+func outsideRows() []tableRow {
+	says := func(source Source, status string) Evidence {
+		return Record{Source: source, Record: byOthers(gateway.RefundObject, "psp_1", "re_1", status, 500)}
+	}
+	line := aLine(BreakMissingHere, "")
+	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.RefundObject, "re_1", "", "succeeded"
+	back := line
+	back.Theirs = &Side{AmountMinor: 500, Currency: "USD", Status: "declined"}
+	ofRefund := func(row verdict) Seen {
+		s := done(row)
+		s.Request = gateway.Refund{Account: "acme", Key: s.Own.PassThroughKey(), Reference: "re_ours",
+			ChargeID: "psp_1", AmountMinor: 500, Currency: "USD"}
+		s.Own.Ref = idempotency.StoredRef("acme", string(RefundOperation), "refund-0000000001")
+		s.Key = s.Own
+		return s
+	}
+	twice := byOthers(gateway.RefundObject, "psp_1", "psp_2", "succeeded", 500)
+	twice.Key, twice.Reference = own().PassThroughKey(), "re_ours"
+	shared := Seen{Shared: true}
+	refused := mine(gateway.Declined{Code: gateway.AlreadyMoved})
+	return []tableRow{
+		{"it has moved money", "completed", says(SourceWebhook, "succeeded"), done(paidAs("psp_1"))},
+		{"it has moved money", "in progress or unknown", says(SourceScan, "succeeded"), anInProgress()},
+		{"it is on its way, or is held", "any", says(SourceWebhook, "pending"), done(paidAs("psp_1"))},
+		{"it has come back, or was never moved", "any", says(SourceWebhook, "declined"), done(paidAs("psp_1"))},
+		{"a line of a statement", "any", line, done(paidAs("psp_1"))},
+		{"a line of a statement by which it has come back", "any", back, done(paidAs("psp_1"))},
+		{"it is about a charge of another program", "", says(SourceWebhook, "succeeded"), shared},
+		{"a second refund under the marks of one of ours", "completed as a success",
+			Record{Source: SourceWebhook, Record: twice}, ofRefund(paidAs("psp_1"))},
+		{"a refund of ours that is declined or failed here", "completed as a decline",
+			Record{Source: SourceWebhook, Record: twice}, ofRefund(refusedAs("psp_9"))},
+		{"the PSP refuses a refund of ours: returned or held already", "in progress", refused, anInProgress()},
+	}
+}
+
+// wantOutside checks what others have moved of the only payment.
+func (s *shop) wantOutside(minor int64) {
+	s.t.Helper()
+	if got := s.count("SELECT sum(moved_outside_minor)::bigint FROM payments"); int64(got) != minor {
+		s.t.Fatalf("others have moved %d, want %d", got, minor)
+	}
+}
+
+// tells brings a record, and checks that it opens a case, or none.
+func (s *shop) tells(source Source, r gateway.Record, opens bool) {
+	s.t.Helper()
+	l, is := s.evidenceBy(source, r).(DeadLettered)
+	if is != opens || opens && l.Kind != deadletters.MovedOutside {
+		s.t.Fatalf("%s by %s: %+v", r.Status, source, l)
+	}
+}
+
+// refunds asks for a refund as a client does.
+func (s *shop) refunds(key string, p Payment, part AmountMinor) (Answer, error) {
+	s.t.Helper()
+	return s.service.Refund(s.t.Context(), keyed(s.t, key), p.ID, RefundRequest{AmountCents: part})
+}
+
+// One object of the PSP's counts once, from whichever source it comes first, and a later status takes the place of an
+// earlier one. It is one case, whatever an operator decides.
+func TestWhatOthersHaveMovedCountsOnceWithItsLastStatus(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	refund := func(id, status string, amount int64) gateway.Record {
+		return byOthers(gateway.RefundObject, p.PSPChargeID, id, status, amount)
+	}
+	s.tells(SourceWebhook, refund("re_1", "pending", 500), true)
+	s.tells(SourceScan, refund("re_1", "succeeded", 500), true)
+	s.tells(SourceWebhook, refund("re_1", "pending", 500), true) // late
+	s.wantOutside(500)
+	s.tells(SourceScan, refund("re_2", "succeeded", 700), true)
+	s.wantOutside(1200)
+	s.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'dismiss', " +
+		"actor = 'ann', resolution_reason = 'seen to'")
+	s.tells(SourceScan, refund("re_2", "succeeded", 700), true)
+	if open := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"); open != 0 {
+		t.Errorf("%d cases are open again", open)
+	}
+	s.wantOutside(1200)
+	_, err := s.refunds("refund-000000001", p, 10801)
+	if !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Errorf("a refund of more than is left: %v", err)
+	}
+	s.tells(SourceWebhook, refund("re_1", "declined", 500), false)
+	s.tells(SourceWebhook, refund("re_1", "succeeded", 500), true) // late
+	s.wantOutside(700)
+	s.wantDeadLetters("moved_outside refund record acme re_1", "moved_outside refund record acme re_2")
+}
+
+// Of a dispute, the money is withdrawn after the bank has only asked, and may come back.
+func TestDisputeHoldsWhatIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	dispute := func(status string, amount int64) gateway.Record {
+		return byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", status, amount)
+	}
+	s.tells(SourceWebhook, dispute("pending", 0), true)
+	s.wantOutside(0)
+	s.tells(SourceWebhook, dispute("pending", 12000), true)
+	s.tells(SourceWebhook, dispute("pending", 0), true) // late
+	s.wantOutside(12000)
+	if _, err := s.refunds("refund-000000001", p, 1); !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Errorf("a refund of a disputed payment: %v", err)
+	}
+	s.tells(SourceWebhook, dispute("declined", 12000), false)
+	s.wantOutside(0)
+	s.wantDeadLetters("moved_outside record acme du_1")
+}
+
+// A refund of ours may hold the same share already. The evidence is stored all the same, and says by how much both
+// exceed the payment. Ours ends as the PSP says, and frees its share if it is declined.
+func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	ours := s.refunding("refund-000000001", p, 12000)
+	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 12000), true)
+	s.wantOutside(12000)
+	s.wantTotals(p, 12000, 0)
+	if reason := s.texts("SELECT reason FROM dead_letters")[0]; reason !=
+		"the PSP has a refund of this payment that nothing of ours asked for; it takes 12000 more than was left" {
+		t.Errorf("reason: %s", reason)
+	}
+	ours.live(ours.lease, ours.movement, gateway.Declined{Code: gateway.AlreadyMoved})
+	s.wantTotals(p, 0, 0)
+	s.wantDeadLetters("moved_outside refund record acme re_1", "moved_outside "+deadletters.About{
+		Tenant: "acme", Operation: string(RefundOperation), Key: "refund-000000001", Generation: 1,
+	}.KeyFinding(ours.lease.Subject()))
+}
+
+// A released refund has no share. Others may have taken it before its client tries again.
+func TestReleasedRefundDoesNotTakeWhatOthersHaveMoved(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	released := s.refunding("refund-000000001", p, 8000).failed()
+	s.tells(SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 8000), true)
+	c := s.keys.NewReservation(released.reservation.Ref, released.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
+		uuid.Must(uuid.NewV7()))
+	if _, err := s.service.reserve(t.Context(), c, released.again()); !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Fatalf("the refund is tried again: %v", err)
+	}
+	s.wantTotals(p, 0, 0)
+	released.wantStatus(idempotency.FailedRetryableStatus, 1)
+}
+
+// Ours and those of others are noticed at the same time. Refunds of ours never take what others have moved before.
+func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	s.tells(SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_first", "succeeded", 6000), true)
+	var granted atomic.Int32
+	atOnce(12, func(i int) {
+		if i%2 == 0 {
+			s.evidenceBy(SourceWebhook,
+				byOthers(gateway.RefundObject, p.PSPChargeID, fmt.Sprint("re_", i), "succeeded", 100))
+			return
+		}
+		m := &refundMovement{service: s.service, merchant: keyed(t, "any-key-0000000000").Merchant, payment: p,
+			wanted: RefundRequest{AmountCents: 2000}}
+		k := keyed(t, fmt.Sprintf("refund-%09d", i))
+		c := s.keys.NewReservation(s.reservation(RefundOperation, k).Ref, idempotency.Fingerprint{},
+			uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
+		switch _, err := s.service.reserve(t.Context(), c, m); {
+		case err == nil:
+			granted.Add(1)
+		case !errors.Is(err, ErrRefundExceedsPayment):
+			t.Error(err)
+		}
+	})
+	s.wantOutside(6600)
+	held := s.count("SELECT refund_held_minor FROM payments")
+	if n := int(granted.Load()); held != 2000*n || n < 2 || n > 3 || held+6000 > 12000 {
+		t.Errorf("%d refunds were granted, %d are held", n, held)
+	}
+}
+
+// Who gives money of a charge back says that the charge was executed. So the key of a payment that is still unknown is
+// not released, and not completed as a decline. What was moved is known when the payment is resolved.
+func TestOutsideRefundOfAPaymentThatIsUnknownIsNotLost(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001")
+	g.remembers("pi_1")
+	g.lost().windowPasses()
+	s.tells(SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
+	s.wantOutside(500)
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, declinedAs(as("pi_1", g.record), "no_money")))
+	g.wantStatus(idempotency.UnknownStatus, 1)
+	is[Completed](t, s.evidenceBy(SourceWebhook, as("pi_1", g.record)))
+	s.wantOutside(500)
+	p := Payment{ID: PaymentID(g.lease.Subject()), Tenant: "acme"}
+	if _, err := s.refunds("refund-000000001", p, 11501); !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Errorf("a refund of more than is left: %v", err)
+	}
+}
+
+// remembers stores the PSP's object of the stage's charge, as an owner does before the second step.
+func (g *stage) remembers(id string) {
+	g.t.Helper()
+	if n := g.count(`WITH u AS (UPDATE payments SET psp_object_id = $1 WHERE id = $2 RETURNING 1)
+		SELECT count(*) FROM u`, id, g.lease.Subject()); n != 1 {
+		g.t.Fatalf("%d payments have an object", n)
+	}
+}
+
+// A refund of ours whose marks somebody has deleted is ours by its id, and counts once.
+func TestRefundOfOursWithoutItsMarksCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	ours := s.refunding("refund-000000001", p, 500).succeeded()
+	s.evidenceBy(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 500))
+	s.wantOutside(0)
+	s.wantTotals(p, 500, 500)
+}
+
+// A second refund under our marks has moved money, too. Whatever an operator decides, it bounds what may be refunded.
+func TestSecondRefundUnderOurMarksBoundsRefunds(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	ours := s.refunding("refund-000000001", p, 5000).succeeded()
+	l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("re_twice", ours.record)))
+	if l.Kind != deadletters.DuplicateMovement {
+		t.Errorf("dead letter %s", l.Kind)
+	}
+	s.wantOutside(5000)
+	if _, err := s.refunds("refund-000000002", p, 2001); !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Errorf("a refund of more than is left: %v", err)
+	}
+}
+
+// A released refund was executed after all, and first seemed to be one of others. It is ours when it is resolved.
+func TestOutsideRefundThatTurnsOutToBeOursCountsAsOurs(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	ours := s.refunding("refund-000000001", p, 8000).failed()
+	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 8000), true)
+	s.wantOutside(8000)
+	is[Completed](t, s.evidenceBy(SourceScan, ours.record))
+	s.wantOutside(0)
+	s.wantTotals(p, 8000, 8000)
+}
+
+// The PSP's id of a refund is never taken for that of the payment, also if an operator says executed.
+func TestOperatorsDecisionDoesNotNameAPaymentAfterItsRefund(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001")
+	g.remembers("pi_1")
+	g.lost().windowPasses()
+	s.tells(SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
+	deadLetter := deadletters.DeadLetter{
+		Kind: deadletters.MovedOutside, About: &deadletters.About{Tenant: "acme", Operation: string(CreateOperation),
+			Key: "order-0000000001", Generation: 1},
+		Evidence: []byte(s.texts("SELECT evidence::text FROM dead_letters")[0]),
+	}
+	if id := deadLetterSeen(deadLetter).PSPID; id != "" {
+		t.Errorf("the payment is named %s", id)
+	}
+}
+
+// The sum of what the PSP says may be larger than any amount. It is stored all the same.
+func TestLargestAmountsOfOthersCanBeStored(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	for _, id := range []string{"re_1", "re_2"} {
+		s.tells(SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, id, "succeeded", 1<<63-1), true)
+	}
+	s.wantOutside(1<<63 - 1)
+	if _, err := s.refunds("refund-000000001", p, 0); !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Errorf("a refund: %v", err)
+	}
+}
+
+// A line of a statement stores what others have done as any other source does.
+func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	id := uuid.UUID(p.ID)
+	told := func(object gateway.Object, pspID, status string) {
+		t.Helper()
+		err := s.service.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := s.service.BreakTx(ctx, tx, Break{
+				Kind: BreakMissingHere, Account: "acme", Day: time.Now(), Object: object, PSPID: pspID, Subject: &id,
+				Theirs: &Side{AmountMinor: 500, Currency: "USD", Status: status}, Moved: time.Now(),
+			})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
+	told(gateway.RefundObject, "re_1", "succeeded")
+	s.wantOutside(500)
+	told(gateway.ReversalObject, "txn_1", "succeeded")
+	s.wantOutside(1000)
+	told(gateway.RefundObject, "re_1", "declined")
+	s.wantOutside(500)
+	s.wantDeadLetters("moved_outside refund record acme re_1", "moved_outside record acme txn_1")
+}

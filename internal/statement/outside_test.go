@@ -1,0 +1,60 @@
+package statement
+
+import (
+	"slices"
+	"testing"
+
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
+)
+
+// sharedPSP is a PSP whose accounts have records of other programs, too.
+type sharedPSP struct{ gateway.PSP }
+
+func (p sharedPSP) Traits() gateway.Traits {
+	traits := p.PSP.Traits()
+	traits.ForeignRecords = true
+	return traits
+}
+
+// byOthers is a line about a refund that nobody here has asked for.
+func (d *fixture) byOthers(id, charge string, edits ...func(*line)) line {
+	l := line{id: id, currency: "USD", status: "succeeded", charge: charge, object: gateway.RefundObject, amount: 400,
+		created: d.at(10)}
+	for _, edit := range edits {
+		edit(&l)
+	}
+	return l
+}
+
+// A refund that others have made is a break of the payment that it changes. If the account has other programs, their
+// own refunds are none. An object with two lines is one break: its money has left, and has come back.
+func TestLineOfOthersIsABreakOfThePaymentThatItChanges(t *testing.T) {
+	t.Parallel()
+	for shared, want := range map[bool][]string{
+		false: {"missing_here rf_named", "missing_here rf_ours", "missing_here rf_ours_back", "missing_here rf_theirs"},
+		true:  {"missing_here rf_named", "missing_here rf_ours", "missing_here rf_ours_back"},
+	} {
+		d := setup(t)
+		if shared {
+			d.config.PSPs = gateway.PSPs{native.Name: sharedPSP{d.config.PSPs.Of(native.Name)}}
+		}
+		paid := d.paid("ch_paid", 9)
+		d.publish("acct_acme", d.day, lineOf(paid),
+			d.byOthers("rf_ours", "ch_paid"), d.byOthers("rf_ours", "ch_paid"),
+			d.byOthers("rf_ours_back", "ch_paid", func(l *line) { l.status = "declined" }),
+			d.byOthers("rf_theirs", "ch_theirs"),
+			d.byOthers("rf_named", "ch_theirs", func(l *line) { l.reference = "order 42" }))
+		d.run()
+		if got := d.breaks(); !slices.Equal(got, want) {
+			t.Errorf("shared %t: breaks %q", shared, got)
+		}
+		for _, b := range d.open("acct_acme", d.day) {
+			ours := b.PSPID == "rf_ours" || b.PSPID == "rf_ours_back"
+			if ours != (b.Subject != nil && *b.Subject == paid.id) ||
+				(b.Theirs.Status == "declined") != (b.PSPID == "rf_ours_back") {
+				t.Errorf("shared %t: %+v, theirs %+v", shared, b, b.Theirs)
+			}
+		}
+	}
+}
