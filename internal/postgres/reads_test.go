@@ -56,7 +56,7 @@ func TestNoReaderWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) < 30 || handedTo != 2 {
+	if len(names) < 30 || handedTo != 3 {
 		t.Errorf("%d queries, and %d Readers that are handed on: is the search still right, and handedOn?", len(names),
 			handedTo)
 	}
