@@ -46,10 +46,13 @@ CREATE TABLE dead_letters (
             = CASE status WHEN 'resolved' THEN 4 ELSE 0 END)
 );
 
-CREATE UNIQUE INDEX dead_letters_one_open_per_finding ON dead_letters (kind, finding) WHERE status = 'open';
+-- IS NOT NULL is for the reason that 00113_payments.sql gives: each index serves only the statements that it is for.
+CREATE UNIQUE INDEX dead_letters_one_open_per_finding ON dead_letters (kind, finding)
+    WHERE status = 'open' AND finding IS NOT NULL;
 CREATE INDEX dead_letters_resolved_findings ON dead_letters (kind, finding) WHERE status = 'resolved';
-CREATE INDEX dead_letters_open_by_key ON dead_letters (tenant_id, operation, key) WHERE status = 'open';
-CREATE INDEX dead_letters_by_status ON dead_letters (status, opened_at, id);
+CREATE INDEX dead_letters_open_by_key ON dead_letters (tenant_id, operation, key)
+    WHERE status = 'open' AND key IS NOT NULL;
+CREATE INDEX dead_letters_by_status ON dead_letters (status, opened_at, id) WHERE opened_at IS NOT NULL;
 
 -- The audit: every decision of an operator, and every decision that was refused.
 CREATE TABLE operator_actions (
@@ -120,7 +123,7 @@ BEGIN
                jsonb_build_object('jobId', NEW.id, 'kind', NEW.kind, 'args', NEW.args, 'attempts', NEW.attempt,
                    'error', left(coalesce(NEW.errors[array_upper(NEW.errors, 1)] ->> 'error', ''), 2000))
         FROM (SELECT NEW.args ?& ARRAY['tenant', 'operation', 'key', 'generation'] AS a_key) AS about
-        ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
+        ON CONFLICT (kind, finding) WHERE status = 'open' AND finding IS NOT NULL DO NOTHING
         RETURNING tenant_id, operation, key, generation, subject, hold
     )
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold

@@ -39,25 +39,25 @@ WITH opened AS (
                       WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '')
                         AND k.operation = coalesce(sqlc.narg(operation)::text, '')
                         AND k.key = coalesce(sqlc.narg(key)::text, '') AND k.xmin = pg_current_xact_id()::xid))
-    ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
+    ON CONFLICT (kind, finding) WHERE status = 'open' AND finding IS NOT NULL DO NOTHING
     RETURNING tenant_id, operation, key, generation, subject, hold
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
-    WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.operation = o.operation
-      AND k.key = o.key AND k.generation = o.generation
+    WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.operation = sqlc.narg(operation)::text
+      AND k.key = sqlc.narg(key)::text AND k.generation = o.generation
       AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
 )
 SELECT count(*) FROM opened;
 
 -- name: ListDeadLetters :many
--- Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one. A filter
--- that is NULL selects all.
+-- Newest first, by the index dead_letters_by_status, which only a condition on opened_at opens. Without a cursor, the
+-- list begins with the newest one. A filter that is NULL selects all.
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
-WHERE status = @status
+WHERE status = @status AND opened_at <= coalesce(sqlc.narg(before_opened)::timestamptz, 'infinity')
   AND (sqlc.narg(kind)::text IS NULL OR kind = sqlc.narg(kind))
   AND (sqlc.narg(tenant)::text IS NULL OR tenant_id = sqlc.narg(tenant))
   AND (sqlc.narg(opened_after)::timestamptz IS NULL OR opened_at >= sqlc.narg(opened_after))
@@ -76,12 +76,13 @@ FROM dead_letters WHERE id = @id;
 
 -- name: ResolveDeadLetter :one
 -- open -> resolved, with its audit row: one statement writes both, so neither exists without the other. Competes with
--- other operators: the loser waits for the winner's commit, and then finds another version.
+-- other operators: the loser waits for the winner's commit, and then finds another version. <> keeps PostgreSQL from
+-- the indexes of all open dead letters.
 WITH resolved AS (
     UPDATE dead_letters AS d
     SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
         action = sqlc.arg(action)::text, actor = sqlc.arg(actor)::text, resolution_reason = sqlc.arg(reason)::text
-    WHERE d.id = @id AND d.version = @version AND d.status = 'open'
+    WHERE d.id = @id AND d.version = @version AND d.status <> 'resolved'
     RETURNING d.*
 ), audited AS (
     INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)

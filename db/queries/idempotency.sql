@@ -231,10 +231,15 @@ FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @ope
 
 -- name: ListUndecided :many
 -- Reads only: which of these keys are in progress or unknown, and which of them are in flight, under a lease.
+--
+-- For each name it searches one key. Without statistics, PostgreSQL may begin a plain join with all keys of a tenant
+-- (ADR 0052). DISTINCT ON drops nothing here: it keeps PostgreSQL from the plain join. LIMIT 1 would do the same, but
+-- Citus refuses it in such a subquery.
 SELECT k.tenant_id, k.operation, k.key, coalesce(k.locked_until > payonce_now(), false)::boolean AS in_flight
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
              unnest(@keys::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
+                    AND i.operation = asked.operation AND i.key = asked.key) AS k
 WHERE k.status IN ('in_progress', 'unknown');
 
 -- name: LookAtKey :one
@@ -285,20 +290,22 @@ LIMIT @max_rows;
 -- in_progress -> unknown, for the keys of one tenant whose leases are over. Competes with owners, evidence, requests
 -- and other sweepers. It skips a row that another writer has locked. ExpireLease explains IS TRUE.
 --
--- The rows are found again by their place in the table (ctid). For a join by key the planner would have to guess the
--- number of rows, and would read the whole table. A row that has moved since the statement began waits for the next
--- sweep.
+-- A subquery locks the key of each name, in the order of the names. Then the rows are found again by their place in the
+-- table (ctid). A join by key could read all keys of the tenant (ListUndecided, ADR 0052). The comparison of place with
+-- itself is always true: as key || '' above, it makes the planner expect one row. A row that has moved since the
+-- statement began waits for the next sweep.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
-    WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid
+    FROM (SELECT unnest(ARRAY(
+        SELECT (SELECT i.ctid FROM idempotency_keys AS i
+                WHERE i.tenant_id = @tenant_id AND i.operation = a.operation AND i.key = a.key
+                  AND (i.locked_until <= payonce_now()) IS TRUE
+                FOR UPDATE SKIP LOCKED)
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
-        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = @tenant_id AND (o.locked_until <= payonce_now()) IS TRUE
-        FOR UPDATE OF o SKIP LOCKED
-    ))
+    )) AS place) AS locked
+    WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = @tenant_id AND k.ctid = locked.place
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -321,13 +328,14 @@ LIMIT @max_rows;
 -- and with everything that resolves a key. SweepLeases explains ctid, and ExpireLease IS TRUE.
 UPDATE idempotency_keys AS k
 SET reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
-WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
-    SELECT d.ctid
+FROM (SELECT unnest(ARRAY(
+    SELECT (SELECT i.ctid FROM idempotency_keys AS i
+            WHERE i.tenant_id = @tenant_id AND i.operation = a.operation AND i.key = a.key
+              AND (i.reconcile_after <= payonce_now()) IS TRUE
+            FOR UPDATE SKIP LOCKED)
     FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
-    JOIN idempotency_keys AS d ON d.operation = a.operation AND d.key = a.key
-    WHERE d.tenant_id = @tenant_id AND (d.reconcile_after <= payonce_now()) IS TRUE
-    FOR UPDATE OF d SKIP LOCKED
-))
+)) AS place) AS locked
+WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = @tenant_id AND k.ctid = locked.place
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject;
 
 -- name: PostponeKey :one
@@ -399,13 +407,15 @@ LIMIT @max_rows;
 WITH expired AS (
     UPDATE idempotency_keys AS k
     SET status = 'expired', delete_after = payonce_now() + sqlc.arg(audit)::interval
-    WHERE k.tenant_id = @tenant_id AND k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid
+    FROM (SELECT unnest(ARRAY(
+        SELECT (SELECT i.ctid FROM idempotency_keys AS i
+                WHERE i.tenant_id = @tenant_id AND i.operation = a.operation AND i.key = a.key
+                  AND i.dead_letter_hold = 'none' AND (i.expires_at <= payonce_now()) IS TRUE
+                FOR UPDATE SKIP LOCKED)
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
-        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
-        FOR UPDATE OF o SKIP LOCKED
-    ))
+    )) AS place) AS locked
+    WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = @tenant_id AND k.ctid = locked.place
+      AND k.status IN ('completed', 'failed_retryable')
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
 ), tombstones AS (
     INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
@@ -435,38 +445,42 @@ LIMIT @max_rows;
 -- generations. This is the only statement here that reads dead_letters, the table of package deadletters.
 SELECT a.operation::text AS operation, a.key::text AS key
 FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
-WHERE EXISTS (SELECT FROM dead_letters AS d
-              WHERE d.tenant_id = @tenant_id::text AND d.operation = a.operation AND d.key = a.key
-                AND d.status = 'open');
+CROSS JOIN LATERAL (SELECT FROM dead_letters AS d
+                    WHERE d.tenant_id = @tenant_id::text AND d.operation = a.operation AND d.key = a.key
+                      AND d.status = 'open' LIMIT 1) AS found;
 
 -- name: DeleteKeys :one
 -- expired -> none, once the audit window is over, for some keys of one tenant, with their timelines. Their tombstones
--- stay. Competes with requests that renew one of the keys.
+-- stay. Competes with requests that renew one of the keys. SweepLeases explains ctid.
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
-    WHERE k.tenant_id = @tenant_id AND k.status = 'expired' AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid
+    USING (SELECT unnest(ARRAY(
+        SELECT (SELECT i.ctid FROM idempotency_keys AS i
+                WHERE i.tenant_id = @tenant_id AND i.operation = a.operation AND i.key = a.key
+                  AND i.dead_letter_hold = 'none' AND (i.delete_after <= payonce_now()) IS TRUE
+                FOR UPDATE SKIP LOCKED)
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
-        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none'
-          AND (o.delete_after <= payonce_now()) IS TRUE
-        FOR UPDATE OF o SKIP LOCKED
-    ))
+    )) AS place) AS locked
+    WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = @tenant_id AND k.ctid = locked.place
+      AND k.status = 'expired'
     RETURNING k.tenant_id, k.operation, k.key
 ), deleted_events AS (
-    DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.tenant_id = @tenant_id AND e.operation = d.operation AND e.key = d.key
+    DELETE FROM idempotency_key_events AS e
+    USING (SELECT unnest(ARRAY(
+        SELECT unnest(ARRAY(SELECT i.ctid FROM idempotency_key_events AS i
+                            WHERE i.tenant_id = @tenant_id AND i.operation = d.operation AND i.key = d.key))
+        FROM deleted AS d
+    )) AS place) AS line
+    WHERE line.place::text = line.place::text || '' AND e.tenant_id = @tenant_id AND e.ctid = line.place
 )
 SELECT count(*) FROM deleted;
 
 -- name: CountKeys :many
--- How many keys are in each status. The open keys are counted. The finished keys of a big table are estimated.
-SELECT c.status::text AS status, c.keys::bigint AS keys FROM count_idempotency_keys() AS c;
-
--- name: OldestUnknown :one
--- The age of the oldest unknown key in seconds, or 0 without one.
-SELECT coalesce(extract(epoch FROM payonce_now() - min(unknown_since)), 0)::float8 AS seconds
-FROM idempotency_keys WHERE reconcile_after IS NOT NULL;
+-- How many keys are in each status, and for how many seconds the oldest unknown key has been unknown. The open keys are
+-- counted, up to a limit. The finished keys of a big table are estimated.
+SELECT c.status::text AS status, c.keys::bigint AS keys,
+       coalesce(extract(epoch FROM payonce_now() - c.oldest), 0)::float8 AS oldest_seconds
+FROM count_idempotency_keys() AS c;
 
 -- name: ListEvents :many
 -- The last lines of the key's timeline, newest first.

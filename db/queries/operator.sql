@@ -1,4 +1,5 @@
--- What package operator reads from the tables of other packages. It writes to none of them.
+-- What package operator reads from the tables of other packages. It writes to none of them. ListUndecided
+-- (idempotency.sql) explains DISTINCT ON.
 
 -- name: LockKey :one
 -- Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
@@ -13,11 +14,13 @@ FOR UPDATE;
 -- The status of each payment or refund that exists among these pairs of tenant and id.
 SELECT p.id, 'payment'::text AS object, p.status
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
-JOIN payments AS p ON p.tenant_id = asked.tenant_id AND p.id = asked.id
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
 UNION ALL
 SELECT r.id, 'refund'::text, r.status
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
-JOIN refunds AS r ON r.tenant_id = asked.tenant_id AND r.id = asked.id;
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r;
 
 -- name: FindKeyStatuses :many
 -- The statuses of the keys of these dead letters, if a key still has the generation and subject of its dead letter.
@@ -25,15 +28,16 @@ SELECT asked.dead_letter_id::uuid AS dead_letter_id, k.status
 FROM (SELECT unnest(@dead_letter_ids::uuid[]) AS dead_letter_id, unnest(@tenant_ids::text[]) AS tenant_id,
              unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
              unnest(@generations::integer[]) AS generation, unnest(@subjects::uuid[]) AS subject) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-    AND k.generation = asked.generation
-    AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject);
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
+                    AND i.operation = asked.operation AND i.key = asked.key) AS k
+WHERE k.generation = asked.generation
+  AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject);
 
 -- name: AnsweredDeadLetters :many
 -- The open dead letters whose kind and key's status are one of these pairs, if the key still has the generation and
 -- subject of its dead letter. The open dead letters of a kind are found by dead_letters_one_open_per_finding.
 SELECT d.id FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@statuses::text[]) AS status) AS asked
-JOIN dead_letters AS d ON d.kind = asked.kind AND d.status = 'open'
+JOIN dead_letters AS d ON d.kind = asked.kind AND d.finding IS NOT NULL AND d.status = 'open'
 JOIN idempotency_keys AS k ON k.tenant_id = d.tenant_id AND k.operation = d.operation AND k.key = d.key
     AND k.generation = d.generation AND (d.subject IS NULL OR k.subject = d.subject) AND k.status = asked.status
 ORDER BY d.opened_at, d.id LIMIT @max_rows;
@@ -70,8 +74,12 @@ SELECT (to_jsonb(k) - 'response_body')::text AS key_row,
        coalesce(convert_from(k.response_body, 'UTF8'), '')::text AS response_body,
        coalesce(to_jsonb(p), to_jsonb(r), 'null'::jsonb)::text AS movement_row
 FROM idempotency_keys AS k
-LEFT JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
-LEFT JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p
+    ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS r
+    ON true
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: StampKeys :many
@@ -85,7 +93,8 @@ SELECT k.tenant_id, k.operation, k.key,
             WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
              unnest(@keys::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key;
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
+                    AND i.operation = asked.operation AND i.key = asked.key) AS k;
 
 -- name: LatestKeys :many
 -- Reads only: the keys that were reserved last, newest first. No index has the time of the reservation, so this takes
@@ -113,14 +122,15 @@ LIMIT sqlc.arg(max_rows)::int;
 -- Reads only: keys, the end of whose retention is last, and the expired ones after them. No index has the time of the
 -- reservation. expires_at counts from it, unless the key was resolved late or executed again. Each part has
 -- an index of its own, and begins at its own cursor. The open keys are few, and are sorted. A part that cannot have the
--- status is not read: each part first says which statuses it has.
+-- status is not read: each part first says which statuses it has. WITH TIES needs no order but that of the index, so no
+-- part is sorted as a whole.
 SELECT (l.delete_after IS NOT NULL)::boolean AS expired, coalesce(l.delete_after, l.expires_at)::timestamptz AS at,
        l.tenant_id, l.operation, l.key, l.status, l.attempt, l.generation, l.subject, l.reserved_at, l.expires_at,
        l.unknown_since, l.reconcile_after, l.response_status, l.dead_letter_hold::text AS hold
 FROM (
-    (SELECT a.* FROM idempotency_keys AS a
+    (SELECT a.* FROM (SELECT i.* FROM idempotency_keys AS i WHERE i.locked_until IS NOT NULL
+                      UNION ALL SELECT u.* FROM idempotency_keys AS u WHERE u.reconcile_after IS NOT NULL) AS a
      WHERE coalesce(sqlc.narg(status)::text, 'unknown') IN ('in_progress', 'unknown')
-       AND (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
        AND (sqlc.narg(tenant)::text IS NULL OR a.tenant_id = sqlc.narg(tenant))
        AND (sqlc.narg(status)::text IS NULL OR a.status = sqlc.narg(status))
        AND (a.expires_at, a.tenant_id, a.operation, a.key)
@@ -136,7 +146,7 @@ FROM (
        AND (b.expires_at, b.tenant_id, b.operation, b.key)
            < (sqlc.arg(live_before)::timestamptz, sqlc.arg(before_tenant)::text, sqlc.arg(before_operation)::text,
               sqlc.arg(before_key)::text)
-     ORDER BY b.expires_at DESC, b.tenant_id DESC, b.operation DESC, b.key DESC LIMIT sqlc.arg(max_rows)::int)
+     ORDER BY b.expires_at DESC FETCH FIRST (sqlc.arg(max_rows)::int) ROWS WITH TIES)
     UNION ALL
     (SELECT c.* FROM idempotency_keys AS c
      WHERE coalesce(sqlc.narg(status)::text, 'expired') = 'expired' AND c.delete_after IS NOT NULL
@@ -144,7 +154,7 @@ FROM (
        AND (c.delete_after, c.tenant_id, c.operation, c.key)
            < (sqlc.arg(expired_before)::timestamptz, sqlc.arg(before_tenant)::text, sqlc.arg(before_operation)::text,
               sqlc.arg(before_key)::text)
-     ORDER BY c.delete_after DESC, c.tenant_id DESC, c.operation DESC, c.key DESC LIMIT sqlc.arg(max_rows)::int)
+     ORDER BY c.delete_after DESC FETCH FIRST (sqlc.arg(max_rows)::int) ROWS WITH TIES)
 ) AS l
 ORDER BY 1, 2 DESC, l.tenant_id DESC, l.operation DESC, l.key DESC
 LIMIT sqlc.arg(max_rows)::int;
@@ -208,22 +218,31 @@ LIMIT sqlc.arg(max_rows)::int;
 SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
-JOIN idempotency_keys AS k ON k.tenant_id = t.id AND k.operation = o.operation AND k.key = @key
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i
+                    WHERE i.tenant_id = t.id AND i.operation = o.operation AND i.key = @key) AS k
 ORDER BY k.reserved_at DESC, k.tenant_id, k.operation LIMIT @max_rows;
 
 -- name: SearchMovements :many
 -- Reads only: the payments and refunds of all tenants with this id, or with this id at the PSP.
 SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = sqlc.narg(payment_id)::uuid
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.id = sqlc.narg(payment_id)::uuid) AS p
 UNION ALL
 SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = sqlc.narg(psp_id)::text
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.psp_charge_id = sqlc.narg(psp_id)::text) AS p
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = sqlc.narg(refund_id)::uuid
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.id = sqlc.narg(refund_id)::uuid) AS r
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = sqlc.narg(psp_id)::text
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.psp_refund_id = sqlc.narg(psp_id)::text) AS r
 ORDER BY 6 DESC, 3 LIMIT @max_rows;
 
 -- name: SearchDeadLetters :many
@@ -236,6 +255,6 @@ UNION ALL
 SELECT d.id, d.kind, d.status, d.tenant_id, d.operation, d.key, d.opened_at
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
-JOIN dead_letters AS d ON d.tenant_id = t.id AND d.operation = o.operation AND d.key = sqlc.narg(key)::text
-    AND d.status = 'open'
+CROSS JOIN LATERAL (SELECT * FROM dead_letters AS i WHERE i.tenant_id = t.id AND i.operation = o.operation
+                    AND i.key = sqlc.narg(key)::text AND i.status = 'open' OFFSET 0) AS d
 ORDER BY 7 DESC, 1 LIMIT @max_rows;

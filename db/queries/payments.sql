@@ -1,6 +1,6 @@
 -- Payments and refunds. A statement of the request path follows a statement of package idempotency in one transaction,
 -- and joins the key or checks it by EXISTS: without the key's transition nothing is written. idempotency.sql explains
--- arrays, key || '' and only_tenant.
+-- arrays, key || '' and only_tenant, and ListUndecided there DISTINCT ON. An id from a subquery has the same reason.
 
 -- name: BeginPayments :many
 -- none -> processing: writes the payments of the keys that were just reserved, after ReserveKeys or RenewKey. For a
@@ -192,34 +192,43 @@ WHERE p.tenant_id = @tenant_id AND p.id = @id;
 -- name: FindRefund :one
 -- The refund that evidence is about, with its payment.
 SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
-     JOIN tenants AS t ON t.id = r.tenant_id
-WHERE r.tenant_id = @tenant_id AND r.id = @id;
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.tenant_id = @tenant_id AND r.id = @id
+  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = @tenant_id AND i.id = @id);
 
 -- name: PaymentOfKey :one
 -- FindPayment by the payment's key, for a pipeline that also reads the key.
 SELECT sqlc.embed(p), t.psp, t.psp_account
-FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
-     JOIN tenants AS t ON t.id = p.tenant_id
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
+FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
+WHERE p.tenant_id = @tenant_id
+  AND p.id = (SELECT k.subject FROM idempotency_keys AS k
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key);
 
 -- name: RefundOfKey :one
 -- FindRefund by the refund's key.
 SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
-FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
-     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.tenant_id = @tenant_id
+  AND r.id = (SELECT k.subject FROM idempotency_keys AS k
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key)
+  AND p.id = (SELECT i.payment_id FROM refunds AS i
+              WHERE i.tenant_id = @tenant_id AND i.id = (SELECT k.subject FROM idempotency_keys AS k
+                  WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key));
 
 -- name: OtherMovementsOfKey :many
 -- Which of these payments or refunds have this key and generation, but are not the payment or refund that the key
 -- stands for now (subject). booked: our books say that it was executed.
-SELECT p.id, p.status = 'succeeded' AS booked FROM payments AS p
-WHERE sqlc.arg(object)::text = 'charge' AND p.tenant_id = @tenant_id AND p.id = ANY (@ids::uuid[]) AND p.id <> @subject
-  AND p.idempotency_key = @key AND p.generation = @generation
+SELECT p.id, (p.status = 'succeeded')::boolean AS booked FROM (SELECT unnest(@ids::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = @tenant_id AND i.id = asked.id) AS p
+WHERE sqlc.arg(object)::text = 'charge' AND p.id <> @subject::uuid
+  AND p.idempotency_key = @key::text AND p.generation = @generation::integer
 UNION ALL
-SELECT r.id, r.status = 'succeeded' FROM refunds AS r
-WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.id = ANY (@ids::uuid[]) AND r.id <> @subject
-  AND r.idempotency_key = @key AND r.generation = @generation;
+SELECT r.id, (r.status = 'succeeded')::boolean FROM (SELECT unnest(@ids::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = @tenant_id AND i.id = asked.id) AS r
+WHERE sqlc.arg(object)::text = 'refund' AND r.id <> @subject::uuid
+  AND r.idempotency_key = @key::text AND r.generation = @generation::integer;
 
 -- name: PSPIDTaken :one
 -- Whether a payment or refund of the tenant has this id of the PSP's.
@@ -243,11 +252,15 @@ WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'refund';
 -- ExecutionOf for the tenants of all accounts. It is asked only when ExecutionOf has found nothing. It searches each
 -- tenant by the primary key, so no index on the id alone is needed.
 SELECT p.tenant_id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = @id
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.id = @id) AS p
 WHERE sqlc.arg(object)::text = 'charge'
 UNION ALL
 SELECT r.tenant_id, r.idempotency_key, r.generation
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = @id
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.id = @id) AS r
 WHERE sqlc.arg(object)::text = 'refund';
 
 -- name: ExecutionOfCharge :one
@@ -282,15 +295,20 @@ SELECT psp, psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_acc
 -- name: BookedPayments :many
 -- Our payments that a page of the account's ledger refers to.
 SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = ANY (@ids::uuid[])
+FROM tenants AS t CROSS JOIN (SELECT unnest(@ids::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
 WHERE t.psp_account = @account;
 
 -- name: BookedRefunds :many
 -- BookedPayments for refunds.
 SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status,
        r.psp_refund_id
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = ANY (@ids::uuid[])
-     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
+FROM tenants AS t CROSS JOIN (SELECT unnest(@ids::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
 WHERE t.psp_account = @account;
 
 -- name: ChargesOfOurs :many
@@ -353,4 +371,5 @@ WHERE w.account = @account AND w.object = @object AND w.walk_began = sqlc.arg(wa
   AND w.resume_after IS NOT NULL
 RETURNING w.failed_runs, w.resume_after::timestamptz AS resume_after,
           EXISTS (SELECT FROM dead_letters AS d WHERE d.kind = @kind AND d.status = 'open'
-                  AND starts_with(d.finding, 'ledger ' || w.account || ' ')) AS is_open;
+                  AND d.finding >= 'ledger ' || w.account || ' '
+                  AND d.finding < 'ledger ' || w.account || '!') AS is_open;

@@ -27,10 +27,11 @@ WHERE l.day = @day AND m.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchByPSPID :exec
--- Copies our movements that have the PSP's id of a line.
+-- Copies our movements that have the PSP's id of a line. The index of these ids has the default collation.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
-FROM statement_lines AS l JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
+FROM statement_lines AS l
+JOIN statement_movements AS m ON m.psp_id = l.psp_id COLLATE "default" AND m.object = l.object
 WHERE l.day = @day AND m.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
@@ -317,7 +318,8 @@ SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count
                           AND first_seen > payonce_now() - interval '7 days') AS to_seven_days,
        count(*) FILTER (WHERE first_seen <= payonce_now() - interval '7 days') AS older,
        max(extract(epoch FROM payonce_now() - moved_at))::bigint AS oldest_movement
-FROM statement_breaks AS b
-JOIN statement_runs AS r ON r.account = b.account AND r.day = b.day
-WHERE b.gone_at IS NULL AND r.id = ANY (@run_ids::uuid[])
+FROM unnest(@run_ids::uuid[]) AS asked (id)
+CROSS JOIN LATERAL (SELECT i.account, i.day FROM statement_runs AS i WHERE i.id = asked.id LIMIT 1) AS r
+CROSS JOIN LATERAL (SELECT * FROM statement_breaks AS i
+                    WHERE i.account = r.account AND i.day = r.day AND i.gone_at IS NULL OFFSET 0) AS b
 GROUP BY 1, 2 ORDER BY 1, 2;

@@ -10,25 +10,20 @@ import (
 
 // KeyCounts is how many keys have each status.
 type KeyCounts struct {
-	ByStatus      map[Status]int64 // in a big table, the finished keys are estimated
+	ByStatus      map[Status]int64 // of a big table, the finished keys are estimated
 	OldestUnknown time.Duration    // the age of the oldest unknown key; zero if there is none
 }
 
 // KeyCounts counts the keys.
 func (k *Keys) KeyCounts(ctx context.Context) (KeyCounts, error) {
-	q := dbsqlc.New(k.db.Reader())
-	rows, err := q.CountKeys(ctx)
+	rows, err := dbsqlc.New(k.db.Reader()).CountKeys(ctx)
 	if err != nil {
 		return KeyCounts{}, fmt.Errorf("count keys: %w", err)
 	}
-	seconds, err := q.OldestUnknown(ctx)
-	if err != nil {
-		return KeyCounts{}, fmt.Errorf("find oldest unknown key: %w", err)
-	}
-	counts := KeyCounts{ByStatus: make(map[Status]int64, len(rows)),
-		OldestUnknown: time.Duration(seconds * float64(time.Second))}
+	counts := KeyCounts{ByStatus: make(map[Status]int64, len(rows))}
 	for _, r := range rows {
 		counts.ByStatus[Status(r.Status)] = r.Keys
+		counts.OldestUnknown = max(counts.OldestUnknown, time.Duration(r.OldestSeconds*float64(time.Second)))
 	}
 	return counts, nil
 }

@@ -73,6 +73,7 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	} else {
 		setTimeouts(params, l)
+		setPlanner(params)
 	}
 	// The server itself enforces statement_timeout. The limit answer is for a server that does not answer at all.
 	db := &DB{acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}}
@@ -87,6 +88,17 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	}
 	db.pool = pool
 	return db, nil
+}
+
+// setPlanner has PostgreSQL search the tables by their indexes. A connection keeps its plans, also those that were made
+// when a table had a page. To read the page as a whole was right then, and is wrong for a million pages. To sort what an
+// index finds, instead of walking the index in order, is the same trap for a list. (ADR 0052)
+//
+// PostgreSQL gives what is off an absurd cost. For that cost it would compile the few plans that need it.
+func setPlanner(params map[string]string) {
+	setDefault(params, "enable_seqscan", "off")
+	setDefault(params, "enable_bitmapscan", "off")
+	setDefault(params, "jit", "off")
 }
 
 func setTimeouts(params map[string]string, l Limits) {

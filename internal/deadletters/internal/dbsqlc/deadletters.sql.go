@@ -231,13 +231,13 @@ SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
-WHERE status = $1
-  AND ($2::text IS NULL OR kind = $2)
-  AND ($3::text IS NULL OR tenant_id = $3)
-  AND ($4::timestamptz IS NULL OR opened_at >= $4)
-  AND ($5::timestamptz IS NULL OR opened_at < $5)
-  AND ($6::interval = interval '0' OR opened_at <= payonce_now() - $6::interval)
-  AND (opened_at, id) < (coalesce($7::timestamptz, 'infinity'),
+WHERE status = $1 AND opened_at <= coalesce($2::timestamptz, 'infinity')
+  AND ($3::text IS NULL OR kind = $3)
+  AND ($4::text IS NULL OR tenant_id = $4)
+  AND ($5::timestamptz IS NULL OR opened_at >= $5)
+  AND ($6::timestamptz IS NULL OR opened_at < $6)
+  AND ($7::interval = interval '0' OR opened_at <= payonce_now() - $7::interval)
+  AND (opened_at, id) < (coalesce($2::timestamptz, 'infinity'),
                          coalesce($8::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
 ORDER BY opened_at DESC, id DESC
 LIMIT $9
@@ -245,12 +245,12 @@ LIMIT $9
 
 type ListDeadLettersParams struct {
 	Status       string
+	BeforeOpened *time.Time
 	Kind         *string
 	Tenant       *string
 	OpenedAfter  *time.Time
 	OpenedBefore *time.Time
 	Age          time.Duration
-	BeforeOpened *time.Time
 	BeforeID     *uuid.UUID
 	MaxRows      int32
 }
@@ -275,17 +275,17 @@ type ListDeadLettersRow struct {
 	ResolutionReason *string
 }
 
-// Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one. A filter
-// that is NULL selects all.
+// Newest first, by the index dead_letters_by_status, which only a condition on opened_at opens. Without a cursor, the
+// list begins with the newest one. A filter that is NULL selects all.
 func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]ListDeadLettersRow, error) {
 	rows, err := q.db.Query(ctx, listDeadLetters,
 		arg.Status,
+		arg.BeforeOpened,
 		arg.Kind,
 		arg.Tenant,
 		arg.OpenedAfter,
 		arg.OpenedBefore,
 		arg.Age,
-		arg.BeforeOpened,
 		arg.BeforeID,
 		arg.MaxRows,
 	)
@@ -345,13 +345,13 @@ WITH opened AS (
                       WHERE k.tenant_id = coalesce($4::text, '')
                         AND k.operation = coalesce($5::text, '')
                         AND k.key = coalesce($6::text, '') AND k.xmin = pg_current_xact_id()::xid))
-    ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
+    ON CONFLICT (kind, finding) WHERE status = 'open' AND finding IS NOT NULL DO NOTHING
     RETURNING tenant_id, operation, key, generation, subject, hold
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
-    WHERE k.tenant_id = $4::text AND k.operation = o.operation
-      AND k.key = o.key AND k.generation = o.generation
+    WHERE k.tenant_id = $4::text AND k.operation = $5::text
+      AND k.key = $6::text AND k.generation = o.generation
       AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
 )
 SELECT count(*) FROM opened
@@ -480,7 +480,7 @@ WITH resolved AS (
     UPDATE dead_letters AS d
     SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
         action = $1::text, actor = $2::text, resolution_reason = $3::text
-    WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
+    WHERE d.id = $4 AND d.version = $5 AND d.status <> 'resolved'
     RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.hold, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
 ), audited AS (
     INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)
@@ -521,7 +521,8 @@ type ResolveDeadLetterRow struct {
 }
 
 // open -> resolved, with its audit row: one statement writes both, so neither exists without the other. Competes with
-// other operators: the loser waits for the winner's commit, and then finds another version.
+// other operators: the loser waits for the winner's commit, and then finds another version. <> keeps PostgreSQL from
+// the indexes of all open dead letters.
 func (q *Queries) ResolveDeadLetter(ctx context.Context, arg ResolveDeadLetterParams) (ResolveDeadLetterRow, error) {
 	row := q.db.QueryRow(ctx, resolveDeadLetter,
 		arg.Action,

@@ -15,13 +15,14 @@ import (
 const claimDue = `-- name: ClaimDue :many
 UPDATE idempotency_keys AS k
 SET reconcile_after = payonce_now() + $1::interval
-WHERE k.tenant_id = $2 AND k.ctid = ANY (ARRAY(
-    SELECT d.ctid
+FROM (SELECT unnest(ARRAY(
+    SELECT (SELECT i.ctid FROM idempotency_keys AS i
+            WHERE i.tenant_id = $2 AND i.operation = a.operation AND i.key = a.key
+              AND (i.reconcile_after <= payonce_now()) IS TRUE
+            FOR UPDATE SKIP LOCKED)
     FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
-    JOIN idempotency_keys AS d ON d.operation = a.operation AND d.key = a.key
-    WHERE d.tenant_id = $2 AND (d.reconcile_after <= payonce_now()) IS TRUE
-    FOR UPDATE OF d SKIP LOCKED
-))
+)) AS place) AS locked
+WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = $2 AND k.ctid = locked.place
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject
 `
 
@@ -162,15 +163,19 @@ func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]C
 }
 
 const countKeys = `-- name: CountKeys :many
-SELECT c.status::text AS status, c.keys::bigint AS keys FROM count_idempotency_keys() AS c
+SELECT c.status::text AS status, c.keys::bigint AS keys,
+       coalesce(extract(epoch FROM payonce_now() - c.oldest), 0)::float8 AS oldest_seconds
+FROM count_idempotency_keys() AS c
 `
 
 type CountKeysRow struct {
-	Status string
-	Keys   int64
+	Status        string
+	Keys          int64
+	OldestSeconds float64
 }
 
-// How many keys are in each status. The open keys are counted. The finished keys of a big table are estimated.
+// How many keys are in each status, and for how many seconds the oldest unknown key has been unknown. The open keys are
+// counted, up to a limit. The finished keys of a big table are estimated.
 func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
 	rows, err := q.db.Query(ctx, countKeys)
 	if err != nil {
@@ -180,7 +185,7 @@ func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
 	var items []CountKeysRow
 	for rows.Next() {
 		var i CountKeysRow
-		if err := rows.Scan(&i.Status, &i.Keys); err != nil {
+		if err := rows.Scan(&i.Status, &i.Keys, &i.OldestSeconds); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -194,18 +199,24 @@ func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
 const deleteKeys = `-- name: DeleteKeys :one
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
-    WHERE k.tenant_id = $1 AND k.status = 'expired' AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid
+    USING (SELECT unnest(ARRAY(
+        SELECT (SELECT i.ctid FROM idempotency_keys AS i
+                WHERE i.tenant_id = $1 AND i.operation = a.operation AND i.key = a.key
+                  AND i.dead_letter_hold = 'none' AND (i.delete_after <= payonce_now()) IS TRUE
+                FOR UPDATE SKIP LOCKED)
         FROM (SELECT unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS a
-        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = $1 AND o.dead_letter_hold = 'none'
-          AND (o.delete_after <= payonce_now()) IS TRUE
-        FOR UPDATE OF o SKIP LOCKED
-    ))
+    )) AS place) AS locked
+    WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = $1 AND k.ctid = locked.place
+      AND k.status = 'expired'
     RETURNING k.tenant_id, k.operation, k.key
 ), deleted_events AS (
-    DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.tenant_id = $1 AND e.operation = d.operation AND e.key = d.key
+    DELETE FROM idempotency_key_events AS e
+    USING (SELECT unnest(ARRAY(
+        SELECT unnest(ARRAY(SELECT i.ctid FROM idempotency_key_events AS i
+                            WHERE i.tenant_id = $1 AND i.operation = d.operation AND i.key = d.key))
+        FROM deleted AS d
+    )) AS place) AS line
+    WHERE line.place::text = line.place::text || '' AND e.tenant_id = $1 AND e.ctid = line.place
 )
 SELECT count(*) FROM deleted
 `
@@ -217,7 +228,7 @@ type DeleteKeysParams struct {
 }
 
 // expired -> none, once the audit window is over, for some keys of one tenant, with their timelines. Their tombstones
-// stay. Competes with requests that renew one of the keys.
+// stay. Competes with requests that renew one of the keys. SweepLeases explains ctid.
 func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, error) {
 	row := q.db.QueryRow(ctx, deleteKeys, arg.TenantID, arg.Operations, arg.Keys)
 	var count int64
@@ -229,13 +240,15 @@ const expireKeys = `-- name: ExpireKeys :one
 WITH expired AS (
     UPDATE idempotency_keys AS k
     SET status = 'expired', delete_after = payonce_now() + $1::interval
-    WHERE k.tenant_id = $2 AND k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid
+    FROM (SELECT unnest(ARRAY(
+        SELECT (SELECT i.ctid FROM idempotency_keys AS i
+                WHERE i.tenant_id = $2 AND i.operation = a.operation AND i.key = a.key
+                  AND i.dead_letter_hold = 'none' AND (i.expires_at <= payonce_now()) IS TRUE
+                FOR UPDATE SKIP LOCKED)
         FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
-        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = $2 AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
-        FOR UPDATE OF o SKIP LOCKED
-    ))
+    )) AS place) AS locked
+    WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = $2 AND k.ctid = locked.place
+      AND k.status IN ('completed', 'failed_retryable')
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
 ), tombstones AS (
     INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
@@ -322,9 +335,9 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 const findDeadLettered = `-- name: FindDeadLettered :many
 SELECT a.operation::text AS operation, a.key::text AS key
 FROM (SELECT unnest($1::text[]) AS operation, unnest($2::text[]) AS key) AS a
-WHERE EXISTS (SELECT FROM dead_letters AS d
-              WHERE d.tenant_id = $3::text AND d.operation = a.operation AND d.key = a.key
-                AND d.status = 'open')
+CROSS JOIN LATERAL (SELECT FROM dead_letters AS d
+                    WHERE d.tenant_id = $3::text AND d.operation = a.operation AND d.key = a.key
+                      AND d.status = 'open' LIMIT 1) AS found
 `
 
 type FindDeadLetteredParams struct {
@@ -644,7 +657,8 @@ const listUndecided = `-- name: ListUndecided :many
 SELECT k.tenant_id, k.operation, k.key, coalesce(k.locked_until > payonce_now(), false)::boolean AS in_flight
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
              unnest($3::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
+                    AND i.operation = asked.operation AND i.key = asked.key) AS k
 WHERE k.status IN ('in_progress', 'unknown')
 `
 
@@ -662,6 +676,10 @@ type ListUndecidedRow struct {
 }
 
 // Reads only: which of these keys are in progress or unknown, and which of them are in flight, under a lease.
+//
+// For each name it searches one key. Without statistics, PostgreSQL may begin a plain join with all keys of a tenant
+// (ADR 0052). DISTINCT ON drops nothing here: it keeps PostgreSQL from the plain join. LIMIT 1 would do the same, but
+// Citus refuses it in such a subquery.
 func (q *Queries) ListUndecided(ctx context.Context, arg ListUndecidedParams) ([]ListUndecidedRow, error) {
 	rows, err := q.db.Query(ctx, listUndecided, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
@@ -853,19 +871,6 @@ func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 		arg.Evidence,
 	)
 	return err
-}
-
-const oldestUnknown = `-- name: OldestUnknown :one
-SELECT coalesce(extract(epoch FROM payonce_now() - min(unknown_since)), 0)::float8 AS seconds
-FROM idempotency_keys WHERE reconcile_after IS NOT NULL
-`
-
-// The age of the oldest unknown key in seconds, or 0 without one.
-func (q *Queries) OldestUnknown(ctx context.Context) (float64, error) {
-	row := q.db.QueryRow(ctx, oldestUnknown)
-	var seconds float64
-	err := row.Scan(&seconds)
-	return seconds, err
 }
 
 const postponeKey = `-- name: PostponeKey :one
@@ -1518,13 +1523,14 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now() + $1::interval
-    WHERE k.tenant_id = $2 AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid
+    FROM (SELECT unnest(ARRAY(
+        SELECT (SELECT i.ctid FROM idempotency_keys AS i
+                WHERE i.tenant_id = $2 AND i.operation = a.operation AND i.key = a.key
+                  AND (i.locked_until <= payonce_now()) IS TRUE
+                FOR UPDATE SKIP LOCKED)
         FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
-        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = $2 AND (o.locked_until <= payonce_now()) IS TRUE
-        FOR UPDATE OF o SKIP LOCKED
-    ))
+    )) AS place) AS locked
+    WHERE locked.place::text = locked.place::text || '' AND k.tenant_id = $2 AND k.ctid = locked.place
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -1553,9 +1559,10 @@ type SweepLeasesRow struct {
 // in_progress -> unknown, for the keys of one tenant whose leases are over. Competes with owners, evidence, requests
 // and other sweepers. It skips a row that another writer has locked. ExpireLease explains IS TRUE.
 //
-// The rows are found again by their place in the table (ctid). For a join by key the planner would have to guess the
-// number of rows, and would read the whole table. A row that has moved since the statement began waits for the next
-// sweep.
+// A subquery locks the key of each name, in the order of the names. Then the rows are found again by their place in the
+// table (ctid). A join by key could read all keys of the tenant (ListUndecided, ADR 0052). The comparison of place with
+// itself is always true: as key || ” above, it makes the planner expect one row. A row that has moved since the
+// statement began waits for the next sweep.
 func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]SweepLeasesRow, error) {
 	rows, err := q.db.Query(ctx, sweepLeases,
 		arg.Visibility,

@@ -15,7 +15,7 @@ import (
 
 const answeredDeadLetters = `-- name: AnsweredDeadLetters :many
 SELECT d.id FROM (SELECT unnest($1::text[]) AS kind, unnest($2::text[]) AS status) AS asked
-JOIN dead_letters AS d ON d.kind = asked.kind AND d.status = 'open'
+JOIN dead_letters AS d ON d.kind = asked.kind AND d.finding IS NOT NULL AND d.status = 'open'
 JOIN idempotency_keys AS k ON k.tenant_id = d.tenant_id AND k.operation = d.operation AND k.key = d.key
     AND k.generation = d.generation AND (d.subject IS NULL OR k.subject = d.subject) AND k.status = asked.status
 ORDER BY d.opened_at, d.id LIMIT $3
@@ -86,9 +86,10 @@ SELECT asked.dead_letter_id::uuid AS dead_letter_id, k.status
 FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
              unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
              unnest($5::integer[]) AS generation, unnest($6::uuid[]) AS subject) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-    AND k.generation = asked.generation
-    AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject)
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
+                    AND i.operation = asked.operation AND i.key = asked.key) AS k
+WHERE k.generation = asked.generation
+  AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject)
 `
 
 type FindKeyStatusesParams struct {
@@ -136,11 +137,13 @@ func (q *Queries) FindKeyStatuses(ctx context.Context, arg FindKeyStatusesParams
 const findMovements = `-- name: FindMovements :many
 SELECT p.id, 'payment'::text AS object, p.status
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
-JOIN payments AS p ON p.tenant_id = asked.tenant_id AND p.id = asked.id
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
 UNION ALL
 SELECT r.id, 'refund'::text, r.status
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
-JOIN refunds AS r ON r.tenant_id = asked.tenant_id AND r.id = asked.id
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r
 `
 
 type FindMovementsParams struct {
@@ -340,9 +343,9 @@ SELECT (l.delete_after IS NOT NULL)::boolean AS expired, coalesce(l.delete_after
        l.tenant_id, l.operation, l.key, l.status, l.attempt, l.generation, l.subject, l.reserved_at, l.expires_at,
        l.unknown_since, l.reconcile_after, l.response_status, l.dead_letter_hold::text AS hold
 FROM (
-    (SELECT a.tenant_id, a.operation, a.key, a.status, a.fingerprint, a.attempt, a.generation, a.lease_id, a.subject, a.dead_letter_hold, a.created_at, a.reserved_at, a.locked_until, a.reconcile_after, a.unknown_since, a.lookup_failures, a.finished_at, a.expires_at, a.delete_after, a.response_status, a.response_content_type, a.response_location, a.response_schema_version, a.response_body FROM idempotency_keys AS a
+    (SELECT a.tenant_id, a.operation, a.key, a.status, a.fingerprint, a.attempt, a.generation, a.lease_id, a.subject, a.dead_letter_hold, a.created_at, a.reserved_at, a.locked_until, a.reconcile_after, a.unknown_since, a.lookup_failures, a.finished_at, a.expires_at, a.delete_after, a.response_status, a.response_content_type, a.response_location, a.response_schema_version, a.response_body FROM (SELECT i.tenant_id, i.operation, i.key, i.status, i.fingerprint, i.attempt, i.generation, i.lease_id, i.subject, i.dead_letter_hold, i.created_at, i.reserved_at, i.locked_until, i.reconcile_after, i.unknown_since, i.lookup_failures, i.finished_at, i.expires_at, i.delete_after, i.response_status, i.response_content_type, i.response_location, i.response_schema_version, i.response_body FROM idempotency_keys AS i WHERE i.locked_until IS NOT NULL
+                      UNION ALL SELECT u.tenant_id, u.operation, u.key, u.status, u.fingerprint, u.attempt, u.generation, u.lease_id, u.subject, u.dead_letter_hold, u.created_at, u.reserved_at, u.locked_until, u.reconcile_after, u.unknown_since, u.lookup_failures, u.finished_at, u.expires_at, u.delete_after, u.response_status, u.response_content_type, u.response_location, u.response_schema_version, u.response_body FROM idempotency_keys AS u WHERE u.reconcile_after IS NOT NULL) AS a
      WHERE coalesce($1::text, 'unknown') IN ('in_progress', 'unknown')
-       AND (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
        AND ($2::text IS NULL OR a.tenant_id = $2)
        AND ($1::text IS NULL OR a.status = $1)
        AND (a.expires_at, a.tenant_id, a.operation, a.key)
@@ -358,7 +361,7 @@ FROM (
        AND (b.expires_at, b.tenant_id, b.operation, b.key)
            < ($3::timestamptz, $4::text, $5::text,
               $6::text)
-     ORDER BY b.expires_at DESC, b.tenant_id DESC, b.operation DESC, b.key DESC LIMIT $7::int)
+     ORDER BY b.expires_at DESC FETCH FIRST ($7::int) ROWS WITH TIES)
     UNION ALL
     (SELECT c.tenant_id, c.operation, c.key, c.status, c.fingerprint, c.attempt, c.generation, c.lease_id, c.subject, c.dead_letter_hold, c.created_at, c.reserved_at, c.locked_until, c.reconcile_after, c.unknown_since, c.lookup_failures, c.finished_at, c.expires_at, c.delete_after, c.response_status, c.response_content_type, c.response_location, c.response_schema_version, c.response_body FROM idempotency_keys AS c
      WHERE coalesce($1::text, 'expired') = 'expired' AND c.delete_after IS NOT NULL
@@ -366,7 +369,7 @@ FROM (
        AND (c.delete_after, c.tenant_id, c.operation, c.key)
            < ($8::timestamptz, $4::text, $5::text,
               $6::text)
-     ORDER BY c.delete_after DESC, c.tenant_id DESC, c.operation DESC, c.key DESC LIMIT $7::int)
+     ORDER BY c.delete_after DESC FETCH FIRST ($7::int) ROWS WITH TIES)
 ) AS l
 ORDER BY 1, 2 DESC, l.tenant_id DESC, l.operation DESC, l.key DESC
 LIMIT $7::int
@@ -404,7 +407,8 @@ type ListKeysRow struct {
 // Reads only: keys, the end of whose retention is last, and the expired ones after them. No index has the time of the
 // reservation. expires_at counts from it, unless the key was resolved late or executed again. Each part has
 // an index of its own, and begins at its own cursor. The open keys are few, and are sorted. A part that cannot have the
-// status is not read: each part first says which statuses it has.
+// status is not read: each part first says which statuses it has. WITH TIES needs no order but that of the index, so no
+// part is sorted as a whole.
 func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
 	rows, err := q.db.Query(ctx, listKeys,
 		arg.Status,
@@ -658,7 +662,8 @@ type LockKeyParams struct {
 	Subject    *uuid.UUID
 }
 
-// What package operator reads from the tables of other packages. It writes to none of them.
+// What package operator reads from the tables of other packages. It writes to none of them. ListUndecided
+// (idempotency.sql) explains DISTINCT ON.
 // Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
 // or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
 // Every transaction locks the key before the dead letter: in the other order two of them could deadlock.
@@ -702,8 +707,8 @@ UNION ALL
 SELECT d.id, d.kind, d.status, d.tenant_id, d.operation, d.key, d.opened_at
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
-JOIN dead_letters AS d ON d.tenant_id = t.id AND d.operation = o.operation AND d.key = $3::text
-    AND d.status = 'open'
+CROSS JOIN LATERAL (SELECT id, kind, finding, status, tenant_id, operation, key, generation, subject, reason, evidence, hold, opened_at, version, resolved_at, action, actor, resolution_reason FROM dead_letters AS i WHERE i.tenant_id = t.id AND i.operation = o.operation
+                    AND i.key = $3::text AND i.status = 'open' OFFSET 0) AS d
 ORDER BY 7 DESC, 1 LIMIT $1
 `
 
@@ -757,7 +762,8 @@ const searchKeys = `-- name: SearchKeys :many
 SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
-JOIN idempotency_keys AS k ON k.tenant_id = t.id AND k.operation = o.operation AND k.key = $1
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i
+                    WHERE i.tenant_id = t.id AND i.operation = o.operation AND i.key = $1) AS k
 ORDER BY k.reserved_at DESC, k.tenant_id, k.operation LIMIT $2
 `
 
@@ -804,16 +810,24 @@ func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]Searc
 
 const searchMovements = `-- name: SearchMovements :many
 SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $2::uuid
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.id = $2::uuid) AS p
 UNION ALL
 SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = $3::text
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.psp_charge_id = $3::text) AS p
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $4::uuid
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.id = $4::uuid) AS r
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = $3::text
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.psp_refund_id = $3::text) AS r
 ORDER BY 6 DESC, 3 LIMIT $1
 `
 
@@ -873,8 +887,12 @@ SELECT (to_jsonb(k) - 'response_body')::text AS key_row,
        coalesce(convert_from(k.response_body, 'UTF8'), '')::text AS response_body,
        coalesce(to_jsonb(p), to_jsonb(r), 'null'::jsonb)::text AS movement_row
 FROM idempotency_keys AS k
-LEFT JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
-LEFT JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p
+    ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS r
+    ON true
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -908,7 +926,8 @@ SELECT k.tenant_id, k.operation, k.key,
             WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
              unnest($3::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
+                    AND i.operation = asked.operation AND i.key = asked.key) AS k
 `
 
 type StampKeysParams struct {

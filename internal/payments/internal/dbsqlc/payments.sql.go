@@ -85,7 +85,7 @@ type BeginPaymentsParams struct {
 
 // Payments and refunds. A statement of the request path follows a statement of package idempotency in one transaction,
 // and joins the key or checks it by EXISTS: without the key's transition nothing is written. idempotency.sql explains
-// arrays, key || ” and only_tenant.
+// arrays, key || ” and only_tenant, and ListUndecided there DISTINCT ON. An id from a subquery has the same reason.
 // none -> processing: writes the payments of the keys that were just reserved, after ReserveKeys or RenewKey. For a
 // reservation that is sent again, the payment exists already: nothing is written, and no row is returned.
 func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([]Payment, error) {
@@ -236,7 +236,9 @@ func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalk
 
 const bookedPayments = `-- name: BookedPayments :many
 SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = ANY ($1::uuid[])
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
 WHERE t.psp_account = $2
 `
 
@@ -289,8 +291,11 @@ func (q *Queries) BookedPayments(ctx context.Context, arg BookedPaymentsParams) 
 const bookedRefunds = `-- name: BookedRefunds :many
 SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status,
        r.psp_refund_id
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = ANY ($1::uuid[])
-     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
 WHERE t.psp_account = $2
 `
 
@@ -428,11 +433,15 @@ func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (Execu
 
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
 SELECT p.tenant_id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.id = $1) AS p
 WHERE $2::text = 'charge'
 UNION ALL
 SELECT r.tenant_id, r.idempotency_key, r.generation
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.id = $1) AS r
 WHERE $2::text = 'refund'
 `
 
@@ -531,7 +540,8 @@ WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
   AND w.resume_after IS NOT NULL
 RETURNING w.failed_runs, w.resume_after::timestamptz AS resume_after,
           EXISTS (SELECT FROM dead_letters AS d WHERE d.kind = $4 AND d.status = 'open'
-                  AND starts_with(d.finding, 'ledger ' || w.account || ' ')) AS is_open
+                  AND d.finding >= 'ledger ' || w.account || ' '
+                  AND d.finding < 'ledger ' || w.account || '!') AS is_open
 `
 
 type FailWalkParams struct {
@@ -609,9 +619,9 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 
 const findRefund = `-- name: FindRefund :one
 SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
-     JOIN tenants AS t ON t.id = r.tenant_id
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1 AND r.id = $2
+  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = $1 AND i.id = $2)
 `
 
 type FindRefundParams struct {
@@ -984,19 +994,23 @@ func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 }
 
 const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
-SELECT p.id, p.status = 'succeeded' AS booked FROM payments AS p
-WHERE $1::text = 'charge' AND p.tenant_id = $2 AND p.id = ANY ($3::uuid[]) AND p.id <> $4
-  AND p.idempotency_key = $5 AND p.generation = $6
+SELECT p.id, (p.status = 'succeeded')::boolean AS booked FROM (SELECT unnest($1::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = $2 AND i.id = asked.id) AS p
+WHERE $3::text = 'charge' AND p.id <> $4::uuid
+  AND p.idempotency_key = $5::text AND p.generation = $6::integer
 UNION ALL
-SELECT r.id, r.status = 'succeeded' FROM refunds AS r
-WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.id = ANY ($3::uuid[]) AND r.id <> $4
-  AND r.idempotency_key = $5 AND r.generation = $6
+SELECT r.id, (r.status = 'succeeded')::boolean FROM (SELECT unnest($1::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = $2 AND i.id = asked.id) AS r
+WHERE $3::text = 'refund' AND r.id <> $4::uuid
+  AND r.idempotency_key = $5::text AND r.generation = $6::integer
 `
 
 type OtherMovementsOfKeyParams struct {
-	Object     string
-	TenantID   string
 	Ids        []uuid.UUID
+	TenantID   string
+	Object     string
 	Subject    uuid.UUID
 	Key        string
 	Generation int32
@@ -1011,9 +1025,9 @@ type OtherMovementsOfKeyRow struct {
 // stands for now (subject). booked: our books say that it was executed.
 func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfKeyParams) ([]OtherMovementsOfKeyRow, error) {
 	rows, err := q.db.Query(ctx, otherMovementsOfKey,
-		arg.Object,
-		arg.TenantID,
 		arg.Ids,
+		arg.TenantID,
+		arg.Object,
 		arg.Subject,
 		arg.Key,
 		arg.Generation,
@@ -1071,9 +1085,10 @@ func (q *Queries) PSPOfAccount(ctx context.Context, pspAccount string) (string, 
 
 const paymentOfKey = `-- name: PaymentOfKey :one
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
-FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
-     JOIN tenants AS t ON t.id = p.tenant_id
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
+WHERE p.tenant_id = $1
+  AND p.id = (SELECT k.subject FROM idempotency_keys AS k
+              WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3)
 `
 
 type PaymentOfKeyParams struct {
@@ -1262,9 +1277,13 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 
 const refundOfKey = `-- name: RefundOfKey :one
 SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
-FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
-     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.tenant_id = $1
+  AND r.id = (SELECT k.subject FROM idempotency_keys AS k
+              WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3)
+  AND p.id = (SELECT i.payment_id FROM refunds AS i
+              WHERE i.tenant_id = $1 AND i.id = (SELECT k.subject FROM idempotency_keys AS k
+                  WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3))
 `
 
 type RefundOfKeyParams struct {

@@ -90,7 +90,8 @@ func (q *Queries) CountRaised(ctx context.Context, arg CountRaisedParams) (int64
 const fetchByPSPID = `-- name: FetchByPSPID :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
-FROM statement_lines AS l JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
+FROM statement_lines AS l
+JOIN statement_movements AS m ON m.psp_id = l.psp_id COLLATE "default" AND m.object = l.object
 WHERE l.day = $1 AND m.tenant_id = $2
 ON CONFLICT (object, id) DO NOTHING
 `
@@ -100,7 +101,7 @@ type FetchByPSPIDParams struct {
 	TenantID string
 }
 
-// Copies our movements that have the PSP's id of a line.
+// Copies our movements that have the PSP's id of a line. The index of these ids has the default collation.
 func (q *Queries) FetchByPSPID(ctx context.Context, arg FetchByPSPIDParams) error {
 	_, err := q.db.Exec(ctx, fetchByPSPID, arg.Day, arg.TenantID)
 	return err
@@ -700,9 +701,10 @@ SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count
                           AND first_seen > payonce_now() - interval '7 days') AS to_seven_days,
        count(*) FILTER (WHERE first_seen <= payonce_now() - interval '7 days') AS older,
        max(extract(epoch FROM payonce_now() - moved_at))::bigint AS oldest_movement
-FROM statement_breaks AS b
-JOIN statement_runs AS r ON r.account = b.account AND r.day = b.day
-WHERE b.gone_at IS NULL AND r.id = ANY ($1::uuid[])
+FROM unnest($1::uuid[]) AS asked (id)
+CROSS JOIN LATERAL (SELECT i.account, i.day FROM statement_runs AS i WHERE i.id = asked.id LIMIT 1) AS r
+CROSS JOIN LATERAL (SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, gone_at, raised_by, seen_by, their_status FROM statement_breaks AS i
+                    WHERE i.account = r.account AND i.day = r.day AND i.gone_at IS NULL OFFSET 0) AS b
 GROUP BY 1, 2 ORDER BY 1, 2
 `
 

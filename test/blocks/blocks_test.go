@@ -1,0 +1,94 @@
+package blocks
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// perRow is how many blocks a statement may read for a row that it returns, changes or is asked about. ExpireKeys reads
+// most: it changes the key in all its indexes, and writes a tombstone and a line of the timeline.
+const perRow = 32
+
+// conditions are what PostgreSQL knew when it planned a statement.
+var conditions = map[string]func(*session){
+	"grown from empty": func(s *session) {
+		s.warm()
+		s.grow(1, s.rows)
+	},
+	"analysed small, and grown a thousand times": func(s *session) {
+		s.grow(1, s.rows/1000)
+		s.elsewhere("ANALYZE")
+		s.warm()
+		s.grow(s.rows/1000+1, s.rows)
+	},
+	"restored without statistics": func(s *session) { s.grow(1, s.rows) },
+}
+
+func TestNoStatementReadsMoreThanAConstantTimesItsRows(t *testing.T) {
+	t.Parallel()
+	for name, arrange := range conditions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			arrange(s)
+			for _, mode := range []string{"generic", "custom"} {
+				s.run("SET plan_cache_mode = force_" + mode + "_plan")
+				for statement := range s.all {
+					for _, n := range []int{1, 32} {
+						if err := s.check(statement, n); err != nil {
+							t.Errorf("%s for %d, %s plan: %v", statement, n, mode, err)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// An index that can serve for tenant and id is a trap on a table that has grown from empty. The check above notices it.
+func TestAnIndexThatServesForEverythingIsNoticed(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.run("DROP INDEX payments_by_customer; CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id)")
+	conditions["grown from empty"](s)
+	for _, statement := range []string{"payments.GetPayment", "payments.RecordPayments"} {
+		if err := s.check(statement, 1); err == nil || !strings.Contains(err.Error(), "payments_by_customer") {
+			t.Errorf("%s with an index of all payments by tenant: %v; then the indexes can be simpler", statement, err)
+		}
+	}
+}
+
+func TestEveryStatementHasItsRows(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	for name := range s.all {
+		if _, ok := statementsAsked[name]; !ok {
+			t.Errorf("%s is not in statementsAsked (rows_test.go)", name)
+		}
+	}
+	for name, row := range statementsAsked {
+		if s.all[name] == nil {
+			t.Errorf("%s is no statement of db/queries any more", name)
+		}
+		if row.also > 0 && row.reads == "" {
+			t.Errorf("%s reads more than its rows, and says not what", name)
+		}
+	}
+}
+
+// check executes a statement for n rows, and compares what it reads with the rule.
+func (s *session) check(name string, n int) error {
+	read, rows, err := s.execute(name, n)
+	if err != nil {
+		return err
+	}
+	if rows == 0 {
+		return errors.New("finds no row")
+	}
+	if most := 10 + perRow*max(rows, n) + statementsAsked[name].also*s.rows/100; read > most {
+		return fmt.Errorf("reads %d blocks for %d rows, and may read %d\n%s", read, rows, most, s.explain(name, n))
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package blocks
+
+// asked is how a statement is executed. Its parameters have the values of usual, unless with names another one. In a
+// value, $n is the number of a row, $id the id of its payment, $refund of its refund, and $dead of its dead letter.
+type asked struct {
+	is     int // n % 100 of the rows that it is about (testdata/grow.sql)
+	with   values
+	file   string // what it finds in the temporary tables of a statement
+	counts bool   // it returns how many rows it has changed or counted
+	// also is for statements that must read more than what they return: how many blocks more, as a percentage of the
+	// number of payments, and what they read.
+	also  int
+	reads string
+}
+
+type values = map[string]string
+
+// usual are values of parameters, by the name of a parameter in Go, in lower case and in singular.
+var usual = values{
+	"account": "'acme'", "action": "'dismiss'", "actor": "'ann'", "after": "'1 hour'", "amountminor": "100",
+	"amountsminor": "100", "askedat": "payonce_now()", "attempt": "1", "audit": "'1 hour'", "before": "NULL",
+	"behindstep": "false", "byoperator": "false", "createdafter": "NULL", "createdbefore": "NULL", "currency": "'USD'",
+	"customerid": "'customer-1'", "day": "'2026-01-02'", "deadletterid": "'$dead'", "deadletterversion": "1",
+	"declinecode": "''", "description": "''", "detail": "''", "evidence": "'{}'", "final": "false",
+	"fingerprint": "sha256('x')", "firstlookup": "'1 hour'", "generation": "1", "graceperiod": "'1 hour'", "id": "'$id'",
+	"idempotencykey": "'key-$n'", "key": "'key-$n'", "keystatus": "'in_progress'", "kind": "CASE $n WHEN 5002 THEN 'unknown_movement' ELSE 'kind-$n' END",
+	"lease": "'1 hour'", "leaseid": "'$id'", "lookupfailure": "1", "maxrow": "21", "maxevent": "21",
+	"metadata": "NULL", "object": "'charge'", "objectid": "'object'", "onlytenant": "NULL",
+	"operation": "'POST /payments'", "overlap": "'1 hour'", "paymentid": "'$id'", "paymentmethod": "'pm_ok'",
+	"psp": "'native'", "pspaccount": "'acme'", "pspchargeid": "'new-$n'", "pspmemory": "'100 years'",
+	"psprefundid": "'new-$n'", "reason": "'test'", "responsebody": "'x'", "responsecontenttype": "'text/plain'",
+	"responselocation": "'/x'", "responseschemaversion": "1", "responsestatus": "201", "retention": "'1 hour'",
+	"runid": "'0000000e-0000-0000-0000-000000000002'", "seen": "'unknown'", "seenat": "payonce_now()",
+	"status": "'succeeded'", "subject": "'$id'", "tenant": "NULL", "tenantid": "'acme'", "unlesscharged": "false",
+	"version": "1", "visibility": "'1 hour'", "walkbegan": "'2026-01-01Z'",
+}
+
+const (
+	refunds = "'POST /payments/{id}/refunds'"
+	latest  = "'9999-01-01Z'"
+	lastID  = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+	// lines are a day's file with a line for each of 32 payments, and of 32 that are not ours.
+	lines = `INSERT INTO statement_lines (day, line, object, psp_id, reference, subject, amount_minor, currency, executed, created_at)
+		SELECT '2026-01-02', n, 'charge', 'charge-' || n, '', CASE WHEN n % 100 = 10 THEN ('00000000' || lpad(to_hex(n), 24, '0'))::uuid END, 1, 'USD', true, now()
+		FROM generate_series(5000, 8199) AS n WHERE n % 100 IN (10, 12);`
+	ours = `INSERT INTO statement_ours SELECT 'charge', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'charge-' || n, 12000, 'USD', 'succeeded'
+		FROM generate_series(5000, 8199) AS n WHERE n % 100 IN (10, 12);`
+	absent = `INSERT INTO statement_absent SELECT 'charge', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'charge-' || n, 12000, 'USD', now(), now()
+		FROM generate_series(5000, 8199) AS n WHERE n % 100 IN (10, 11);`
+)
+
+// statementsAsked has every statement of db/queries.
+var statementsAsked = map[string]asked{
+	"deadletters.AuditRefused":        {is: 13},
+	"deadletters.Clock":               {},
+	"deadletters.CountOpen":           {also: 1, reads: "the open dead letters"},
+	"deadletters.DeadLetterExists":    {is: 13, with: values{"id": "'$dead'"}},
+	"deadletters.GetDeadLetter":       {is: 13, with: values{"id": "'$dead'"}},
+	"deadletters.ListActions":         {is: 13},
+	"deadletters.ListDeadLetters":     {with: open},
+	"deadletters.OpenDeadLetter":      {is: 9, with: values{"id": "'$dead'", "finding": "'new-$n'"}, counts: true},
+	"deadletters.OtherOpenDeadLetter": {is: 2, with: values{"id": "'$id'"}},
+	"deadletters.RecomputeHold":       {is: 2},
+	"deadletters.ResolveDeadLetter":   {is: 2, with: values{"id": "'$dead'"}},
+
+	"idempotency.ClaimDue":          {is: 2},
+	"idempotency.CompleteKeys":      {is: 0},
+	"idempotency.CountKeys":         {also: 12, reads: "the open keys, and a sample of the others"},
+	"idempotency.DeleteKeys":        {is: 5, counts: true},
+	"idempotency.ExpireKeys":        {is: 7, counts: true},
+	"idempotency.ExpireLease":       {is: 0, counts: true},
+	"idempotency.FindDeadLettered":  {is: 2},
+	"idempotency.FindDeletable":     {},
+	"idempotency.FindDue":           {},
+	"idempotency.FindExpired":       {},
+	"idempotency.FindKey":           {is: 15},
+	"idempotency.FindOverdueLeases": {},
+	"idempotency.ListEvents":        {is: 15},
+	"idempotency.ListUndecided":     {is: 2},
+	"idempotency.LockKey":           {is: 15},
+	"idempotency.LookAtKey":         {is: 2},
+	"idempotency.LoseKey":           {is: 0},
+	"idempotency.NoteEvent":         {is: 15, counts: true},
+	"idempotency.PostponeKey":       {is: 2, with: values{"seendue": "timestamptz '2026-01-01Z' + $n * interval '1 second'"}},
+	"idempotency.ReleaseKey":        {is: 0},
+	"idempotency.ReleaseUnknownKey": {is: 2},
+	"idempotency.RenewKey":          {is: 5},
+	"idempotency.ReserveKeys":       {with: values{"key": "'new-$n'"}},
+	"idempotency.ResolveKeys":       {is: 2},
+	"idempotency.RetakeKey":         {is: 4},
+	"idempotency.SweepLeases":       {is: 0},
+
+	"operator.AnsweredDeadLetters": {also: 50, reads: "the open dead letters of a kind, and their keys", is: 2, with: values{"status": "'completed'"}},
+	"operator.CountJobs":           {also: 2, reads: "the jobs that are not finished"},
+	"operator.FindKeyStatuses":     {is: 2},
+	"operator.FindMovements":       {is: 15},
+	"operator.LatestKeys":          {},
+	"operator.ListBreaks":          {also: 2, reads: "the open breaks: they are sorted", with: values{"open": "true", "account": "NULL", "kind": "NULL", "before": "1000000"}},
+	"operator.ListKeys":            {also: 4, reads: "the open keys: they are sorted", with: newestKeys},
+	"operator.ListRuns":            {with: values{"account": "NULL", "beforestarted": latest, "beforeid": lastID}},
+	"operator.ListTenantIDs":       {},
+	"operator.ListWatermarks":      {},
+	"operator.ListWebhooks":        {also: 2, reads: "the webhooks that wait: they are sorted", with: values{"status": "NULL", "waitingbefore": latest, "processedbefore": latest, "beforeid": "''"}},
+	"operator.LockKey":             {is: 15},
+	"operator.OverdueLookups":      {counts: true},
+	"operator.SearchDeadLetters":   {is: 2, with: values{"id": "'$dead'"}},
+	"operator.SearchKeys":          {is: 15},
+	"operator.SearchMovements":     {is: 10, with: values{"pspid": "'charge-$n'", "refundid": "'$refund'"}},
+	"operator.ShowKey":             {is: 15},
+	"operator.StampKeys":           {is: 15},
+	"operator.UnprocessedWebhooks": {counts: true},
+
+	"payments.AdvanceWalk":         {with: values{"readto": latest}},
+	"payments.BeginPayments":       {is: 1},
+	"payments.BeginRefund":         {is: 11, with: refundsKey},
+	"payments.BeginWalk":           {},
+	"payments.BookedPayments":      {is: 15},
+	"payments.BookedRefunds":       {is: 10, with: values{"id": "'$refund'"}},
+	"payments.EndWalk":             {},
+	"payments.ExecutionOf":         {is: 15},
+	"payments.ExecutionOfAnybody":  {is: 15},
+	"payments.FailWalk":            {},
+	"payments.FindPayment":         {is: 15},
+	"payments.FindRefund":          {is: 10, with: values{"id": "'$refund'"}},
+	"payments.GetPayment":          {is: 15},
+	"payments.GetRefund":           {is: 10, with: values{"id": "'$refund'"}},
+	"payments.ListAccounts":        {with: values{"after": "''"}},
+	"payments.ListPayments":        {with: values{"before": lastID, "oldest": "'$id'", "customerid": "NULL", "status": "NULL"}},
+	"payments.ListRefunds":         {is: 10, with: values{"before": lastID}},
+	"payments.LockLedgers":         {},
+	"payments.LockPayment":         {is: 15},
+	"payments.NamePayment":         {is: 18},
+	"payments.NameRefund":          {is: 9, with: values{"id": "'$refund'"}},
+	"payments.OtherMovementsOfKey": {is: 15, with: values{"subject": "'$refund'"}},
+	"payments.PSPOfAccount":        {},
+	"payments.PaymentOfKey":        {is: 15},
+	"payments.RecordPayments":      {is: 0},
+	"payments.RecordRefund":        {is: 13, with: refundsKey},
+	"payments.RefundOfKey":         {is: 10, with: refundsKey},
+	"payments.RememberObject":      {is: 0},
+	"payments.ResumePayment":       {is: 8},
+	"payments.ResumeRefund":        {is: 14, with: refundsKey},
+	"payments.TallyRefunds":        {is: 10},
+	"payments.TenantOfAccount":     {},
+
+	"statement.AdoptByPSPID":    {file: lines + ours},
+	"statement.Clock":           {},
+	"statement.CountAbsent":     {file: absent, counts: true, with: values{"early": latest, "late": latest}},
+	"statement.CountRaised":     {counts: true, with: values{"runid": "'0000000e-0000-0000-0000-000000000002'"}},
+	"statement.FetchByPSPID":    {file: lines},
+	"statement.FetchNamed":      {file: lines},
+	"statement.FetchStrangers":  {file: lines},
+	"statement.FindAbsent":      {with: values{"horizon": "'1 hour'", "skew": "'0'", "firstid": "'00000000-0000-0000-0000-000000000400'", "lastid": "'00000000-0000-0000-0000-000000000800'", "createdfrom": "'2026-01-01Z'", "createduntil": latest}},
+	"statement.FindAccounts":    {},
+	"statement.ForgetPresent":   {file: lines + absent},
+	"statement.MarkGone":        {with: values{"runid": "'0000000e-0000-0000-0000-000000000001'"}},
+	"statement.MissingDays":     {with: values{"lastday": "'2026-12-31'", "days": "30"}},
+	"statement.OpenBreaks":      {with: values{"raisedby": "NULL", "after": "0"}},
+	"statement.PendingDays":     {with: values{"firstday": "'2026-01-02'", "before": "'2026-02-02'"}},
+	"statement.Totals":          {also: 1, reads: "the open breaks of the days"},
+	"statement.TryLock":         {with: values{"name": "'x'"}},
+	"statement.WriteAbsences":   {file: absent, with: values{"late": latest}},
+	"statement.WriteLineBreaks": {file: lines + ours, with: values{"ownprefix": "'operator:'"}},
+	"statement.WriteRun":        {with: values{"startedat": "now()", "status": "'complete'", "lines": "1", "breaks": "1", "pending": "1"}},
+
+	"tenants.CreateTenant":   {with: values{"id": "'new'", "pspaccount": "'new'", "requestspersecond": "1", "requestburst": "1"}},
+	"tenants.EnsureTenant":   {with: values{"id": "'new'", "pspaccount": "'new'"}},
+	"tenants.ExpireKey":      {with: values{"id": "'0000000a-0000-0000-0000-000000000001'"}},
+	"tenants.GetTenant":      {with: values{"id": "'acme'"}},
+	"tenants.InsertKey":      {with: values{"secretsha256": "sha256('new')", "scopes": "'payments:read'", "label": "''"}},
+	"tenants.KeyCreated":     {with: values{"id": "'0000000a-0000-0000-0000-000000000001'"}},
+	"tenants.ListActiveKeys": {},
+	"tenants.ListKeys":       {},
+	"tenants.ListTenants":    {},
+	"tenants.SetRate":        {with: values{"id": "'acme'", "requestspersecond": "1", "requestburst": "1"}},
+
+	"webhooks.EventIsStored": {is: 15, with: event},
+	"webhooks.GetEvent":      {is: 15, with: event},
+	"webhooks.MarkProcessed": {is: 0, with: values{"id": "'event-$n'", "result": "'resolved'"}},
+	"webhooks.PruneEvents":   {with: values{"olderthan": "'1 hour'"}},
+	"webhooks.ReopenEvent":   {is: 15, with: event},
+	"webhooks.StoreEvent":    {with: values{"id": "'new-$n'", "sentat": "now()", "body": "'x'"}},
+}
+
+var (
+	open = values{"status": "'open'", "kind": "NULL", "tenant": "NULL", "openedafter": "NULL", "openedbefore": "NULL",
+		"age": "'0'", "beforeopened": "NULL", "beforeid": "NULL"}
+	newestKeys = values{"status": "NULL", "livebefore": latest, "expiredbefore": latest, "beforetenant": "''",
+		"beforeoperation": "''", "beforekey": "''"}
+	refundsKey = values{"id": "'$refund'", "operation": refunds, "key": "'refund-$n'", "idempotencykey": "'refund-$n'",
+		"leaseid": "'$refund'", "subject": "'$refund'", "declinecode": "NULL"}
+	event = values{"id": "'event-$n'"}
+)

@@ -1,0 +1,16 @@
+-- What does not grow: tenants, their API keys and their ledgers. The tables are never vacuumed and analysed.
+DO $$
+DECLARE
+    it text;
+BEGIN
+    FOR it IN SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', it);
+    END LOOP;
+END $$;
+INSERT INTO tenants (id, psp_account)
+SELECT 'acme', 'acme' UNION ALL SELECT 'tenant-' || t, 'account-' || t FROM generate_series(1, 4) AS t;
+INSERT INTO ledger_watermarks (account, object, scanned_to, resume_after, walk_began)
+SELECT psp_account, o, '2026-01-01Z', '2026-01-01Z', '2026-01-01Z' FROM tenants, unnest('{charge,refund}'::text[]) AS o;
+INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes)
+SELECT ('0000000a' || lpad(to_hex(n), 24, '0'))::uuid, 'acme', sha256(n::text::bytea), '{payments:read}'
+FROM generate_series(1, 20) AS n;
