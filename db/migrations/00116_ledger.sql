@@ -56,8 +56,9 @@ CREATE TABLE statement_pending (
     day     date NOT NULL,
     object  text NOT NULL,
     subject uuid NOT NULL,
-    PRIMARY KEY (account, day, object, subject)
+    PRIMARY KEY (account, subject, object, day)
 );
+CREATE INDEX statement_pending_by_day ON statement_pending (account, day, object, subject);
 
 CREATE TABLE statement_breaks (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -203,9 +203,9 @@ DELETE FROM statement_pending AS p
 USING statement_lines AS l
 WHERE l.day = @day AND l.executed AND p.account = @account AND p.day <> @day
   AND p.subject = l.subject AND p.object = l.object
-  AND NOT EXISTS (SELECT FROM statement_breaks AS b
-                  WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
-                    AND b.subject = p.subject AND b.object = p.object);
+  AND (SELECT b.id FROM statement_breaks AS b
+       WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
+         AND b.subject = p.subject AND b.object = p.object LIMIT 1) IS NULL;
 
 -- name: WritePending :exec
 -- Notes the movements that this run could not judge: those that are absent and can still be listed, and those that a
@@ -229,7 +229,7 @@ INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks,
 VALUES (@id, @account, @day, @started_at, @status, @lines, @breaks, @pending);
 
 -- name: ListPending :many
--- The pending movements of an account, of the days before one day, in the order of the primary key.
+-- The pending movements of an account, of the days before one day, in the order of statement_pending_by_day.
 SELECT day, object, subject FROM statement_pending
 WHERE account = @account AND day < @before
   AND (day, object, subject) > (sqlc.arg(after_day)::date, sqlc.arg(after_object)::text, sqlc.arg(after_subject)::uuid)

@@ -91,8 +91,8 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 }
 
 // setPlanner has PostgreSQL search the tables by their indexes. A connection keeps its plans, also those that were made
-// when a table had a page. To read the page as a whole was right then, and is wrong for a million pages. To sort what an
-// index finds, instead of walking the index in order, is the same trap for a list. (ADR 0052)
+// when a table had one page. To read the page as a whole was right then, and is wrong for a million pages. For a list,
+// the same trap is to sort all that an index finds, instead of walking the index in order (ADR 0052).
 //
 // PostgreSQL gives what is off an absurd cost. For that cost it would compile the few plans that need it.
 func setPlanner(params map[string]string) {

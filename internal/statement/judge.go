@@ -85,7 +85,9 @@ func (j *judgement) begin(ctx context.Context) error {
 		return ErrBusy
 	}
 	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
-	if _, err := j.tx.Exec(ctx, "SET LOCAL statement_timeout = 0;"+createTables); err != nil {
+	// The temporary tables have no indexes: they are read as a whole.
+	const settings = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on;"
+	if _, err := j.tx.Exec(ctx, settings+createTables); err != nil {
 		return fmt.Errorf("make room for lines: %w", err)
 	}
 	if j.started, err = j.q.Clock(ctx); err != nil {

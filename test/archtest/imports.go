@@ -43,6 +43,7 @@ var places = []string{
 	"internal/tracing",
 	"internal/webhooks",
 	"test/archtest",
+	"test/blocks",
 	"test/contract",
 	"test/e2e",
 	"test/cituscluster",

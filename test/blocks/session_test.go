@@ -42,8 +42,8 @@ func newSession(t *testing.T) *session {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Release)
-	s := &session{t: t, conn: conn.Conn(), all: generatedStatements(t), forFile: read(t, "../../db/statement_lines.sql"),
-		rows: 100_000}
+	s := &session{t: t, conn: conn.Conn(), all: generatedStatements(t), rows: 100_000,
+		forFile: read(t, "../../db/statement_lines.sql")}
 	if testing.Short() {
 		s.rows = 20_000
 	}
@@ -143,7 +143,8 @@ func (s *session) explain(name string, n int) string {
 func (s *session) inTransaction(name string, steps ...string) ([]*pgconn.Result, error) {
 	all := []string{"BEGIN"}
 	if p := s.all[name]; p.readsFile() {
-		all = append(all, s.forFile, statementsAsked[name].file, fmt.Sprintf("PREPARE %q AS %s", name, p.sql))
+		all = append(all, "SET LOCAL enable_seqscan = on", s.forFile, statementsAsked[name].file,
+			fmt.Sprintf("PREPARE %q AS %s", name, p.sql))
 		defer s.run(fmt.Sprintf("DEALLOCATE %q", name))
 	}
 	results, err := s.conn.PgConn().Exec(s.t.Context(), strings.Join(append(all, steps...), ";\n")).ReadAll()

@@ -6,7 +6,8 @@ INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, at
 SELECT 'acme', operation, key, status, sha256('x'), 1, 1, id, id, at, at, CASE WHEN status = 'in_progress' THEN due END,
     CASE WHEN status = 'unknown' THEN due END, CASE WHEN status = 'unknown' THEN at END,
     CASE WHEN status NOT IN ('in_progress', 'unknown') THEN at END,
-    CASE WHEN n % 100 IN (5, 6, 7) OR n % 100 BETWEEN 40 AND 59 THEN at ELSE at + interval '100 years' END, CASE WHEN status = 'expired' THEN due END,
+    CASE WHEN n % 100 IN (5, 6, 7) OR n % 100 BETWEEN 40 AND 59 THEN at ELSE at + interval '100 years' END, CASE
+        WHEN status = 'expired' THEN due END,
     CASE WHEN done THEN 201 END, CASE WHEN done THEN 'application/json' END, CASE WHEN done THEN '/payments/' || id END,
     CASE WHEN done THEN 1 END, CASE WHEN done THEN convert_to(repeat('x', 300), 'UTF8') END
 FROM (
@@ -16,14 +17,17 @@ FROM (
         SELECT n, timestamptz '2026-01-01Z' + n * interval '1 second' AS at, o.operation, o.name || n AS key,
                (o.head || lpad(to_hex(n), 24, '0'))::uuid AS id, CASE
                    WHEN o.name = 'refund-' THEN
-                       CASE WHEN n % 100 IN (11, 13, 14) THEN 'in_progress' WHEN n % 100 = 12 THEN 'failed_retryable' ELSE 'completed' END
+                       CASE WHEN n % 100 IN (11, 13, 14) THEN 'in_progress' WHEN n % 100 = 12
+                           THEN 'failed_retryable' ELSE 'completed' END
                    WHEN n % 100 IN (0, 1, 8) THEN 'in_progress' WHEN n % 100 < 4 THEN 'unknown'
-                   WHEN n % 100 = 4 THEN 'failed_retryable' WHEN n % 100 < 7 OR n % 100 BETWEEN 50 AND 59 THEN 'expired' ELSE 'completed' END AS status
+                   WHEN n % 100 = 4 THEN 'failed_retryable' WHEN n % 100 < 7 OR n % 100 BETWEEN 50 AND 59
+                       THEN 'expired' ELSE 'completed' END AS status
         FROM generate_series($FROM, $TO) AS n,
              (VALUES ('POST /payments', 'key-', '00000000'), ('POST /payments/{id}/refunds', 'refund-', '0000000f'))
                  AS o (operation, name, head)
         WHERE o.name = 'key-' OR n % 100 BETWEEN 9 AND 14) AS numbered) AS made;
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status,
+    to_status, reason)
 SELECT 'acme', 'POST /payments', 'key-' || n, 1, 1, 'test', 'in_progress', 'unknown', 'test'
 FROM generate_series($FROM, $TO) AS n, generate_series(1, 2);
 INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation)
@@ -40,7 +44,8 @@ FROM generate_series($FROM, $TO) AS n WHERE n % 100 <> 1;
 INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status,
     psp_refund_id, created_at)
 SELECT 'acme', ('0000000f' || lpad(to_hex(n), 24, '0'))::uuid, ('00000000' || lpad(to_hex(n), 24, '0'))::uuid,
-    'refund-' || n, 1, 100, 'USD', CASE WHEN n % 100 = 13 THEN 'processing' WHEN n % 100 IN (12, 14) THEN 'failed' ELSE 'succeeded' END,
+    'refund-' || n, 1, 100, 'USD', CASE WHEN n % 100 = 13 THEN 'processing' WHEN n % 100 IN (12, 14) THEN 'failed'
+        ELSE 'succeeded' END,
     CASE n % 100 WHEN 9 THEN 'operator:' || n WHEN 10 THEN 'refund-' || n END,
     timestamptz '2026-01-01Z' + n * interval '1 second'
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 IN (9, 10, 12, 13, 14);
@@ -60,7 +65,8 @@ FROM generate_series($FROM, $TO) AS n WHERE n % 100 IN (13, 14);
 
 INSERT INTO webhook_events (id, sent_at, body, received_at, processed_at, result)
 SELECT 'event-' || n, at, 'x', at, CASE WHEN n % 100 > 0 THEN at END, CASE WHEN n % 100 > 0 THEN 'resolved' END
-FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series($FROM, $TO) AS n) AS made;
+FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series($FROM, $TO)
+    AS n) AS made;
 INSERT INTO river_job (state, max_attempts, args, kind, finalized_at)
 SELECT CASE WHEN n % 100 = 0 THEN 'available' ELSE 'completed' END::river_job_state, 25, '{}', 'resolve',
     CASE WHEN n % 100 > 0 THEN now() END
@@ -72,9 +78,13 @@ INSERT INTO statement_breaks (account, day, object, kind, psp_id, subject, refer
 SELECT 'acme', date '2026-01-01' + n / 1000, 'charge', 'amount', 'charge-' || n,
     ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, '', false, 1, 1, at, at, at, CASE WHEN n % 20 > 0 THEN at END,
     ('0000000e' || lpad(to_hex(n / 500), 24, '0'))::uuid, ('0000000e' || lpad(to_hex(n / 500), 24, '0'))::uuid
-FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series($FROM, $TO) AS n) AS made;
+FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series($FROM, $TO)
+    AS n) AS made;
 INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
 SELECT ('0000000e' || lpad(to_hex(n), 24, '0'))::uuid, 'acme', date '2026-01-01' + n / 2,
     timestamptz '2026-01-01Z' + n * interval '1 second', 'complete', 1, 1, 1
+FROM generate_series($FROM, $TO) AS n;
+INSERT INTO statement_pending (account, day, object, subject)
+SELECT 'acme', date '2026-01-01' + n / 1000, 'charge', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid
 FROM generate_series($FROM, $TO) AS n;
 RESET session_replication_role;

@@ -322,9 +322,9 @@ DELETE FROM statement_pending AS p
 USING statement_lines AS l
 WHERE l.day = $1 AND l.executed AND p.account = $2 AND p.day <> $1
   AND p.subject = l.subject AND p.object = l.object
-  AND NOT EXISTS (SELECT FROM statement_breaks AS b
-                  WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
-                    AND b.subject = p.subject AND b.object = p.object)
+  AND (SELECT b.id FROM statement_breaks AS b
+       WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
+         AND b.subject = p.subject AND b.object = p.object LIMIT 1) IS NULL
 `
 
 type ForgetListedParams struct {
@@ -448,7 +448,7 @@ type ListPendingRow struct {
 	Subject uuid.UUID
 }
 
-// The pending movements of an account, of the days before one day, in the order of the primary key.
+// The pending movements of an account, of the days before one day, in the order of statement_pending_by_day.
 func (q *Queries) ListPending(ctx context.Context, arg ListPendingParams) ([]ListPendingRow, error) {
 	rows, err := q.db.Query(ctx, listPending,
 		arg.Account,
