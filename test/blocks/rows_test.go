@@ -156,14 +156,15 @@ var statementsAsked = map[string]asked{
 	"payments.TallyRefunds":        {is: 10},
 	"payments.TenantOfAccount":     {},
 
+	"statement.FinalMovements": {is: 15, with: values{"known": latest, "skew": "'0'"}},
+	"statement.ForgetUnmoved": {is: 20, also: 1, reads: "the open breaks of the days",
+		with: values{"day": "date '2026-01-01' + $n / 1000"}},
 	"statement.ForgetListed":  {file: lines, also: 6, reads: "what is pending"},
 	"statement.ForgetPending": {},
 	"statement.LastJudged":    {},
 	"statement.ListPending": {with: values{
 		"before": "'9999-01-01'", "afterday": "'2026-01-01'", "afterobject": "''",
 		"aftersubject": "'00000000-0000-0000-0000-000000000000'"}},
-	"statement.RipeDays": {is: 15, with: values{"known": latest, "skew": "'0'",
-		"day": "date '2026-01-01' + $n"}},
 	"statement.WritePending":   {file: lines + ours + absent, with: values{"late": "'2026-01-01Z'"}},
 	"statement.AdoptByPSPID":   {file: lines + ours},
 	"statement.Clock":          {},
