@@ -55,6 +55,7 @@ var table = []Row{
 	{http.StatusNotFound, "not_found", Refused, true},
 	{http.StatusMethodNotAllowed, "method_not_allowed", Refused, true},
 	{http.StatusConflict, "idempotency_key_in_progress", Again, false},
+	{http.StatusConflict, "idempotency_key_held", Again, false},
 	{http.StatusGone, "idempotency_key_expired", Stuck, false},
 	{http.StatusRequestEntityTooLarge, "body_too_large", Refused, true},
 	{http.StatusUnsupportedMediaType, "unsupported_media_type", Refused, true},

@@ -32,6 +32,7 @@ const usage = `Payonce's reconciler: no outcome stays unknown.
 Usage:
   reconciler run          work until interrupted: sweep, resolve, webhooks, ledger scan, statements, pruning
   reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
+  reconciler scan         read the PSP's lists to their ends; after a restore, before the API serves
   reconciler dlq          list, show and resolve dead letters
   reconciler key          show a key, its payment and its timeline
   reconciler timeline     draw what has happened to a key
@@ -55,6 +56,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return work(ctx, args, getenv, stdout, stderr)
 	case "statement":
 		return compareStatement(ctx, args, getenv, stdout, stderr)
+	case "scan":
+		return scanLedgers(ctx, args, getenv, stdout, stderr)
 	case "dlq":
 		return actAsOperators(ctx, args, getenv, stdout, stderr)
 	case "key":
@@ -69,7 +72,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "version", "--version", "-version":
 		return cli.PrintVersion(stdout, "reconciler")
 	case "":
-		return cli.Usagef("name a command: run, statement, dlq, key, timeline or healthcheck; see reconciler --help")
+		return cli.Usagef("name a command: run, statement, scan, dlq, key, timeline or healthcheck; see reconciler --help")
 	}
 	return cli.Usagef("command %q is not known; see reconciler --help", command)
 }
@@ -163,6 +166,18 @@ func actAsOperators(ctx context.Context, args []string, getenv func(string) stri
 			return nil, nil, err
 		}
 		return reconciler.Operators(), reconciler.Close, nil
+	}})
+}
+
+func scanLedgers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	open := forTerminal(ctx, getenv, stderr)
+	return commands.Scan(ctx, args, commands.ScanDeps{Stdout: stdout, Open: func() (commands.Ledgers, func(), error) {
+		reconciler, err := open()
+		if err != nil {
+			return commands.Ledgers{}, nil, err
+		}
+		ledgers := commands.Ledgers{Payments: reconciler.Payments(), Overlap: reconciler.ScanOverlap()}
+		return ledgers, reconciler.Close, nil
 	}})
 }
 

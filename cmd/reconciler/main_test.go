@@ -42,6 +42,7 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 		"statement x":   `argument "x" is not known`, "statement --since 1": "flag provided but not defined: -since",
 		"statement --date tomorrow": "want today, yesterday, or YYYY-MM-DD",
 		"statement --date":          "flag needs an argument", "statement --format xml": "not table, csv or json",
+		"scan acme": `argument "acme" is not known`, "scan --since 1h": "flag provided but not defined: -since",
 		"dlq": "say dlq list, dlq show or dlq resolve", "dlq frob": "say dlq list, dlq show or dlq resolve",
 		"dlq list --limit 0":    "--limit must be",
 		"dlq list --status all": "--status must be", "dlq list --cursor x": "--cursor must be",
@@ -62,7 +63,7 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 func TestFailureIsNoUsageError(t *testing.T) {
 	t.Parallel()
 	for args, code := range map[string]int{
-		"run": 1, "dlq list": 1, "dlq show " + uuid.NewString(): 1, "key show k --tenant acme": 1,
+		"run": 1, "scan": 1, "dlq list": 1, "dlq show " + uuid.NewString(): 1, "key show k --tenant acme": 1,
 		"statement": 2, // where 1 says that there are breaks
 	} {
 		if _, _, err := command(t, nil, strings.Fields(args)...); cli.Code(err) != code ||
@@ -76,8 +77,8 @@ func TestHelpAndVersionNeedNoSettings(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--help": "reconciler run ", "help": "reconciler run ", "run --help": "Usage: reconciler run",
-		"statement -h": "Usage: reconciler statement",
-		"dlq help":     "reconciler dlq list", "dlq show -help": "reconciler dlq list",
+		"statement -h": "Usage: reconciler statement", "scan --help": "Usage: reconciler scan",
+		"dlq help": "reconciler dlq list", "dlq show -help": "reconciler dlq list",
 		"key help": "Usage: reconciler key show", "key --help": "Usage: reconciler key show",
 		"key show k --help": "Usage: reconciler key show", "healthcheck --help": "Usage: reconciler healthcheck",
 		"--version": "reconciler ", "version": "reconciler ",

@@ -6,7 +6,7 @@
 -- What the open dead letters about a key forbid. Each value forbids one thing more than the value before it:
 -- expiry: the key does not expire. A job about the key has failed for good, which says nothing about the key.
 -- release: the key is not released either. An operator has to decide about it.
--- decline: no decline is stored either. A dead letter says that money moved.
+-- decline: no decline is stored, and no request executes the key again. A dead letter says that money moved.
 -- It is an enum because an enum is ordered and needs no CHECK.
 CREATE TYPE dead_letter_hold AS ENUM ('none', 'expiry', 'release', 'decline');
 
@@ -22,8 +22,8 @@ CREATE TABLE idempotency_keys (
     lease_id                uuid NOT NULL,
     -- The id of the payment or refund of this generation. Package idempotency does not look into it.
     subject                 uuid NOT NULL,
-    -- The strongest hold of the open dead letters about this generation and subject. The guard reads no other row, so
-    -- the transaction that opens or closes a dead letter also writes this column (db/queries/deadletters.sql).
+    -- The strongest hold of the open dead letters about this key (db/queries/deadletters.sql). The guard reads no other
+    -- row, so the transaction that opens or closes a dead letter also writes this column.
     dead_letter_hold        dead_letter_hold NOT NULL DEFAULT 'none',
     created_at              timestamptz NOT NULL,
     -- When this generation was first reserved. The PSP's memory of the key is counted from here.
@@ -69,10 +69,12 @@ CREATE TABLE idempotency_key_events (
 
 -- A key that expires gets a tombstone with the number of its generation. When the key was deleted and is used again, it
 -- continues with the next generation. So tenant, operation, key and generation never name two payments, and the PSP
--- never gets the same pass-through key for two of them (ADR 0023).
+-- never gets the same pass-through key for two of them (ADR 0023). A dead letter about a key that a restore has lost
+-- makes a tombstone, too, and the tombstone has the hold.
 CREATE TABLE idempotency_key_tombstones (
     tenant_id text COLLATE "C" NOT NULL, operation text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,
     generation integer NOT NULL CHECK (generation >= 1),
+    dead_letter_hold dead_letter_hold NOT NULL DEFAULT 'none',
     PRIMARY KEY (tenant_id, operation, key)
 );
 
@@ -160,9 +162,10 @@ BEGIN
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_attempt_is_a_fence';
         END IF;
 
-        -- The hold. A client is not told of a decline (402) while an open dead letter says that money moved.
+        -- The hold. While an open dead letter says that money moved, nothing is declined (402) or executed again.
         IF OLD.dead_letter_hold <> 'none' AND NEW.status = 'expired'
            OR OLD.dead_letter_hold >= 'release' AND NEW.status = 'failed_retryable'
+           OR OLD.dead_letter_hold = 'decline' AND NEW.status = 'in_progress'
            OR OLD.dead_letter_hold = 'decline' AND NEW.status = 'completed' AND NEW.response_status = 402 THEN
             RAISE EXCEPTION 'a key with an open dead letter does not go from % to %', OLD.status, NEW.status
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_dead_lettered_stay';

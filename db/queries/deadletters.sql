@@ -1,15 +1,18 @@
 -- Dead letters, and what operators did about them.
 --
--- OpenDeadLetter and RecomputeHold write dead_letter_hold in the table of package idempotency: what the open dead
--- letters about the key's generation and subject forbid. An earlier statement of the same transaction has locked the
--- key's row: a step of the key, or LockKey of idempotency.sql or operator.sql. So both statements see every committed
--- dead letter about the key, and no other transaction opens or closes one meanwhile. The races:
+-- OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency. A dead letter holds the
+-- generation and subject that it names. If it says that money moved (decline), it holds the key, whatever the key
+-- stands for: no generation of it is executed then. A key without a row is held in its tombstone.
+--
+-- An earlier statement of the same transaction has locked the key's row, or its tombstone: a step of the key, or
+-- LockKey of idempotency.sql. So both statements see every committed dead letter about the key, and no other
+-- transaction opens or closes one meanwhile. The races:
 --   open and close:  The second transaction gets the lock when the first has committed, and sees its result. The hold
 --                    never leaves out an open dead letter.
 --   two opens:       They raise the hold one after the other. The greater hold stays.
---   open and renew:  After a renewal the key has another generation, and the dead letter does not hold it. A renewal
---                    after the opening sets the hold to none.
---   open and step:   A release, decline or expiry that waited for the lock is checked against the new row.
+--   open and renew:  After a renewal the key has another generation, and only money holds it. A renewal after the
+--                    opening does not pass if money holds it, and sets any other hold to none.
+--   open and step:   A release, decline, expiry or retry that waited for the lock is checked against the new row.
 -- Every transaction locks the key before the dead letter, so no two of them deadlock.
 
 -- name: OpenDeadLetter :one
@@ -31,8 +34,7 @@ WITH opened AS (
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
                       WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '')
                         AND k.operation = sqlc.narg(operation) AND k.key = sqlc.narg(key)
-                        AND k.generation = sqlc.narg(generation)
-                        AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid)
+                        AND k.generation = sqlc.narg(generation) AND k.subject = sqlc.narg(subject)::uuid
                         AND k.status = 'unknown'))
       AND (NOT sqlc.arg(behind_step)::boolean
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
@@ -45,8 +47,13 @@ WITH opened AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
     WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.operation = sqlc.narg(operation)::text
-      AND k.key = sqlc.narg(key)::text AND k.generation = o.generation
-      AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
+      AND k.key = sqlc.narg(key)::text AND k.dead_letter_hold < o.hold
+      AND (o.hold = 'decline' OR k.generation = o.generation AND (o.subject IS NULL OR k.subject = o.subject))
+), held_without_row AS (
+    UPDATE idempotency_key_tombstones AS t SET dead_letter_hold = o.hold
+    FROM opened AS o
+    WHERE t.tenant_id = sqlc.narg(tenant_id)::text AND t.operation = sqlc.narg(operation)::text
+      AND t.key = sqlc.narg(key)::text AND o.hold = 'decline'
 )
 SELECT count(*) FROM opened;
 
@@ -107,21 +114,27 @@ INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action
 SELECT r.id, r.version - 1, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r;
 
 -- name: RecomputeHold :exec
--- Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold to what the dead letters that are still open forbid.
--- They are those about the generation and subject that the key has now. It is a separate statement: only a statement
--- that begins after the key was locked sees every dead letter that other transactions have opened. dead_letters is a
--- local table, and Citus joins it to the keys only in a query of its own.
+-- Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold of a key, and of its tombstone, to what the dead
+-- letters that are still open forbid. It is a separate statement: only a statement that begins after the key was locked
+-- sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus joins it to the
+-- keys only in a query of its own.
 WITH still AS (
     SELECT coalesce(max(d.hold), 'none') AS hold
-    FROM idempotency_keys AS k
-    JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
-        AND d.generation = k.generation
-        AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+    FROM dead_letters AS d
+    LEFT JOIN idempotency_keys AS k
+        ON k.tenant_id = @tenant_id AND k.operation = d.operation AND k.key = d.key
+        AND k.generation = d.generation AND (d.subject IS NULL OR d.subject = k.subject)
+    WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.status = 'open'
+      AND (d.hold = 'decline' OR k.key IS NOT NULL)
+), held AS (
+    UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
+    FROM still AS s
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.dead_letter_hold <> s.hold
 )
-UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
+UPDATE idempotency_key_tombstones AS t SET dead_letter_hold = 'none'
 FROM still AS s
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.dead_letter_hold <> s.hold;
+WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key AND s.hold < 'decline'
+  AND t.dead_letter_hold <> 'none';
 
 -- name: DeadLetterExists :one
 SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = @id);
@@ -136,12 +149,13 @@ SELECT at, dead_letter_version, actor, action, reason, outcome, detail
 FROM operator_actions WHERE dead_letter_id = @dead_letter_id ORDER BY id LIMIT @max_rows;
 
 -- name: OtherOpenDeadLetter :one
--- The oldest other open dead letter that needs a decision about the same generation and subject of the key. A failed
--- job (job_discarded) needs none: it forbids only the expiry.
+-- The oldest other open dead letter that holds the key, and needs a decision. A failed job (job_discarded) needs none:
+-- it forbids only the expiry.
 SELECT d.id FROM dead_letters AS d
-WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.generation = @generation
+WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key
   AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
-  AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid)
+  AND (d.hold = 'decline' OR d.generation = @generation
+       AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid))
 ORDER BY d.opened_at, d.id LIMIT 1;
 
 -- name: CountOpen :many

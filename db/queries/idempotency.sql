@@ -1,8 +1,8 @@
 -- The statements on keys. Each statement that moves a key names its transition, and the writers that it competes with.
 -- The path of a payment comes first, up to FindKey. Reads, lookups, the sweeper and the pruner follow.
 --
--- Each statement asks payonce_now() for the time. now() is the start of the transaction: it may be long past when a
--- statement has waited for a lock. docs/adr/0029-one-clock.md tells what a wait does to a condition on the time.
+-- Each statement asks payonce_now() for the time. now() is the start of the transaction, which may be long past after a
+-- wait for a lock (docs/adr/0029-one-clock.md).
 --
 -- A statement for many keys takes arrays with one element for each key. The caller gives each key once, sorted by
 -- bytes. All callers lock in this order, so no two of them deadlock. The join must keep this order: it reads the rows
@@ -13,15 +13,16 @@
 -- in an array, and would ask every worker. The comparison needs the column's collation (docs/adr/0033-citus.md).
 --
 -- dead_letter_hold says what the open dead letters about a key forbid: none < expiry < release < decline. A dead letter
--- about a key is opened under the lock of the key's row. So a statement that waited for this lock sees the new hold
--- (docs/adr/0031-hold-on-the-row.md).
+-- is opened under the lock of the key's row, or of its tombstone if it has no row. So a statement that waited for this
+-- lock sees the new hold (docs/adr/0031-hold-on-the-row.md).
 
 -- name: ReserveKeys :many
 -- none -> in_progress for each key, or the row that is already there. Competes with every request that has the same
 -- key: the loser's INSERT waits for the winner's commit. No row at all means that the winner committed after the
 -- snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: the row may be deleted by
 -- now, and its tombstone is not in the snapshot. A deleted key continues from the generation in its tombstone. The
--- tombstone is committed before the row is deleted, so no snapshot misses both.
+-- tombstone is committed before the row is deleted, so no snapshot misses both. No row also comes of a tombstone that
+-- holds the key (FindHold).
 WITH asked AS MATERIALIZED (
     SELECT a.*, payonce_now() AS at FROM (
         SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
@@ -47,6 +48,8 @@ WITH asked AS MATERIALIZED (
     FROM asked AS a
     WHERE NOT EXISTS (SELECT FROM seen AS s
                       WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
+      AND NOT EXISTS (SELECT FROM tombstones AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation
+                        AND t.key = a.key AND t.dead_letter_hold = 'decline')
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
@@ -58,8 +61,8 @@ SELECT coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
 -- failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes), with late
 -- evidence of a charge, and with the pruner. The PSP must still remember the key, or a second send could charge twice;
 -- psp_memory is shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it
--- expired moments after the charge, the client's next retry would charge once more. An open dead letter does not stop a
--- retry: each attempt sends the same key to the PSP, or the PSP has ended the attempt before. So it charges once.
+-- expired moments after the charge, the client's next retry would charge once more. Only a dead letter that says that
+-- money moved under the key stops a retry.
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
@@ -68,7 +71,7 @@ WITH taken AS (
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
       AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
       AND k.attempt = @attempt AND k.generation = @generation
-      AND k.reserved_at > payonce_now() - sqlc.arg(psp_memory)::interval
+      AND k.reserved_at > payonce_now() - sqlc.arg(psp_memory)::interval AND k.dead_letter_hold < 'decline'
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -89,7 +92,7 @@ WITH taken AS (
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
-      AND k.status = 'expired' AND k.generation = @generation
+      AND k.status = 'expired' AND k.generation = @generation AND k.dead_letter_hold < 'decline'
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -382,11 +385,23 @@ WITH seen AS (
 SELECT count(*) FROM seen;
 
 -- name: LockKey :exec
--- Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
+-- Locks a key before a dead letter about it is opened or closed, if no step of the key has locked it in this
+-- transaction. A key without a row gets a tombstone, which is locked instead: it keeps what the dead letter forbids.
 -- Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
--- the hold in the row.
-SELECT k.key FROM idempotency_keys AS k
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key FOR NO KEY UPDATE;
+-- the hold. Nobody waits for a reservation that has not committed: it is as if it had come before the dead letter.
+WITH locked AS (
+    SELECT k.key FROM idempotency_keys AS k
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key FOR NO KEY UPDATE
+)
+INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
+SELECT @tenant_id, @operation, @key, @generation WHERE NOT EXISTS (SELECT FROM locked)
+ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = greatest(t.generation, excluded.generation);
+
+-- name: FindHold :one
+-- Reads only: whether an open dead letter says that money moved under a key that has no row.
+SELECT EXISTS (SELECT FROM idempotency_key_tombstones AS t
+               WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key
+                 AND t.dead_letter_hold = 'decline');
 
 -- name: FindExpired :many
 -- Reads only: the finished keys whose retention is over, oldest first. A key with an open dead letter is not among
@@ -441,7 +456,7 @@ LIMIT @max_rows;
 
 -- name: FindDeadLettered :many
 -- Reads only: the keys of one tenant with an open dead letter about any generation. Such a key is not deleted: the row
--- holds only what the dead letters about the newest generation forbid, but the timeline has the lines of all
+-- holds little of what the dead letters about an earlier generation forbid, but the timeline has the lines of all
 -- generations. This is the only statement here that reads dead_letters, the table of package deadletters.
 SELECT a.operation::text AS operation, a.key::text AS key
 FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a

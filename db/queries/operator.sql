@@ -3,8 +3,8 @@
 
 -- name: LockKey :one
 -- Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
--- or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
--- Every transaction locks the key before the dead letter: in the other order two of them could deadlock.
+-- or that it has another generation or subject than the dead letter. LockKey of idempotency.sql comes before it: the
+-- hold of a key is under its lock, whatever the key stands for by now.
 SELECT status FROM idempotency_keys
 WHERE tenant_id = @tenant_id AND operation = @operation AND key = @key AND generation = @generation
   AND (sqlc.narg(subject)::uuid IS NULL OR subject = sqlc.narg(subject)::uuid)

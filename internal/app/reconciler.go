@@ -82,6 +82,9 @@ func (r *Reconciler) Keys() *idempotency.Keys { return r.keys }
 // Payments reads payments and refunds.
 func (r *Reconciler) Payments() *payments.Service { return r.payments }
 
+// ScanOverlap is how much a scan reads again before the end of the last one.
+func (r *Reconciler) ScanOverlap() time.Duration { return r.settings.ScanOverlap }
+
 // Close gives back what NewReconciler has taken. Run does it by itself.
 func (r *Reconciler) Close() { r.close() }
 

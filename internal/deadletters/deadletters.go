@@ -83,7 +83,7 @@ type DeadLetter struct {
 	ID      uuid.UUID
 	Kind    Kind
 	Finding string     // the name of what was found; the same finding is the same dead letter
-	About   *About     // nil if the dead letter is about no key
+	About   *About     // nil if the dead letter is about no key; the key need not have a row
 	Subject *uuid.UUID // the payment or refund that it is about, if there is one
 	Reason  string
 	// Evidence is JSON.
@@ -105,10 +105,11 @@ func (a About) KeyFinding(subject uuid.UUID) string {
 	return fmt.Sprintf("key %s %s %s %d %s", a.Tenant, a.Operation, a.Key, a.Generation, subject)
 }
 
-// Concerns reports whether the dead letter is about this generation of its key, and about this subject if the dead
-// letter names one. A finding about an earlier payment says nothing about the payment that has the key now.
+// Concerns reports whether the dead letter is about this generation of its key, and about this subject. A finding about
+// an earlier payment says nothing about the payment that has the key now. It only holds the key, if money moved.
 func (l DeadLetter) Concerns(generation int32, subject uuid.UUID) bool {
-	return l.About != nil && l.About.Generation == generation && (l.Subject == nil || *l.Subject == subject)
+	return l.About != nil && l.About.Generation == generation && l.Subject != nil &&
+		*l.Subject == subject
 }
 
 // Open is the call that opens the dead letter, and writes its hold to the key's row. It does nothing if a dead letter

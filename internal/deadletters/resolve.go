@@ -166,7 +166,7 @@ func AuditTrail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]AuditEntr
 	return trail, nil
 }
 
-// OtherOpen reads the id of another open dead letter that holds the same key and subject, if there is one. While it is
+// OtherOpen reads the id of another open dead letter that holds the same key, if there is one. While it is
 // open, the database does not release the key. The dead letter l must be about a key.
 func OtherOpen(l DeadLetter, other **uuid.UUID) postgres.Call {
 	p := dbsqlc.OtherOpenDeadLetterParams{

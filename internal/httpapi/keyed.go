@@ -108,12 +108,21 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 		retryAfter(w, afterPSPFailure)
 		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable,
 			"Nothing was charged: the PSP was not asked, or has cancelled the payment. Send the same key again.")
+	case payments.Held:
+		a.refuseHeld(w, r)
 	case payments.Forgotten:
 		keyExpires(w, v.Expires)
 		a.refuse(w, r, problem.IdempotencyKeyExpired,
 			"This key is too old to be executed now. Read its payment. Before you pay with a new key, a person has to make "+
 				"sure that nothing was charged.")
 	}
+}
+
+// refuseHeld is the answer about a key under which money has moved that an operator has to see to.
+func (a *API) refuseHeld(w http.ResponseWriter, r *http.Request) {
+	retryAfter(w, afterHeld)
+	a.refuse(w, r, problem.IdempotencyKeyHeld,
+		"Money has moved under this key, and an operator is looking at it. Do not pay with a new key. Ask again later.")
 }
 
 func (a *API) spellFinal(w http.ResponseWriter, f payments.Final) {

@@ -55,6 +55,14 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 	}
 	ref := idempotency.Ref{Tenant: principalOf(r).Tenant, Operation: idempotency.Operation(operation), Key: key}
 	record, err := a.keys.FindToTell(r.Context(), ref)
+	if errors.Is(err, idempotency.ErrNoKey) || err == nil && record.Status == idempotency.ExpiredStatus {
+		decision, failed := a.keys.Peek(r.Context(), idempotency.Reservation{Ref: ref})
+		if _, held := decision.(idempotency.Held); held {
+			a.refuseHeld(w, r)
+			return
+		}
+		err = errors.Join(err, failed)
+	}
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
 		a.refuse(w, r, problem.NotFound, noSuchKey)

@@ -22,6 +22,7 @@ const (
 	afterUnknown      = 2 * time.Second
 	afterPSPFailure   = 5 * time.Second
 	afterStoreFailure = 2 * time.Second
+	afterHeld         = time.Minute // a person decides
 )
 
 // table maps errors to problems. An error that is not listed is a 500 without detail.

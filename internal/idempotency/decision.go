@@ -67,7 +67,8 @@ func (l Lease) KeyExpires() time.Time { return l.expires }
 // PassThroughKey is the Idempotency-Key to send to the PSP. It is the same for every attempt of a generation.
 func (l Lease) PassThroughKey() string { return passThrough(l.ref.Key, l.generation) }
 
-// Decision is the result of a reservation: one of Execute, Replay, InProgress, Mismatch, Unknown, Retake, LeaseOver.
+// Decision is the result of a reservation: one of Execute, Replay, InProgress, Mismatch, Unknown, Retake, Held,
+// LeaseOver.
 //
 //sumtype:decl
 type Decision interface{ decision() }
@@ -114,6 +115,10 @@ func (r Retake) Same(other Retake) bool {
 		r.seen.Attempt == other.seen.Attempt
 }
 
+// Held says that an open dead letter says that money moved under this key. Nobody executes the key before an operator
+// has closed the dead letter. The key may have no row.
+type Held struct{}
+
 // LeaseOver says that the lease has ended and the key is still in_progress: the owner is gone or late. Keys.ExpireLease
 // makes the key unknown.
 type LeaseOver struct{ seen snapshot }
@@ -130,12 +135,14 @@ func (InProgress) decision() {}
 func (Mismatch) decision()   {}
 func (Unknown) decision()    {}
 func (Retake) decision()     {}
+func (Held) decision()       {}
 func (LeaseOver) decision()  {}
 
-// snapshot is a row as it was read. leaseOver says whether its lease was over then, by the database's clock.
+// snapshot is a row as it was read. leaseOver says whether its lease was over then, by the database's clock. charged
+// says whether an open dead letter says that money moved under the key.
 type snapshot struct {
 	KeyRow
-	leaseOver bool
+	leaseOver, charged bool
 }
 
 // KeyRow is a key's row, for inspection.
@@ -163,23 +170,23 @@ func (r KeyRow) Execution() Execution {
 // decide is the decision for a request with this fingerprint, if the row is not the request's own. An expired key is
 // free for any request. A key in any other status belongs to the request with its fingerprint.
 func (s snapshot) decide(fingerprint Fingerprint) Decision {
-	if s.Status == ExpiredStatus {
-		return Retake{seen: s}
-	}
-	if s.Fingerprint != fingerprint {
+	if s.Status != ExpiredStatus && s.Fingerprint != fingerprint {
 		return Mismatch{Expires: s.Expires}
 	}
 	switch s.Status {
 	case CompletedStatus:
 		return Replay{Response: *s.Response, Expires: s.Expires}
-	case FailedRetryableStatus:
+	case FailedRetryableStatus, ExpiredStatus:
+		if s.charged {
+			return Held{}
+		}
 		return Retake{seen: s}
 	case InProgressStatus:
 		if s.leaseOver {
 			return LeaseOver{seen: s}
 		}
 		return InProgress{Subject: s.Subject, Expires: s.Expires}
-	case UnknownStatus, ExpiredStatus:
+	case UnknownStatus:
 	}
 	return Unknown{Subject: s.Subject, Expires: s.Expires}
 }
@@ -187,7 +194,7 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 // fromRow is the only mapper of a key's row.
 func fromRow(ref Ref, row dbsqlc.FindKeyRow) snapshot {
 	s := snapshot{
-		leaseOver: row.LeaseOver,
+		leaseOver: row.LeaseOver, charged: row.DeadLetterHold == dbsqlc.DeadLetterHoldDecline,
 		KeyRow: KeyRow{
 			Ref: ref, Status: Status(row.Status), Fingerprint: Fingerprint(row.Fingerprint),
 			Attempt: row.Attempt, Generation: row.Generation, LeaseID: row.LeaseID, Subject: row.Subject,

@@ -27,7 +27,7 @@ func (b *bench) aDeadLetter(generation int32) deadletters.DeadLetter {
 
 // opening are the calls by which everybody opens a dead letter: the key's row is locked first.
 func (b *bench) opening(l deadletters.DeadLetter) []postgres.Call {
-	return []postgres.Call{b.keys.LockKey(b.ref), deadletters.Open(l)}
+	return []postgres.Call{b.keys.LockKey(b.ref, 1), deadletters.Open(l)}
 }
 
 // deadLetter opens a dead letter about the test's key.
@@ -49,7 +49,7 @@ func (b *bench) deadLetterSaying(evidence string) deadletters.DeadLetter {
 
 // closeTx resolves a dead letter about the test's key as an operator does.
 func (b *bench) closeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
-	if err := postgres.PipelineTx(ctx, tx, b.keys.LockKey(b.ref)); err != nil {
+	if err := postgres.PipelineTx(ctx, tx, b.keys.LockKey(b.ref, 1)); err != nil {
 		return err
 	}
 	_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.Dismiss, "ops", "test")

@@ -66,10 +66,27 @@ func (k *Keys) Find(ctx context.Context, ref Ref) (KeyRow, error) {
 }
 
 // Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
-// reservation's own lease. It is nil if the key has no row.
+// reservation's own lease. It is nil if the key has no row and is not held.
 func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
 	row, err := k.readRow(ctx, c.Ref)
+	if errors.Is(err, ErrNoKey) {
+		return k.HeldWithoutRow(ctx, c.Ref)
+	}
 	return peeked(c, row, err)
+}
+
+// HeldWithoutRow returns Held if an open dead letter says that money moved under a key that has no row. Otherwise the
+// decision is nil.
+func (k *Keys) HeldWithoutRow(ctx context.Context, ref Ref) (Decision, error) {
+	held, err := dbsqlc.New(k.db.Reader()).FindHold(ctx,
+		dbsqlc.FindHoldParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("find hold: %w", err)
+	case held:
+		return Held{}, nil
+	}
+	return nil, nil //nolint:nilnil // not held, no decision: the key is free
 }
 
 func peeked(c Reservation, row dbsqlc.FindKeyRow, err error) (Decision, error) {

@@ -229,7 +229,7 @@ func TestLockOfAKeyHoldsUpNoNeighbour(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.amidNeighbours(UnknownStatus)
-	tx := b.open(t.Context(), b.keys.LockKey(b.ref))
+	tx := b.open(t.Context(), b.keys.LockKey(b.ref, 1))
 	free := column[string](b, "SELECT concat_ws(' ', tenant_id, operation, key) FROM idempotency_keys ORDER BY 1 FOR UPDATE SKIP LOCKED")
 	if len(free) != 3 || slices.Contains(free, "acme POST /payments order-0000000042") {
 		t.Errorf("not locked are %v", free)

@@ -65,7 +65,7 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 		"Lose":    b.keys.Lose(lease, "no answer", nil, &passed),
 		"LookIn":  b.keys.LookIn(b.ref, &view),
 		"Note":    b.keys.Note(lease.Execution(), found()),
-		"LockKey": b.keys.LockKey(b.ref),
+		"LockKey": b.keys.LockKey(b.ref, 1),
 	} {
 		pgtest.WantReturned(t, b.db, name, call)
 	}

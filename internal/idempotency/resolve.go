@@ -114,12 +114,13 @@ func (k *Keys) Note(e Execution, n Note) postgres.Call {
 	}
 }
 
-// LockKey is the call that locks the key's row, so that nobody can release the key before the transaction commits. It
-// is sent before the statement that needs this protection.
-func (k *Keys) LockKey(ref Ref) postgres.Call {
+// LockKey is the call that locks the key, so that nobody can release the key before the transaction commits. It is sent
+// before the statement that opens or closes a dead letter about this generation of the key. If the key has no row, its
+// tombstone is locked, and made if there is none.
+func (k *Keys) LockKey(ref Ref, generation int32) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).LockKey(ctx, dbsqlc.LockKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation),
-			Key: ref.Key.value})
+			Key: ref.Key.value, Generation: generation})
 	}
 }
 

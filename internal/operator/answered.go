@@ -69,7 +69,7 @@ func (d *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool,
 		return false, err
 	}
 	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		status, err := holdTx(ctx, tx, deadLetter)
+		status, err := d.holdTx(ctx, tx, deadLetter)
 		if closed = err == nil && slices.Contains(answers(), answer{deadLetter.Kind, status}); !closed {
 			return err
 		}

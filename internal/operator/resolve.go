@@ -72,7 +72,7 @@ func (d *Service) decide(
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
 	err = d.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := holdTx(ctx, tx, deadLetter); err != nil {
+		if _, err := d.holdTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
 		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() (err error) {
@@ -165,13 +165,20 @@ func resolvedBefore(l deadletters.DeadLetter) Refused {
 
 // holdTx locks the dead letter's key until the transaction ends, and returns the key's status. The status is "" if the
 // dead letter is about no key, or if the key is gone or stands for something else by now.
-func holdTx(ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter) (idempotency.Status, error) {
-	if deadLetter.About == nil {
+func (d *Service) holdTx(
+	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter,
+) (idempotency.Status, error) {
+	about := deadLetter.About
+	if about == nil {
 		return "", nil
 	}
+	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
+	if err := postgres.PipelineTx(ctx, tx, d.keys.LockKey(ref, about.Generation)); err != nil {
+		return "", fmt.Errorf("lock key: %w", err)
+	}
 	status, err := dbsqlc.New(tx).LockKey(ctx, dbsqlc.LockKeyParams{
-		TenantID: deadLetter.About.Tenant, Operation: deadLetter.About.Operation, Key: deadLetter.About.Key,
-		Generation: deadLetter.About.Generation, Subject: deadLetter.Subject,
+		TenantID: about.Tenant, Operation: about.Operation, Key: about.Key, Generation: about.Generation,
+		Subject: deadLetter.Subject,
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("lock key: %w", err)

@@ -52,7 +52,7 @@ func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLe
 				Finding: about.KeyFinding(subject), About: &about, Subject: &subject, Reason: "the PSP says nothing",
 				Evidence: []byte(`{}`)}
 			return o.db.Pipeline(o.t.Context(),
-				o.config.Keys.LockKey(idempotency.StoredRef("acme", payments.CreateOperation, key.String())),
+				o.config.Keys.LockKey(idempotency.StoredRef("acme", payments.CreateOperation, key.String()), 1),
 				deadletters.Open(deadLetters[i]))
 		})
 	}

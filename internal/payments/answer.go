@@ -18,7 +18,8 @@ type Resource interface {
 	MarshalJSON() ([]byte, error)
 }
 
-// Answer is the result of a keyed request: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten.
+// Answer is the result of a keyed request: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten,
+// Held.
 //
 //sumtype:decl
 type Answer interface{ answer() }
@@ -91,12 +92,17 @@ type NotExecuted struct {
 // key, so it would not notice that a request is a repetition.
 type Forgotten struct{ Expires time.Time }
 
+// Held says that an open dead letter says that money moved under the key. An operator has to close it before the key
+// can be executed.
+type Held struct{}
+
 func (Final) answer()       {}
 func (Pending) answer()     {}
 func (InFlight) answer()    {}
 func (Mismatch) answer()    {}
 func (NotExecuted) answer() {}
 func (Forgotten) answer()   {}
+func (Held) answer()        {}
 
 // These errors refuse a refund because of the state of its payment. The key is not consumed.
 var (
@@ -126,7 +132,7 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 		}
 		return NotExecuted{Resource: m.resource(), Expires: d.KeyExpires()}, nil
 	case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown,
-		idempotency.LeaseOver:
+		idempotency.LeaseOver, idempotency.Held:
 	}
 	return s.answerDecision(ctx, r.Ref, decision, m)
 }
@@ -155,6 +161,9 @@ func (s *Service) answerDecision(
 		return s.pending(ctx, ref, m, d.Subject, d.Expires)
 	case idempotency.Retake:
 		return Forgotten{Expires: d.KeyExpires()}, nil
+	case idempotency.Held:
+		s.metrics.Reserved("held")
+		return Held{}, nil
 	case idempotency.LeaseOver:
 		return s.pending(ctx, ref, m, d.Subject(), d.KeyExpires())
 	case idempotency.Execute:

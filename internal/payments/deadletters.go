@@ -25,7 +25,11 @@ func (s *Service) deadLetter(g gathered, step Step) (*deadletters.DeadLetter, er
 		return l, nil
 	}
 	about, subject := g.seen.about(), g.seen.Own.Subject
-	l.About, l.Subject = &about, &subject
+	l.About = &about
+	if g.movement == nil {
+		return l, nil // The PSP has moved money under this key, and nothing of ours asked for it.
+	}
+	l.Subject = &subject
 	l.Evidence, err = withAsked(c.Evidence, g.movement)
 	return l, err
 }

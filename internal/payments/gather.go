@@ -95,7 +95,9 @@ func gatherReserved(l idempotency.Lease, m movement) gathered {
 	}
 }
 
-// gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has none.
+// gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has no movement.
+// It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may have lost
+// it.
 func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
 	own, err := s.executionOf(ctx, e.Record)
 	if err == nil {
@@ -105,7 +107,11 @@ func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
 		}
 	}
 	if errors.Is(err, errNotOurs) {
-		return gathered{seen: Seen{Shared: s.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
+		var name idempotency.Execution
+		if name, err = s.nameOf(ctx, e.Record); err == nil || errors.Is(err, errNotOurs) {
+			return gathered{seen: Seen{Own: name, Tenant: name.Ref.Tenant,
+				Shared: s.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
+		}
 	}
 	return gathered{}, fmt.Errorf("find what a record is about: %w", err)
 }
@@ -152,8 +158,8 @@ func foundExecution(
 	return execution(row.TenantID, operationOf(o), row.IdempotencyKey, id, row.Generation), err
 }
 
-// executionOfKey finds the execution by the PSP's account and the key that we have sent to the PSP.
-func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+// nameOf is the key and generation that a record names. The key need not have a row. It fails with errNotOurs.
+func (s *Service) nameOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	key, generation, err := idempotency.ParsePassThrough(r.Key)
 	if err != nil {
 		return idempotency.Execution{}, errNotOurs
@@ -165,15 +171,24 @@ func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempot
 	case err != nil:
 		return idempotency.Execution{}, fmt.Errorf("find tenant of account: %w", err)
 	}
-	row, err := s.keys.Find(ctx, idempotency.Ref{Tenant: tenant, Operation: operationOf(r.Object), Key: key})
+	return execution(tenant, operationOf(r.Object), key.String(), uuid.UUID{}, generation), nil
+}
+
+// executionOfKey finds the execution by the PSP's account and the key that we have sent to the PSP.
+func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+	own, err := s.nameOf(ctx, r)
+	if err != nil {
+		return idempotency.Execution{}, err
+	}
+	row, err := s.keys.Find(ctx, own.Ref)
 	switch {
-	case errors.Is(err, idempotency.ErrNoKey), err == nil && row.Generation != generation:
+	case errors.Is(err, idempotency.ErrNoKey), err == nil && row.Generation != own.Generation:
 		return idempotency.Execution{}, errNotOurs
 	case err != nil:
 		return idempotency.Execution{}, err
 	}
-	own := row.Execution()
-	return execution(tenant, operationOf(r.Object), own.Ref.Key.String(), own.Subject, own.Generation), nil
+	own.Subject = row.Subject
+	return own, nil
 }
 
 // gatherDue reads an unknown key that is due, and its movement. The round trip is shared with other lookups. It fails

@@ -318,7 +318,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.PipelineTx(t.Context(), tx, s.keys.LockKey(g.reservation.Ref),
+	if err := postgres.PipelineTx(t.Context(), tx, s.keys.LockKey(g.reservation.Ref, 1),
 		deadletters.Open(*deadLetter)); err != nil {
 		t.Fatal(err)
 	}

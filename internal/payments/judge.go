@@ -119,7 +119,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.known():
 		return Step{Open: s.foundRecord(deadletters.UnknownMovement, r.Account, t,
-			"the PSP has a "+string(r.Object)+" that nothing of ours asked for", false)}
+			"the PSP has a "+string(r.Object)+" that nothing of ours asked for", s.named())}
 	case s.elsewhere(e):
 		// The record belongs to another tenant, so nothing of it may appear in this tenant's timeline.
 		return Step{Open: s.foundRecord(deadletters.OtherAccount, r.Account, t,

@@ -122,8 +122,8 @@ func idTaken(ref idempotency.Ref, id string, out *bool) postgres.Call {
 	}
 }
 
-// gatheredAbout is what was read for a dead letter. A dead letter of an early version of this program names no payment.
-// It is about the payment that has its generation of the key.
+// gatheredAbout is what was read for a dead letter. A dead letter that names no payment is about none of ours, also if
+// a payment has its generation of the key.
 func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, m movement) gathered {
 	if !deadLetter.Concerns(view.Execution.Generation, view.Execution.Subject) || m == nil ||
 		m.subject() != view.Execution.Subject {

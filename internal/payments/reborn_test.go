@@ -156,15 +156,15 @@ func TestScanIsNotHeldUpByALaterPaymentOfTheKey(t *testing.T) {
 	is[LeftAlone](t, s.evidenceBy(SourceScan, now.record))
 }
 
-// An open dead letter about an earlier payment holds neither the release nor the expiry of the key, and a resolved one
-// keeps no dead letter back.
+// An open dead letter about an earlier payment holds neither the release nor the expiry of the key, if it does not say
+// that money moved.
 func TestDeadLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
-	old := s.charging("order-0000000001").failed()
+	old := s.charging("order-0000000001").succeeded()
 	now := old.twin()
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, old.record)) // it comes to light too late
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, declinedAs(old.record, "no_money")))
 	now.lost().windowPasses()
 	psp.onLookup(finds())
 	if now.gathers().seen.Held {

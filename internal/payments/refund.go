@@ -109,9 +109,9 @@ func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idem
 		s.metrics.StoreFailed("peek")
 		return nil, err
 	}
-	if mismatch, ok := decision.(idempotency.Mismatch); ok {
-		s.metrics.Reserved("key_misuse")
-		return Mismatch{Expires: mismatch.Expires}, nil
+	switch decision.(type) {
+	case idempotency.Mismatch, idempotency.Held:
+		return s.answerDecision(ctx, ref, decision, nil)
 	}
 	return nil, ErrPaymentNotRefundable
 }

@@ -53,8 +53,10 @@ func (s *Service) reserveUntilDecided(
 		}
 		doubt = doubt || ackLost
 		switch d := decision.(type) {
-		case nil:
-			continue // Another request has committed after our snapshot, or our own commit did not arrive.
+		case nil: // Somebody has committed after our snapshot, or our commit did not arrive, or the key is held.
+			if held, err := s.keys.HeldWithoutRow(ctx, r.Ref); err != nil || held != nil {
+				return held, err
+			}
 		case idempotency.LeaseOver:
 			// Crash window 5: the lease is over, the key is not unknown yet.
 			if err := s.expireLease(ctx, d); err != nil {
@@ -77,7 +79,8 @@ func (s *Service) reserveUntilDecided(
 				refused = &d
 			}
 			// We have not taken the key. The next read says where it is.
-		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown:
+		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown,
+			idempotency.Held:
 			return d, nil
 		}
 	}

@@ -21,8 +21,8 @@ type Seen struct {
 	Status idempotency.Status
 	// Key is the execution that the key's row belongs to now.
 	Key idempotency.Execution
-	// Own is the execution that the movement belongs to. Its Subject is zero if the evidence is about no movement of
-	// ours.
+	// Own is the execution that the movement belongs to. If the evidence is about no movement of ours, the Subject is
+	// zero, and this is the key under which the PSP has the record, or zero.
 	Own    idempotency.Execution
 	Tenant string
 	// PSP is the name of the tenant's PSP, and Account is the tenant's account there.
@@ -79,6 +79,9 @@ const (
 // known reports whether the evidence is about a movement of ours.
 func (s Seen) known() bool { return s.Own.Subject != uuid.UUID{} }
 
+// named reports whether the evidence names a key of a tenant of ours.
+func (s Seen) named() bool { return s.Own.Generation > 0 }
+
 // ours reports whether the key's row still stands for the movement. An expired key stands for nothing.
 func (s Seen) ours() bool { return s.stands() && s.Status != idempotency.ExpiredStatus }
 
@@ -132,9 +135,9 @@ func (s Seen) after(step Step) Seen {
 	if step.AskAgain != nil {
 		s.Failures = step.AskAgain.Failures
 	}
-	if c := step.Open; c != nil && c.AboutKey && s.stands() {
-		s.Held = true
+	if c := step.Open; c != nil && c.AboutKey && s.Status != "" {
 		s.Charged = s.Charged || saysCharged(c.Evidence)
+		s.Held = s.Held || s.Charged || s.stands()
 	}
 	return s
 }

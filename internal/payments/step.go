@@ -56,7 +56,7 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 		calls = append(calls, g.movement.name(step.Named))
 	}
 	if step.Open != nil && step.Open.AboutKey || step.Answer != nil && step.Answer.AboutKey {
-		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref))
+		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref, g.seen.Own.Generation))
 	}
 	if step.Outside != nil { // after the key, as each step locks
 		calls = append(calls, outsideCalls(g.movement.paid(), *step.Outside)...)

@@ -97,8 +97,6 @@ var (
 // forbiddenToAPI: it only adds and resolves. forbiddenToReconciler: it only resolves.
 var (
 	forbiddenToAPI = []string{
-		"INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'POST /payments', 'k', 7)",
-		"UPDATE idempotency_key_tombstones SET generation = 1",
 		"CREATE TEMP TABLE evil (id integer)", "UPDATE ledger_watermarks SET scanned_to = scanned_to",
 		"INSERT INTO ledger_watermarks (account, object, scanned_to) VALUES ('a', 'charge', now())",
 		"INSERT INTO statement_runs DEFAULT VALUES", "UPDATE statement_breaks SET gone_at = NULL",

@@ -156,6 +156,17 @@ var catalogue = []Entry{
 			"does not know, and a decision within the grace period. In the demo, the grace period is 25 seconds.",
 	},
 	{
+		Code: IdempotencyKeyHeld, Status: 409, Title: "Money has moved under this key, and a person is looking at it",
+		Retryable: true,
+		Meaning: "The payment provider has moved money under this key, and the server cannot tell for which payment. " +
+			"The server may have lost the payment, or has called it not executed before. An operator decides. " +
+			"Until then, the server executes nothing under this key.",
+		WhatToDo: "Do not pay with a new key: the customer may have been charged. Send the same request with the " +
+			"same key again, after the seconds in Retry-After or later. If it takes too long, ask the operator.",
+		Unseen: "The provider must have a charge under a key that the server has released or lost. A database that " +
+			"was restored from a backup has lost keys.",
+	},
+	{
 		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running",
 		Retryable: true,
 		Meaning: "Another request with the same key and body is being executed now. The server did nothing for " +

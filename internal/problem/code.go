@@ -28,6 +28,7 @@ const (
 
 	// The state of a key or of a payment stands in the way.
 	IdempotencyKeyInProgress                 Code = "idempotency_key_in_progress"
+	IdempotencyKeyHeld                       Code = "idempotency_key_held"
 	IdempotencyKeyReusedWithDifferentPayload Code = "idempotency_key_reused_with_different_payload"
 	IdempotencyKeyExpired                    Code = "idempotency_key_expired"
 	RefundExceedsPayment                     Code = "refund_exceeds_payment"

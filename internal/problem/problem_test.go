@@ -134,7 +134,7 @@ func TestEveryEntryExplainsItself(t *testing.T) {
 func TestOnlyTheseCodesAreRetryable(t *testing.T) {
 	t.Parallel()
 	want := []problem.Code{
-		problem.IdempotencyKeyInProgress, problem.RateLimited, problem.InternalError,
+		problem.IdempotencyKeyHeld, problem.IdempotencyKeyInProgress, problem.RateLimited, problem.InternalError,
 		problem.IdempotencyStoreUnavailable, problem.PSPUnavailable, problem.ShuttingDown,
 		problem.WebhooksNotConfigured,
 	}

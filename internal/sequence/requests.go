@@ -94,6 +94,8 @@ func shortCode(code string) string {
 	switch code {
 	case "idempotency_key_in_progress":
 		return "in progress"
+	case "idempotency_key_held":
+		return "held"
 	case "idempotency_key_reused_with_different_payload":
 		return "another request"
 	}

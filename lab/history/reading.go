@@ -17,7 +17,7 @@ type kind int
 
 const (
 	lost       kind = iota // nothing is known
-	storeAway              // nothing is known, but that the PSP was not asked
+	storeAway              // nothing is known, but that the PSP was not asked: 503, or 409 for a key that is held
 	silent                 // it has never touched the key
 	final                  // 201, 402
 	accepted               // 202
@@ -106,7 +106,7 @@ func kindOf(o Operation, code problem.Code, subject string) (kind, bool) {
 		return released, true
 	case problem.IdempotencyKeyExpired:
 		return tooOld, true
-	case problem.IdempotencyStoreUnavailable:
+	case problem.IdempotencyStoreUnavailable, problem.IdempotencyKeyHeld:
 		return storeAway, true
 	case problem.InternalError:
 		return lost, true

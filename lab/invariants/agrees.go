@@ -40,7 +40,8 @@ func (b *books) isUnrecorded(row *movementRow) bool {
 	if b.psps[row.Tenant] != stripePSP {
 		return row.Decline == unrecorded
 	}
-	return row.Decline == "resource_missing" || row.Decline == alreadyMoved || strings.HasPrefix(row.Decline, "invalid_")
+	return row.Decline == "resource_missing" || row.Decline == alreadyMoved ||
+		strings.HasPrefix(row.Decline, "invalid_")
 }
 
 // ledgerAgrees is I4: all differences that no dead letter excuses.

@@ -20,6 +20,7 @@ type books struct {
 	accounts     map[string]string // of the PSP, by tenant
 	psps         map[string]string // the provider, by tenant
 	keys         map[keyName]*keyRow
+	gone         map[keyName]bool           // keys without a row that their tombstones hold
 	subjects     map[uuid.UUID]*movementRow // payments and refunds
 	deadLetters  []deadLetterRow            // by age
 	byPSPID      map[string]*movementRow    // by the tenant's account and the PSP's id
@@ -164,7 +165,7 @@ const (
 SELECT k.tenant_id, k.operation, k.key, k.status, k.attempt, k.generation, k.subject,
        k.response_status, k.response_content_type, k.response_location, k.response_body,
        k.fingerprint, k.created_at, k.reserved_at, k.locked_until, k.finished_at, k.expires_at,
-       coalesce(d.held, false) AS held, k.dead_letter_hold::text
+       coalesce(d.held, false) OR k.dead_letter_hold = 'decline' AS held, k.dead_letter_hold::text
 FROM idempotency_keys AS k
 LEFT JOIN (SELECT DISTINCT tenant_id, operation, key, generation, true AS held FROM dead_letters
            WHERE status = 'open' AND kind <> 'job_discarded' AND key IS NOT NULL OFFSET 0) AS d
@@ -198,7 +199,7 @@ WHERE j.kind IN ('webhook', 'resolve', 'evidence') AND j.state IN ('available', 
 // readBooks reads everything in one snapshot.
 func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 	b := &books{accounts: map[string]string{}, psps: map[string]string{},
-		keys: map[keyName]*keyRow{}, subjects: map[uuid.UUID]*movementRow{}}
+		keys: map[keyName]*keyRow{}, gone: map[keyName]bool{}, subjects: map[uuid.UUID]*movementRow{}}
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
 		func(tx pgx.Tx) error {
 			rows, err := tx.Query(ctx, "SELECT id, psp_account, psp FROM tenants")
@@ -225,7 +226,7 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 			b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
 			b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
 			return errors.Join(err, keysErr, movementsErr, deadLettersErr, auditErr, eventsErr, waitingErr, outsideErr,
-				b.readLives(ctx, tx))
+				b.readLives(ctx, tx), b.readGone(ctx, tx))
 		})
 	b.noteNamed()
 	b.byPSPID = map[string]*movementRow{}

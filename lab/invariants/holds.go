@@ -1,19 +1,27 @@
 package invariants
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
 
 // The values of dead_letter_hold, each stronger than the one before it.
 var holds = []string{"none", "expiry", "release", "decline"}
 
+// moneyMoved is the place of the strongest hold.
+const moneyMoved = 3
+
 // holdsFit is the part of I8 about what dead letters hold: each key's row says what the open dead letters about its
-// generation and payment forbid.
+// generation and payment forbid, and those about any generation by which money has moved.
 func holdsFit(w world, _ Evidence) []Violation {
 	due := map[keyName]int{}
 	for _, l := range w.books.deadLetters {
 		name := keyName{l.Tenant, l.Operation, l.Key}
 		k := w.books.keys[name]
-		if k != nil && l.Status == "open" && l.Generation == k.Generation &&
-			(l.Subject == nil || *l.Subject == k.Subject) {
+		if k != nil && l.Status == "open" && (l.holds() == moneyMoved || l.Generation == k.Generation &&
+			(l.Subject == nil || *l.Subject == k.Subject)) {
 			due[name] = max(due[name], l.holds())
 		}
 	}
@@ -34,8 +42,20 @@ func (l deadLetterRow) holds() int {
 	}
 	for _, member := range []string{"record", "answer"} {
 		if readDocument(readDocument(l.Evidence).member(member)).text("status") == "succeeded" {
-			return 3
+			return moneyMoved
 		}
 	}
 	return 2
+}
+
+// readGone reads the keys without a row that their tombstones hold.
+func (b *books) readGone(ctx context.Context, tx pgx.Tx) error {
+	gone, err := collect(ctx, tx, `SELECT tenant_id, operation, key FROM idempotency_key_tombstones
+		WHERE dead_letter_hold = 'decline'`, func(row pgx.CollectableRow) (n keyName, err error) {
+		return n, row.Scan(&n.tenant, &n.operation, &n.key)
+	})
+	for _, name := range gone {
+		b.gone[name] = true
+	}
+	return err
 }

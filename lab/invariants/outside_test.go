@@ -204,9 +204,9 @@ func TestRefundOfOthersIsNoticedAndEachBreachIsFound(t *testing.T) {
 	for sql, detail := range map[string]string{
 		"UPDATE payments SET moved_outside_minor = 0":                                     "others have moved 0 of it",
 		"UPDATE dead_letters SET subject = NULL":                                          "no dead letter about it",
-		"UPDATE dead_letters SET kind = 'webhook_unmatched' WHERE kind = 'moved_outside'": "no dead letter about it",
+		"UPDATE dead_letters SET kind = 'webhook_unmatched' WHERE kind = 'moved_outside'": "no dead letter",
 		"UPDATE outside_movements SET amount_minor = 4999":                                "4999 USD",
-		"UPDATE outside_movements SET psp_id = 'rf_of_something'":                         "it has kept nothing of that",
+		"UPDATE outside_movements SET psp_id = 'rf_of_something'":                         "has kept nothing of that",
 	} {
 		s.breach(sql)
 		s.finds("I10", detail)

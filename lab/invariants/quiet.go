@@ -68,6 +68,13 @@ func unfinished(w world) []Violation {
 			found = append(found, Violation{"I2", name.String(), "still " + k.Status})
 		}
 	}
+	for _, l := range w.books.deadLetters {
+		name := keyName{l.Tenant, l.Operation, l.Key}
+		moved := l.Status == "open" && l.Key != "" && l.holds() == moneyMoved
+		if moved && w.books.keys[name] == nil && !w.books.gone[name] {
+			found = append(found, Violation{"I2", name.String(), "money moved under it, and it is free to be executed"})
+		}
+	}
 	for _, what := range w.books.waiting {
 		found = append(found, Violation{"I2", what, "still waiting"})
 	}

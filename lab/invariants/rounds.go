@@ -12,8 +12,8 @@ import (
 const mostRounds = 19
 
 // rounds is the part of I2 about keys that never come to an end: between unknown and failed_retryable, a key goes round
-// a bounded number of times in each generation, unless an operator has the case. Each round is a request to the PSP, and
-// a client that waits.
+// a bounded number of times in each generation, unless an operator has the case. Each round is a request to the PSP,
+// and a client that waits.
 func rounds(w world) []Violation {
 	count := map[keyGeneration]int{}
 	var found []Violation

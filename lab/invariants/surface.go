@@ -184,7 +184,7 @@ func (f face) location() string {
 func (f face) retryAfter() string {
 	promised := f.Status == http.StatusAccepted || f.Status == http.StatusTooManyRequests ||
 		f.Status == http.StatusServiceUnavailable ||
-		f.code == problem.IdempotencyKeyInProgress
+		f.code == problem.IdempotencyKeyInProgress || f.code == problem.IdempotencyKeyHeld
 	given := f.Header.Values("Retry-After")
 	if !promised {
 		if len(given) > 0 {

@@ -113,7 +113,8 @@ func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
 	}
 }
 
-// A key that failed and expired is a new one, too; what comes to light of its old generation is for an operator.
+// A key that failed and expired is a new one, too. If money of its old generation comes to light, an operator decides
+// before anybody is charged under the key.
 func TestMovementOfAnExpiredGenerationIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	var way way
@@ -129,6 +130,15 @@ func TestMovementOfAnExpiredGenerationIsADeadLetter(t *testing.T) {
 	way.requests.Delete(key)
 	w.chargeByHand("acme", key, payment)
 	w.awaitDeadLetter("late_after_expiry", key)
+	held := w.pay(key, "pm_ok")
+	held.expect(t, http.StatusConflict, "idempotency_key_held")
+	if k := w.keyRow(key); k.Status != "expired" || held.header.Get("Retry-After") != "60" {
+		t.Fatalf("key is %+v, the answer %+v", k, held.header)
+	}
+	w.do(call{path: "/idempotency-keys/" + key}).expect(t, http.StatusConflict, "idempotency_key_held")
+
+	d := w.openOps() // when the charge is refunded
+	d.resolve(d.find("late_after_expiry", key), "dismiss").expect(t, http.StatusOK, "")
 	second := w.pay(key, "pm_ok")
 	second.expect(t, http.StatusCreated, "")
 	if k := w.keyRow(key); k.Generation != 2 || second.text(t, "paymentId") == payment ||

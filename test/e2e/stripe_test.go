@@ -24,7 +24,7 @@ func atStripe(o *options) { o.stripe = true }
 func (w *world) speakStripe(o options) {
 	w.t.Helper()
 	c := stripe.DefaultConfig()
-	c.ActionDelay = time.Second
+	c.ActionDelay, c.SearchLag = time.Second, 0
 	if o.webhooks {
 		c.WebhookURL = "http://" + w.api.Listener.Addr().String() + "/webhooks/stripe"
 		w.own.StripeWebhookSecrets = c.WebhookSecrets

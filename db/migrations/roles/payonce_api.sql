@@ -2,8 +2,8 @@
 -- operators. It deletes nothing, and creates no tenant and no API key. It cannot write a column of ours whose DEFAULT
 -- is the database's clock. A test takes each right away and expects a statement to fail, so no right is superfluous.
 
-GRANT SELECT ON goose_db_version, tenants, api_keys, ledger_watermarks, idempotency_key_tombstones, statement_runs,
-    statement_breaks TO payonce_api;
+GRANT SELECT ON goose_db_version, tenants, api_keys, ledger_watermarks, statement_runs, statement_breaks
+    TO payonce_api;
 
 -- INSERT has the columns of a new key. UPDATE has every column but the key's name and created_at.
 GRANT SELECT,
@@ -16,6 +16,10 @@ GRANT SELECT,
     ON idempotency_keys TO payonce_api;
 GRANT SELECT, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     ON idempotency_key_events TO payonce_api;
+
+-- A dead letter about a key without a row makes a tombstone, which keeps its hold.
+GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation, dead_letter_hold)
+    ON idempotency_key_tombstones TO payonce_api;
 
 -- A payment begins without a charge. Who pays, how much and how never changes.
 GRANT SELECT,

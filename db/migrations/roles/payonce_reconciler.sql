@@ -15,8 +15,9 @@ GRANT SELECT, DELETE,
       INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     ON idempotency_key_events TO payonce_reconciler;
 
--- A key that expires gets a tombstone, whose generation only grows.
-GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation)
+-- A key that expires gets a tombstone, whose generation only grows. So does a key without a row that a dead letter is
+-- about; the tombstone keeps the hold.
+GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation, dead_letter_hold)
     ON idempotency_key_tombstones TO payonce_reconciler;
 
 GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor)

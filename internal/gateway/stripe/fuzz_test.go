@@ -86,7 +86,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(listOf(true, chargeIs(1, "pending", 1795176000), `{"id":"ch_2","x":"`+"\xff"+`","x":1}`)))
 	f.Add([]byte(listOf(false)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		l, err := parseList(bytes.NewReader(body))
+		l, err := parseList(bytes.NewReader(body), "list")
 		if err != nil {
 			if len(l.data) > 0 && !l.more {
 				t.Fatalf("refused with %v, and %d objects", err, len(l.data))

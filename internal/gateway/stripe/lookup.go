@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
 	"payonce/internal/tracing"
@@ -35,15 +33,15 @@ func (c *Client) Lookup(ctx context.Context, r gateway.Request, end gateway.End)
 	return result
 }
 
-// lookupCharge looks the intent up. If a person has asked, it also searches for other intents that were executed under
-// our key, and ends nothing if it finds one.
+// lookupCharge looks the intent up. If a person has asked, or if no id of an intent is stored, it also searches for
+// other intents that were executed under our key, and ends nothing if it finds one.
 func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gateway.End) gateway.Lookup {
-	if end == gateway.EndUnsent || end == gateway.EndWaiting {
+	if ch.ObjectID != "" && (end == gateway.EndUnsent || end == gateway.EndWaiting) {
 		return c.lookupIntent(ctx, ch, end)
 	}
 	others, err := c.executedUnder(ctx, ch)
 	switch {
-	case err != nil && end == gateway.EndDecided:
+	case err != nil && end != gateway.EndNothing:
 		return failed(err)
 	case len(others) == 0:
 		return c.lookupIntent(ctx, ch, end)
@@ -79,23 +77,29 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 
 // executedUnder finds other intents with our key that were executed. After a restore of our database, such an intent
 // may be of a payment that our books have lost. If Stripe has forgotten its key, the creation makes a second intent,
-// which says nothing about it. The search lags behind: what it finds is a fact, what it does not find proves nothing.
+// which says nothing about it. The search lags behind by about a minute, and until then Stripe still knows the key
+// (https://docs.stripe.com/search#data-freshness). If we know no intent of ours, one that Stripe is processing is an
+// error: it may be executed.
 func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records []gateway.Record, err error) {
 	query := url.Values{"limit": {strconv.Itoa(gateway.MaxPage)},
-		"query": {"metadata['" + keyMark + "']:" + quoted(ch.Key) + " AND status:'succeeded'"}}
-	var found []jsontext.Value
+		"query": {"metadata['" + keyMark + "']:" + quoted(ch.Key)}}
+	var found list
 	err = c.Read(ctx, ch.Account, c.get(ch.Account, intentsPath+"/search?"+query.Encode()), maxPageBytes,
 		func(body io.Reader) error {
-			members, err := membersOf(body)
-			if err == nil {
-				found, err = itemsOf(members["data"])
-			}
+			found, err = parseList(body, "search_result")
 			return err
 		})
-	for _, raw := range found {
+	if err == nil && found.more {
+		err = errNoEnd
+	}
+	for _, raw := range found.data {
 		in, r, ok := parseIntent(ch.Account, raw)
-		if ok && r.Executed() && r.Key == ch.Key && in.ID != ch.ObjectID {
+		switch {
+		case in.ID == ch.ObjectID || r.Key != ch.Key:
+		case ok && r.Executed():
 			records = append(records, r)
+		case in.Status == "processing" && ch.ObjectID == "":
+			err = errors.New("the PSP is processing another intent under this key")
 		}
 	}
 	return records, err

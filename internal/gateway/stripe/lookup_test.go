@@ -2,8 +2,10 @@ package stripe
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,7 +88,7 @@ func TestPersonsQuestionFindsAllThatWasExecutedUnderTheKey(t *testing.T) {
 			if l.Label() != row.label || !slices.Equal(got, row.want) {
 				t.Errorf("%s, end %s: %s %q", name, end, l.Label(), got)
 			}
-			const query = `metadata['idempotency_key']:"` + key + `" AND status:'succeeded'`
+			const query = `metadata['idempotency_key']:"` + key + `"`
 			if asked := s.seen()[0].form.Get("query"); asked != query {
 				t.Errorf("searched for %q", asked)
 			}
@@ -361,5 +363,42 @@ func TestRefundThatCannotBeNamedIsNotLookedUp(t *testing.T) {
 		if l := newClient(t, s.URL).Lookup(t.Context(), r, gateway.EndNothing); l.Label() != "lookup_failed" {
 			t.Errorf("no %s: lookup %T %+v", name, l, l)
 		}
+	}
+}
+
+// A database that was restored has lost the id of the intent, or the payment. Stripe has forgotten the key, and makes
+// another intent: to cancel that one would prove nothing about the first.
+func TestIntentThatWasExecutedUnderTheKeyIsFoundWithoutItsID(t *testing.T) {
+	t.Parallel()
+	fresh := map[string][]answer{createLine: {ok(intentIs("requires_confirmation"))},
+		readLine: {ok(intentIs("requires_confirmation"))}, cancelLine: {ok(intentIs("canceled"))}}
+	executed := strings.Replace(intentIs("succeeded"), `"pi_1"`, `"pi_0"`, 1)
+	for name, c := range map[string]struct {
+		search answer
+		want   string
+	}{
+		"executed":          {searchOf(intentIs("canceled"), executed), "lookup_found"},
+		"of another":        {searchOf(strings.Replace(executed, aCharge().Reference, "pay_other", 1)), "lookup_found"},
+		"being processed":   {searchOf(intentIs("processing")), "lookup_failed"},
+		"only cancelled":    {searchOf(intentIs("canceled")), "lookup_ended"},
+		"more than a page":  {ok(`{"object":"search_result","has_more":true,"data":[]}`), "lookup_failed"},
+		"no search results": {ok(`{"object":"list","has_more":false,"data":[]}`), "lookup_failed"},
+		"a server error":    {answer{status: http.StatusInternalServerError}, "lookup_failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answers := maps.Clone(fresh)
+			answers[searchLine] = []answer{c.search}
+			s := scripted(t, answers)
+			ch := aCharge()
+			ch.ObjectID = ""
+			got := newClient(t, s.URL).Lookup(t.Context(), ch, gateway.EndWaiting)
+			if got.Label() != c.want {
+				t.Errorf("lookup %+v (%s), want %s", got, got.Label(), c.want)
+			}
+			if query := s.seen()[0].form.Get("query"); query != `metadata['idempotency_key']:"`+key+`"` {
+				t.Errorf("searched for %s", query)
+			}
+		})
 	}
 }

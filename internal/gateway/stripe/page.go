@@ -68,7 +68,7 @@ func (p *pages) read(ctx context.Context) (l list, err error) {
 		p.query.Set("limit", strconv.Itoa(p.limit))
 		build := p.client.get(p.account, p.path+"?"+p.query.Encode())
 		err = p.client.Read(ctx, p.account, build, most, func(body io.Reader) error {
-			l, err = parseList(body)
+			l, err = parseList(body, "list")
 			return err
 		})
 		if _, tooLong := errors.AsType[wire.TooLongError](err); !tooLong || p.limit == 1 {
@@ -86,15 +86,16 @@ type list struct {
 	more bool
 }
 
-// parseList reads a page. Its own members are read strictly: a list that does not say whether it has an end may leave
-// out records. Each object is only split off. It is read later, so one malformed object does not hide the others.
-func parseList(body io.Reader) (l list, err error) {
+// parseList reads a page of a list, or of search results. Its own members are read strictly: a list that does not say
+// whether it has an end may leave out records. Each object is only split off. It is read later, so one malformed object
+// does not hide the others.
+func parseList(body io.Reader, kind string) (l list, err error) {
 	members, err := membersOf(body)
 	if err != nil {
 		return list{}, errMalformedList
 	}
 	var object string
-	if json.Unmarshal(members["object"], &object) != nil || object != "list" {
+	if json.Unmarshal(members["object"], &object) != nil || object != kind {
 		return list{}, errMalformedList
 	}
 	more := string(members["has_more"])

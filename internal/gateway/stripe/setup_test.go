@@ -164,8 +164,13 @@ func (s *script) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	line := r.Method + " " + r.URL.Path
 	s.mu.Lock()
-	s.calls = append(s.calls, call{line, form, r.Header.Clone()})
 	queue := s.answers[line]
+	if line == searchLine && len(queue) == 0 {
+		s.mu.Unlock()
+		_, _ = io.WriteString(w, searchOf().body)
+		return
+	}
+	s.calls = append(s.calls, call{line, form, r.Header.Clone()})
 	if len(queue) > 1 {
 		s.answers[line] = queue[1:]
 	}

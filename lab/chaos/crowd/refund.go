@@ -9,9 +9,9 @@ import (
 	"payonce/lab/history"
 )
 
-// refund asks for a part, the whole, the rest or too much of a payment that the client knows of, or of one that others
-// have refunded before. Some race, some lie, some use the payment's own key: it is another one here, since the operation
-// belongs to it.
+// refund asks for a part, the whole, the rest or too much of a payment that the client knows of, or of one that
+// others have refunded before. Some race, some lie, some use the payment's own key: it is another one here, since
+// the operation belongs to it.
 func (c *Crowd) refund(ctx context.Context, e plan.Errand) {
 	of, any := c.known[e.Client].pick(e.Pick)
 	if theirs, some := c.returned.pick(e.Pick); some && e.N%4 == 3 {

@@ -54,7 +54,7 @@ func (a answer) again() bool {
 		http.StatusInternalServerError, http.StatusBadGateway:
 		return true
 	case http.StatusConflict:
-		return a.code == "idempotency_key_in_progress"
+		return a.code == "idempotency_key_in_progress" || a.code == "idempotency_key_held"
 	}
 	return false
 }

@@ -337,8 +337,7 @@ WITH opened AS (
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
                       WHERE k.tenant_id = coalesce($4::text, '')
                         AND k.operation = $5 AND k.key = $6
-                        AND k.generation = $7
-                        AND ($8::uuid IS NULL OR k.subject = $8::uuid)
+                        AND k.generation = $7 AND k.subject = $8::uuid
                         AND k.status = 'unknown'))
       AND (NOT $11::boolean
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
@@ -351,8 +350,13 @@ WITH opened AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
     WHERE k.tenant_id = $4::text AND k.operation = $5::text
-      AND k.key = $6::text AND k.generation = o.generation
-      AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
+      AND k.key = $6::text AND k.dead_letter_hold < o.hold
+      AND (o.hold = 'decline' OR k.generation = o.generation AND (o.subject IS NULL OR k.subject = o.subject))
+), held_without_row AS (
+    UPDATE idempotency_key_tombstones AS t SET dead_letter_hold = o.hold
+    FROM opened AS o
+    WHERE t.tenant_id = $4::text AND t.operation = $5::text
+      AND t.key = $6::text AND o.hold = 'decline'
 )
 SELECT count(*) FROM opened
 `
@@ -373,17 +377,20 @@ type OpenDeadLetterParams struct {
 
 // Dead letters, and what operators did about them.
 //
-// OpenDeadLetter and RecomputeHold write dead_letter_hold in the table of package idempotency: what the open dead
-// letters about the key's generation and subject forbid. An earlier statement of the same transaction has locked the
-// key's row: a step of the key, or LockKey of idempotency.sql or operator.sql. So both statements see every committed
-// dead letter about the key, and no other transaction opens or closes one meanwhile. The races:
+// OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency. A dead letter holds the
+// generation and subject that it names. If it says that money moved (decline), it holds the key, whatever the key
+// stands for: no generation of it is executed then. A key without a row is held in its tombstone.
+//
+// An earlier statement of the same transaction has locked the key's row, or its tombstone: a step of the key, or
+// LockKey of idempotency.sql. So both statements see every committed dead letter about the key, and no other
+// transaction opens or closes one meanwhile. The races:
 //
 //	open and close:  The second transaction gets the lock when the first has committed, and sees its result. The hold
 //	                 never leaves out an open dead letter.
 //	two opens:       They raise the hold one after the other. The greater hold stays.
-//	open and renew:  After a renewal the key has another generation, and the dead letter does not hold it. A renewal
-//	                 after the opening sets the hold to none.
-//	open and step:   A release, decline or expiry that waited for the lock is checked against the new row.
+//	open and renew:  After a renewal the key has another generation, and only money holds it. A renewal after the
+//	                 opening does not pass if money holds it, and sets any other hold to none.
+//	open and step:   A release, decline, expiry or retry that waited for the lock is checked against the new row.
 //
 // Every transaction locks the key before the dead letter, so no two of them deadlock.
 // none -> open, and raises the hold of the key. Returns how many dead letters were opened: 0 or 1.
@@ -415,9 +422,10 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 
 const otherOpenDeadLetter = `-- name: OtherOpenDeadLetter :one
 SELECT d.id FROM dead_letters AS d
-WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.generation = $4
-  AND d.status = 'open' AND d.id <> $5 AND d.kind <> 'job_discarded'
-  AND (d.subject IS NULL OR $6::uuid IS NULL OR d.subject = $6::uuid)
+WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3
+  AND d.status = 'open' AND d.id <> $4 AND d.kind <> 'job_discarded'
+  AND (d.hold = 'decline' OR d.generation = $5
+       AND (d.subject IS NULL OR $6::uuid IS NULL OR d.subject = $6::uuid))
 ORDER BY d.opened_at, d.id LIMIT 1
 `
 
@@ -425,20 +433,20 @@ type OtherOpenDeadLetterParams struct {
 	TenantID   *string
 	Operation  *string
 	Key        *string
-	Generation *int32
 	ID         uuid.UUID
+	Generation *int32
 	Subject    *uuid.UUID
 }
 
-// The oldest other open dead letter that needs a decision about the same generation and subject of the key. A failed
-// job (job_discarded) needs none: it forbids only the expiry.
+// The oldest other open dead letter that holds the key, and needs a decision. A failed job (job_discarded) needs none:
+// it forbids only the expiry.
 func (q *Queries) OtherOpenDeadLetter(ctx context.Context, arg OtherOpenDeadLetterParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, otherOpenDeadLetter,
 		arg.TenantID,
 		arg.Operation,
 		arg.Key,
-		arg.Generation,
 		arg.ID,
+		arg.Generation,
 		arg.Subject,
 	)
 	var id uuid.UUID
@@ -449,15 +457,21 @@ func (q *Queries) OtherOpenDeadLetter(ctx context.Context, arg OtherOpenDeadLett
 const recomputeHold = `-- name: RecomputeHold :exec
 WITH still AS (
     SELECT coalesce(max(d.hold), 'none') AS hold
-    FROM idempotency_keys AS k
-    JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
-        AND d.generation = k.generation
-        AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
-    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+    FROM dead_letters AS d
+    LEFT JOIN idempotency_keys AS k
+        ON k.tenant_id = $1 AND k.operation = d.operation AND k.key = d.key
+        AND k.generation = d.generation AND (d.subject IS NULL OR d.subject = k.subject)
+    WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.status = 'open'
+      AND (d.hold = 'decline' OR k.key IS NOT NULL)
+), held AS (
+    UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
+    FROM still AS s
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.dead_letter_hold <> s.hold
 )
-UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
+UPDATE idempotency_key_tombstones AS t SET dead_letter_hold = 'none'
 FROM still AS s
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.dead_letter_hold <> s.hold
+WHERE t.tenant_id = $1 AND t.operation = $2 AND t.key = $3 AND s.hold < 'decline'
+  AND t.dead_letter_hold <> 'none'
 `
 
 type RecomputeHoldParams struct {
@@ -466,10 +480,10 @@ type RecomputeHoldParams struct {
 	Key       string
 }
 
-// Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold to what the dead letters that are still open forbid.
-// They are those about the generation and subject that the key has now. It is a separate statement: only a statement
-// that begins after the key was locked sees every dead letter that other transactions have opened. dead_letters is a
-// local table, and Citus joins it to the keys only in a query of its own.
+// Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold of a key, and of its tombstone, to what the dead
+// letters that are still open forbid. It is a separate statement: only a statement that begins after the key was locked
+// sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus joins it to the
+// keys only in a query of its own.
 func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) error {
 	_, err := q.db.Exec(ctx, recomputeHold, arg.TenantID, arg.Operation, arg.Key)
 	return err

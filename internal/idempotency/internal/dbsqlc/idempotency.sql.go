@@ -352,7 +352,7 @@ type FindDeadLetteredRow struct {
 }
 
 // Reads only: the keys of one tenant with an open dead letter about any generation. Such a key is not deleted: the row
-// holds only what the dead letters about the newest generation forbid, but the timeline has the lines of all
+// holds little of what the dead letters about an earlier generation forbid, but the timeline has the lines of all
 // generations. This is the only statement here that reads dead_letters, the table of package deadletters.
 func (q *Queries) FindDeadLettered(ctx context.Context, arg FindDeadLetteredParams) ([]FindDeadLetteredRow, error) {
 	rows, err := q.db.Query(ctx, findDeadLettered, arg.Operations, arg.Keys, arg.TenantID)
@@ -477,6 +477,26 @@ func (q *Queries) FindExpired(ctx context.Context, maxRows int32) ([]FindExpired
 		return nil, err
 	}
 	return items, nil
+}
+
+const findHold = `-- name: FindHold :one
+SELECT EXISTS (SELECT FROM idempotency_key_tombstones AS t
+               WHERE t.tenant_id = $1 AND t.operation = $2 AND t.key = $3
+                 AND t.dead_letter_hold = 'decline')
+`
+
+type FindHoldParams struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+// Reads only: whether an open dead letter says that money moved under a key that has no row.
+func (q *Queries) FindHold(ctx context.Context, arg FindHoldParams) (bool, error) {
+	row := q.db.QueryRow(ctx, findHold, arg.TenantID, arg.Operation, arg.Key)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const findKey = `-- name: FindKey :one
@@ -706,21 +726,33 @@ func (q *Queries) ListUndecided(ctx context.Context, arg ListUndecidedParams) ([
 }
 
 const lockKey = `-- name: LockKey :exec
-SELECT k.key FROM idempotency_keys AS k
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
+WITH locked AS (
+    SELECT k.key FROM idempotency_keys AS k
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
+)
+INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
+SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT FROM locked)
+ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = greatest(t.generation, excluded.generation)
 `
 
 type LockKeyParams struct {
-	TenantID  string
-	Operation string
-	Key       string
+	TenantID   string
+	Operation  string
+	Key        string
+	Generation int32
 }
 
-// Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
+// Locks a key before a dead letter about it is opened or closed, if no step of the key has locked it in this
+// transaction. A key without a row gets a tombstone, which is locked instead: it keeps what the dead letter forbids.
 // Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
-// the hold in the row.
+// the hold. Nobody waits for a reservation that has not committed: it is as if it had come before the dead letter.
 func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) error {
-	_, err := q.db.Exec(ctx, lockKey, arg.TenantID, arg.Operation, arg.Key)
+	_, err := q.db.Exec(ctx, lockKey,
+		arg.TenantID,
+		arg.Operation,
+		arg.Key,
+		arg.Generation,
+	)
 	return err
 }
 
@@ -1047,7 +1079,7 @@ WITH taken AS (
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8
-      AND k.status = 'expired' AND k.generation = $9
+      AND k.status = 'expired' AND k.generation = $9 AND k.dead_letter_hold < 'decline'
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -1155,7 +1187,7 @@ WITH asked AS MATERIALIZED (
     JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
     WHERE ($7::text IS NULL OR a.tenant_id COLLATE "C" = $7)
 ), tombstones AS MATERIALIZED (
-    SELECT t.tenant_id, t.operation, t.key, t.generation FROM asked AS a
+    SELECT t.tenant_id, t.operation, t.key, t.generation, t.dead_letter_hold FROM asked AS a
     JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
     WHERE ($7::text IS NULL OR a.tenant_id COLLATE "C" = $7)
 ), reserved AS (
@@ -1169,6 +1201,8 @@ WITH asked AS MATERIALIZED (
     FROM asked AS a
     WHERE NOT EXISTS (SELECT FROM seen AS s
                       WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
+      AND NOT EXISTS (SELECT FROM tombstones AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation
+                        AND t.key = a.key AND t.dead_letter_hold = 'decline')
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
@@ -1220,8 +1254,8 @@ type ReserveKeysRow struct {
 // The statements on keys. Each statement that moves a key names its transition, and the writers that it competes with.
 // The path of a payment comes first, up to FindKey. Reads, lookups, the sweeper and the pruner follow.
 //
-// Each statement asks payonce_now() for the time. now() is the start of the transaction: it may be long past when a
-// statement has waited for a lock. docs/adr/0029-one-clock.md tells what a wait does to a condition on the time.
+// Each statement asks payonce_now() for the time. now() is the start of the transaction, which may be long past after a
+// wait for a lock (docs/adr/0029-one-clock.md).
 //
 // A statement for many keys takes arrays with one element for each key. The caller gives each key once, sorted by
 // bytes. All callers lock in this order, so no two of them deadlock. The join must keep this order: it reads the rows
@@ -1232,13 +1266,14 @@ type ReserveKeysRow struct {
 // in an array, and would ask every worker. The comparison needs the column's collation (docs/adr/0033-citus.md).
 //
 // dead_letter_hold says what the open dead letters about a key forbid: none < expiry < release < decline. A dead letter
-// about a key is opened under the lock of the key's row. So a statement that waited for this lock sees the new hold
-// (docs/adr/0031-hold-on-the-row.md).
+// is opened under the lock of the key's row, or of its tombstone if it has no row. So a statement that waited for this
+// lock sees the new hold (docs/adr/0031-hold-on-the-row.md).
 // none -> in_progress for each key, or the row that is already there. Competes with every request that has the same
 // key: the loser's INSERT waits for the winner's commit. No row at all means that the winner committed after the
 // snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: the row may be deleted by
 // now, and its tombstone is not in the snapshot. A deleted key continues from the generation in its tombstone. The
-// tombstone is committed before the row is deleted, so no snapshot misses both.
+// tombstone is committed before the row is deleted, so no snapshot misses both. No row also comes of a tombstone that
+// holds the key (FindHold).
 func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]ReserveKeysRow, error) {
 	rows, err := q.db.Query(ctx, reserveKeys,
 		arg.TenantIds,
@@ -1417,7 +1452,7 @@ WITH taken AS (
     WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6
       AND k.status = 'failed_retryable' AND k.fingerprint = $7
       AND k.attempt = $8 AND k.generation = $9
-      AND k.reserved_at > payonce_now() - $10::interval
+      AND k.reserved_at > payonce_now() - $10::interval AND k.dead_letter_hold < 'decline'
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -1472,8 +1507,8 @@ type RetakeKeyRow struct {
 // failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes), with late
 // evidence of a charge, and with the pruner. The PSP must still remember the key, or a second send could charge twice;
 // psp_memory is shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it
-// expired moments after the charge, the client's next retry would charge once more. An open dead letter does not stop a
-// retry: each attempt sends the same key to the PSP, or the PSP has ended the attempt before. So it charges once.
+// expired moments after the charge, the client's next retry would charge once more. Only a dead letter that says that
+// money moved under the key stops a retry.
 func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKeyRow, error) {
 	row := q.db.QueryRow(ctx, retakeKey,
 		arg.LeaseID,

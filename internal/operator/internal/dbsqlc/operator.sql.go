@@ -665,8 +665,8 @@ type LockKeyParams struct {
 // What package operator reads from the tables of other packages. It writes to none of them. ListUndecided
 // (idempotency.sql) explains DISTINCT ON.
 // Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
-// or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
-// Every transaction locks the key before the dead letter: in the other order two of them could deadlock.
+// or that it has another generation or subject than the dead letter. LockKey of idempotency.sql comes before it: the
+// hold of a key is under its lock, whatever the key stands for by now.
 func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) (string, error) {
 	row := q.db.QueryRow(ctx, lockKey,
 		arg.TenantID,
