@@ -215,8 +215,9 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 			for _, k := range keys {
 				b.keys[k.name()] = &k
 			}
-			keepsOutside, outsideErr := b.readOutside(ctx, tx)
-			movements, movementsErr := collect(ctx, tx, keepsOutside(readMovements), pgx.RowToStructByPos[movementRow])
+			var outsideErr error
+			b.outside, outsideErr = collect(ctx, tx, readOutside, pgx.RowToStructByPos[outsideRow])
+			movements, movementsErr := collect(ctx, tx, readMovements, pgx.RowToStructByPos[movementRow])
 			for _, m := range movements {
 				b.subjects[m.ID] = &m
 			}

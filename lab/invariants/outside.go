@@ -1,15 +1,12 @@
 package invariants
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/payments"
 )
@@ -25,27 +22,8 @@ type outsideRow struct {
 	Seen          time.Time // first
 }
 
-const (
-	readOutsideRows = `
+const readOutside = `
 SELECT tenant_id, payment_id, object, psp_id, amount_minor, currency, status, first_seen FROM outside_movements`
-	hasOutside    = `SELECT to_regclass('outside_movements') IS NOT NULL`
-	outsideColumn = "moved_outside_minor"
-)
-
-// readOutside reads what payments have kept. A schema that keeps nothing has neither the table nor the column: sql is
-// the statement on payments, for either schema.
-func (b *books) readOutside(ctx context.Context, tx pgx.Tx) (sql func(string) string, err error) {
-	var has bool
-	if err = tx.QueryRow(ctx, hasOutside).Scan(&has); err == nil && has {
-		b.outside, err = collect(ctx, tx, readOutsideRows, pgx.RowToStructByPos[outsideRow])
-	}
-	return func(statement string) string {
-		if has {
-			return statement
-		}
-		return strings.Replace(statement, outsideColumn, "0", 1)
-	}, err
-}
 
 // movedOutside is the kind of the dead letters about what others have moved.
 const movedOutside = "moved_outside"

@@ -273,11 +273,8 @@ func (s *shop) unguarded(do func(pgx.Tx) error) {
 // remember keeps a copy of what breaches are made in, and returns what brings it back.
 func (s *shop) remember() (restore func()) {
 	s.t.Helper()
-	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters",
-		"operator_actions", "webhook_events", "river_job"}
-	if s.text(hasOutside) == "true" {
-		tables = append(tables, "outside_movements")
-	}
+	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "outside_movements",
+		"dead_letters", "operator_actions", "webhook_events", "river_job"}
 	columns := map[string]string{}
 	for _, table := range tables {
 		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)
