@@ -113,7 +113,7 @@ func (c *calendar) exec(sql string, args ...any) {
 	}
 }
 
-// asked writes a payment of the first day. With an id at the PSP it has succeeded, and otherwise its outcome is unknown.
+// asked writes a payment of the first day. With an id at the PSP it has succeeded; otherwise its outcome is unknown.
 func (c *calendar) asked(pspID string) {
 	c.t.Helper()
 	noon := c.at(0).Add(12 * time.Hour)
@@ -227,8 +227,8 @@ func eachDialect(t *testing.T, test func(t *testing.T, c *calendar)) {
 	}
 }
 
-// The bank decides two days later, and no webhook and no lookup tells us. The statement of that day does. Nobody is told
-// that anything is missing, and no break is left.
+// The bank decides two days later, and no webhook and no lookup tells us. The statement of that day does. Nobody is
+// told that anything is missing, and no break is left.
 func TestDebitOfALaterDayIsFoundInTheStatementOfThatDay(t *testing.T) {
 	eachDialect(t, func(t *testing.T, c *calendar) {
 		c.asked("")

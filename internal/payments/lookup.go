@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
 )
 
 // LookupPolicy says how often, and at which intervals, the PSP is asked about an unknown key.
@@ -87,6 +90,66 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	default:
 		return "", fmt.Errorf("lookup %T is not known", l)
 	}
+}
+
+// ask looks the key up at the PSP, under the tenant's own account. A record may refer to an earlier payment that had
+// the same key. Such a record says nothing about this movement: it is returned in others, and is not in the answer.
+// Every other record is in the answer, even if its reference is empty or unknown, because money may have moved.
+// unbooked are those of the others by which money has moved, and our books do not say so. end says what the PSP may end
+// for that, if it can.
+func (s *Service) ask(
+	ctx context.Context, g gathered, end gateway.End,
+) (answer gateway.Lookup, others, unbooked []gateway.Record, err error) {
+	answer = s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
+	found, ok := answer.(gateway.Found)
+	if !ok {
+		return answer, nil, nil, nil
+	}
+	var ids []uuid.UUID // Our ids in the records' references, without the movement that the key stands for.
+	for _, r := range found.Records {
+		if id, ours := subjectOf(r); ours && id != g.seen.Own.Subject {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return answer, nil, nil, nil
+	}
+	booked, err := s.otherSubjects(ctx, g, ids)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
+	}
+	var about []gateway.Record
+	for _, r := range found.Records {
+		id, _ := subjectOf(r)
+		known, other := booked[id]
+		switch {
+		case !other:
+			about = append(about, r)
+			continue
+		case r.Executed() && !known:
+			unbooked = append(unbooked, r)
+		}
+		others = append(others, r)
+	}
+	if len(about) == 0 {
+		return gateway.NotFound{}, others, unbooked, nil
+	}
+	return gateway.Found{Records: about}, others, unbooked, nil
+}
+
+// otherSubjects returns those of the ids that had the key in the same generation and are not the movement of the key
+// now, and for each whether our books say that it was executed.
+func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	rows, err := dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
+		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(),
+		Generation: g.seen.Own.Generation,
+		Object:     string(g.movement.object()),
+	})
+	booked := make(map[uuid.UUID]bool, len(rows))
+	for _, row := range rows {
+		booked[row.ID] = row.Booked
+	}
+	return booked, err
 }
 
 // mayEnd says what a lookup may end. The key is unknown, so its owner does not execute it any more. Within the grace

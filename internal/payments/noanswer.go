@@ -62,3 +62,7 @@ func lostTooOften(p LookupPolicy, s Seen) Step {
 	return Step{AskAgain: &Wait{After: p.Recheck}, Note: lookupNote(reason + "; an operator has the case"),
 		Open: s.byKey(deadletters.LookupsExhausted, reason, nil)}
 }
+
+func exhausted(failures int32, reason string) string {
+	return fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, reason)
+}

@@ -125,8 +125,7 @@ func (s *Service) retake(
 	})
 }
 
-// firstTransaction is the statement that takes a key, and then the statements that write the row that the key stands
-// for.
+// firstTransaction is the statement that takes a key, and then those that write the row that the key stands for.
 //
 // A charge must not exist without its reservation. A failover may lose a commit that was never acknowledged, even if
 // its row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row
@@ -181,8 +180,7 @@ func (s *Service) readBackReservation(ctx context.Context, r idempotency.Reserva
 	return s.keys.PeekDurably(ctx, r)
 }
 
-// expireLease makes a key unknown after its lease is over. A lost acknowledgement does not matter here, because the
-// caller reads the key again.
+// expireLease makes a key unknown after its lease is over. The caller reads it again, also if no answer comes.
 func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) error {
 	err := s.db.Pipeline(ctx, s.keys.ExpireLease(d))
 	switch {

@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -257,10 +256,6 @@ func reasonOf(o gateway.Outcome) string {
 
 func lookupNote(reason string) *idempotency.Note {
 	return &idempotency.Note{Actor: string(SourceLookup), Reason: clip(reason)}
-}
-
-func exhausted(failures int32, reason string) string {
-	return fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, reason)
 }
 
 // about names the movement's key as a dead letter does.
