@@ -240,7 +240,11 @@ func TestRefundOfOursWithoutItsMarksCountsOnce(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	ours := s.refunding("refund-000000001", p, 500).succeeded()
-	s.evidenceBy(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 500))
+	l := is[DeadLettered](t, s.evidenceBy(SourceWebhook,
+		byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 500)))
+	if l.Kind != deadletters.ContradictsCompleted {
+		t.Errorf("dead letter %s", l.Kind)
+	}
 	s.wantOutside(0)
 	s.wantTotals(p, 500, 500)
 }
