@@ -26,7 +26,7 @@ func (s *Service) deadLetter(g gathered, step Step) (*deadletters.DeadLetter, er
 	}
 	about, subject := g.seen.about(), g.seen.Own.Subject
 	l.About = &about
-	if g.movement == nil {
+	if !g.seen.known() {
 		return l, nil // The PSP has moved money under this key, and nothing of ours asked for it.
 	}
 	l.Subject = &subject

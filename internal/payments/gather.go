@@ -103,7 +103,7 @@ func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
 	if err == nil {
 		var g gathered
 		if g, err = s.gather(ctx, own); err == nil {
-			return g, nil
+			return s.withLost(ctx, g, e)
 		}
 	}
 	if errors.Is(err, errNotOurs) {

@@ -142,6 +142,7 @@ func TestRefundThatARestoreHasLostIsNotPaidTwice(t *testing.T) {
 	s.forgets()
 	s.scans()
 	s.wantHeld(gateway.RefundObject, refunds)
+	s.wantOutside(100) // and no other refund takes it
 }
 
 // A key that was given up as not executed. What is found then is money under the key, whatever the key stands for.

@@ -40,6 +40,20 @@ func (s *Service) executionChangedBy(ctx context.Context, r gateway.Record) (ide
 	return execution(row.TenantID, CreateOperation, row.IdempotencyKey, row.ID, row.Generation), err
 }
 
+// withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
+// counts on the payment. The case is about the refund's own key, which nobody may execute again.
+func (s *Service) withLost(ctx context.Context, g gathered, e Record) (gathered, error) {
+	if _, ours := subjectOf(e.Record); !ours || !g.seen.changedBy(e) {
+		return g, nil
+	}
+	lost, err := s.nameOf(ctx, e.Record)
+	if errors.Is(err, errNotOurs) {
+		return g, nil
+	}
+	g.seen.Own = lost
+	return g, err
+}
+
 // changedBy reports whether a record is about what others have done to the payment.
 func (s Seen) changedBy(e Record) bool {
 	_, charge := s.Request.(gateway.Charge)
@@ -52,7 +66,7 @@ func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.known() && s.S
 // judgeOutside is for a record of what others have done to the payment. The key does not move. If the key is unknown,
 // the dead letter says that money has moved: the key is not released, and not completed as a decline.
 func judgeOutside(s Seen, t report, r gateway.Record) Step {
-	if !s.known() {
+	if s.Request == nil {
 		return Step{Foreign: true} // It is about a charge of another program.
 	}
 	step := Step{Outside: &r}
@@ -63,7 +77,11 @@ func judgeOutside(s Seen, t report, r gateway.Record) Step {
 	if more := AmountMinor(r.AmountMinor) - s.Left; more > 0 {
 		reason += fmt.Sprintf("; it takes %d more than was left", more)
 	}
-	step.Open = s.foundRecord(deadletters.MovedOutside, s.Account, t, reason, true)
+	kind := deadletters.MovedOutside
+	if !s.known() { // withLost
+		kind = deadletters.UnknownMovement
+	}
+	step.Open = s.foundRecord(kind, s.Account, t, reason, true)
 	return step
 }
 

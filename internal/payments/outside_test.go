@@ -42,7 +42,8 @@ func outsideRows() []tableRow {
 	}
 	twice := byOthers(gateway.RefundObject, "psp_1", "psp_2", "succeeded", 500)
 	twice.Key, twice.Reference = own().PassThroughKey(), "re_ours"
-	shared := Seen{Shared: true}
+	shared, lost := Seen{Shared: true}, done(paidAs("psp_1"))
+	lost.Own.Subject = uuid.UUID{}
 	refused := mine(gateway.Declined{Code: gateway.AlreadyMoved})
 	return []tableRow{
 		{"it has moved money", "completed", says(SourceWebhook, "succeeded"), done(paidAs("psp_1"))},
@@ -51,6 +52,7 @@ func outsideRows() []tableRow {
 		{"it has come back, or was never moved", "any", says(SourceWebhook, "declined"), done(paidAs("psp_1"))},
 		{"a line of a statement", "any", line, done(paidAs("psp_1"))},
 		{"a line of a statement by which it has come back", "any", back, done(paidAs("psp_1"))},
+		{"it has our marks, and we have lost it, as after a restore", "gone", says(SourceScan, "succeeded"), lost},
 		{"it is about a charge of another program", "", says(SourceWebhook, "succeeded"), shared},
 		{"a second refund under the marks of one of ours", "completed as a success",
 			Record{Source: SourceWebhook, Record: twice}, ofRefund(paidAs("psp_1"))},
