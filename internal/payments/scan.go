@@ -32,8 +32,8 @@ const (
 // A new walk begins overlap before the watermark, or before the beginning of the last walk if that is earlier. A scan
 // leaves a key alone while somebody else is working on it, if a lookup finds the record, too. The next walk should see
 // the record again after that work has ended; it does not if the record was old when it was read, as after an outage.
-// The first walk begins overlap before the tenant was created, because older records of the account are not ours. Within
-// a walk, the position is a time of the PSP's clock.
+// The first walk begins overlap before the tenant was created, because older records of the account are not ours.
+// Within a walk, the position is a time of the PSP's clock.
 func (s *Service) Scan(
 	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, enough <-chan struct{},
 	found func(Effect),
