@@ -48,39 +48,40 @@ func TestMovementsThatNobodyAskedForAreDeadLetters(t *testing.T) {
 	t.Parallel()
 	w := reconciledByWebhook(t)
 	ours := w.pay(freshKey(), "pm_ok")
+	key, lost := ours.header.Get("Idempotency-Key"), freshKey()
 	for name, c := range map[string]struct {
-		kind string
-		make func() (entry string)
+		kind, key string // the key that the dead letter holds
+		make      func() (entry string)
 	}{
-		"a charge of our account under no key of ours": {"unknown_movement", func() string {
+		"a charge of our account under no key of ours": {"unknown_movement", "somebody-elses-key", func() string {
 			return w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
 		}},
-		"a charge that names a payment that is not there": {"unknown_movement", func() string {
-			return w.chargeByHand("acme", freshKey(), "pay_01m7x7anyhem5aw4az5p0n4qjw")
+		"a charge that names a payment that is not there": {"unknown_movement", lost, func() string {
+			return w.chargeByHand("acme", lost, "pay_01m7x7anyhem5aw4az5p0n4qjw")
 		}},
-		"a refund under no key of ours": {"unknown_movement", func() string {
+		"a refund of our charge under no key of ours": {"moved_outside", key, func() string {
 			r := w.hand(http.MethodPost, "/v1/charges/"+ours.text(t, "pspChargeId")+"/refunds", "acme",
 				"somebody-elses-refund",
 				`{"amountCents":1,"currency":"USD","reference":"by-hand"}`)
 			r.expect(t, http.StatusCreated, "")
 			return r.text(t, "id")
 		}},
-		"a charge of another tenant's account for our payment": {"other_account", func() string {
+		"a charge of another tenant's account for our payment": {"other_account", "", func() string {
 			return w.chargeByHand("globex", freshKey(), ours.text(t, "paymentId"))
 		}},
 	} {
 		entry := c.make()
 		eventually(t, "a dead letter of "+name, func() bool {
-			return w.count("SELECT count(*) FROM dead_letters WHERE kind = $1 AND key IS NULL AND evidence::text LIKE '%' || $2 || '%'", c.kind, entry) == 1
+			return w.count("SELECT count(*) FROM dead_letters WHERE kind = $1 AND coalesce(key, '') = $2"+
+				" AND evidence::text LIKE '%' || $3 || '%'", c.kind, c.key, entry) == 1
 		})
 	}
 	if n := w.count("SELECT count(*) FROM dead_letters"); n != 4 {
 		t.Fatalf("%d dead letters, want 4", n)
 	}
 	// Nothing of it may reach the tenants: not the payment, not its timeline, not a payment that nobody made.
-	w.wantNeverLost(ours.header.Get("Idempotency-Key"))
-	if inspected := w.inspect(ours.header.Get("Idempotency-Key"), ""); strings.Contains(string(inspected.body),
-		"globex") {
+	w.wantNeverLost(key)
+	if inspected := w.inspect(key, ""); strings.Contains(string(inspected.body), "globex") {
 		t.Fatalf("another tenant's account is told: %s", inspected.body)
 	}
 	if acme, globex := w.list(acmeKey, ""), w.list(globexKey, ""); len(acme.Data) != 1 || len(globex.Data) != 0 {

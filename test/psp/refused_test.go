@@ -27,7 +27,7 @@ func TestRefundThatIsRefusedAtALaterAttemptEnds(t *testing.T) {
 	}
 	before := w.wire.sent("refund")
 	r.Attempt = 2
-	if o := w.client.Refund(t.Context(), r); o != (gateway.Declined{Code: "charge_already_refunded"}) {
+	if o := w.client.Refund(t.Context(), r); o != (gateway.Declined{Code: gateway.AlreadyMoved}) {
 		t.Errorf("outcome %T %+v", o, o)
 	}
 	if n := w.wire.sent("refund") - before; n != 2 {
