@@ -59,6 +59,8 @@ func inShort(a Answer, own uuid.UUID) string {
 		return "mismatch"
 	case Forgotten:
 		return "forgotten"
+	case Held:
+		return "held"
 	}
 	return fmt.Sprintf("%T", a)
 }

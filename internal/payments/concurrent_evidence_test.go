@@ -29,7 +29,7 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 				completed.Add(1)
 			case Confirmed:
 				confirmed.Add(1)
-			case DeadLettered, LeftAlone, nil:
+			case DeadLettered, LeftAlone, Foreign, nil:
 				t.Errorf("%s: %T, %v", name, finding, err)
 			}
 		})

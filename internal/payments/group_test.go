@@ -163,7 +163,7 @@ func TestOneMembersContradictionIsItsOwn(t *testing.T) {
 			final++
 		case Pending:
 			pending++
-		case InFlight, Mismatch, NotExecuted, Forgotten:
+		case InFlight, Mismatch, NotExecuted, Forgotten, Held:
 			t.Errorf("answer is %T", a)
 		}
 	}

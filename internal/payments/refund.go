@@ -109,8 +109,9 @@ func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idem
 		s.metrics.StoreFailed("peek")
 		return nil, err
 	}
-	switch decision.(type) {
-	case idempotency.Mismatch, idempotency.Held:
+	_, mismatch := decision.(idempotency.Mismatch)
+	_, held := decision.(idempotency.Held)
+	if mismatch || held {
 		return s.answerDecision(ctx, ref, decision, nil)
 	}
 	return nil, ErrPaymentNotRefundable

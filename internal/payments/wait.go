@@ -46,7 +46,7 @@ func awaitedBy(a Answer) until {
 		if a.Recalled {
 			return outcome
 		}
-	case nil, Final, Mismatch, NotExecuted, Forgotten:
+	case nil, Final, Mismatch, NotExecuted, Forgotten, Held:
 	}
 	return nothing
 }

@@ -96,7 +96,7 @@ func (l Ledgers) scanToEnd(ctx context.Context, account string, o gateway.Object
 			}
 		case payments.Completed:
 			resolved++
-		case payments.Confirmed, payments.LeftAlone:
+		case payments.Confirmed, payments.LeftAlone, payments.Foreign:
 		}
 	}
 	for stalled := 0; stalled < maxStalled; {
