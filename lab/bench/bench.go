@@ -75,6 +75,7 @@ func sections() []section {
 		{"scale", long, (*bench).scale},
 		{"cache", long, (*bench).cache},
 		{againstSection, named, (*bench).against},
+		{freshSection, named, (*bench).fresh},
 	}
 }
 

@@ -20,7 +20,7 @@ type settings struct {
 	Rounds  int     `env:"BENCH_ROUNDS" envDefault:"5" desc:"slices of each line; fewer where three are enough"`
 	Seconds int     `env:"BENCH_SECONDS" envDefault:"2" desc:"length of a slice"`
 	Only    string  `env:"BENCH_ONLY" desc:"sections to run, by the words in brackets that the table shows, separated by commas"`
-	Ref     string  `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other)"`
+	Ref     string  `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other; or, with BENCH_ONLY=fresh, that one)"`
 	Traced  float64 `env:"TRACED" desc:"with REF: the share of payments that this tree traces, and the other commit does not; 1 for all"`
 	JSON    string  `env:"BENCH_JSON" envDefault:"bin/bench.json" desc:"where the results go"`
 }

@@ -2,7 +2,9 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +30,10 @@ func (r *Rig) Commit(ctx context.Context, ref string) (string, error) {
 // on it.
 func (r *Rig) NewDatabaseOf(ctx context.Context, name, commit string) (*Database, error) {
 	tree := r.Path("other")
-	if err := os.Mkdir(tree, 0o755); err != nil {
+	switch err := os.Mkdir(tree, 0o755); {
+	case errors.Is(err, fs.ErrExist): // built for another section: a run has one REF
+		return r.newDatabase(ctx, name, otherMark)
+	case err != nil:
 		return nil, err
 	}
 	if _, err := r.git(ctx, "archive", "--format=tar", "-o", tree+".tar", commit); err != nil {
