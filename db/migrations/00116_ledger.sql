@@ -48,6 +48,7 @@ CREATE TABLE statement_runs (
     pending     bigint NOT NULL CHECK (pending >= 0)
 );
 CREATE INDEX statement_runs_by_day ON statement_runs (account, day, started_at);
+CREATE INDEX statement_runs_by_start ON statement_runs (started_at, id);
 
 -- The movements that the last run of a day could not judge: open ones, and those that a later day's file may have. The
 -- day is judged again when such a movement is final. The row is deleted when a file has the movement, or by that run.
@@ -98,6 +99,8 @@ CREATE TABLE statement_breaks (
 CREATE UNIQUE INDEX statement_breaks_once ON statement_breaks
     (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000'));
 CREATE INDEX statement_breaks_open ON statement_breaks (account, day, id) WHERE gone_at IS NULL;
+CREATE INDEX statement_breaks_open_by_subject ON statement_breaks (account, day, subject, object)
+    WHERE gone_at IS NULL AND subject IS NOT NULL;
 
 -- +goose Down
 DROP TABLE statement_breaks;

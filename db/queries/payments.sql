@@ -267,12 +267,16 @@ WHERE sqlc.arg(object)::text = 'refund';
 -- The payment of the account's tenant that a charge of the PSP's belongs to. A charge that is not confirmed here yet is
 -- known by the id of its object.
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = sqlc.arg(charge_id)::text
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = sqlc.arg(charge_id)::text) AS p
 WHERE t.psp_account = @account
 UNION ALL
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = sqlc.arg(charge_id)::text
-    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = sqlc.arg(charge_id)::text
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = @account
 LIMIT 1;
 
@@ -314,12 +318,16 @@ WHERE t.psp_account = @account;
 -- name: ChargesOfOurs :many
 -- Those of the PSP's charges that are payments of the account's tenant, as ExecutionOfCharge finds them.
 SELECT p.psp_charge_id::text AS charge_id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = ANY (@charge_ids::text[])
+FROM tenants AS t CROSS JOIN (SELECT unnest(@charge_ids::text[]) AS charge_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.charge_id) AS p
 WHERE t.psp_account = @account
 UNION ALL
 SELECT p.psp_object_id::text
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = ANY (@charge_ids::text[])
-    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+FROM tenants AS t CROSS JOIN (SELECT unnest(@charge_ids::text[]) AS charge_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.charge_id
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = @account;
 
 -- name: BeginWalk :one

@@ -37,16 +37,17 @@ ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchCharges :exec
 -- Copies our payments whose charges the lines change. It does not matter who has asked for that. A charge that is not
--- confirmed here yet is known by the id of its object.
+-- confirmed here yet is known by the id of its object. FetchByPSPID explains COLLATE.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
 FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = @day AND s.charge_id <> '') AS l
-JOIN payments AS p ON p.psp_charge_id = l.charge_id
+JOIN payments AS p ON p.psp_charge_id = l.charge_id COLLATE "default"
 WHERE p.tenant_id = @tenant_id
 UNION ALL
 SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
 FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = @day AND s.charge_id <> '') AS l
-JOIN payments AS p ON p.psp_object_id = l.charge_id AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+JOIN payments AS p ON p.psp_object_id = l.charge_id COLLATE "default"
+    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
 WHERE p.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
@@ -54,12 +55,21 @@ ON CONFLICT (object, id) DO NOTHING;
 -- Copies the ids of movements that a line refers to and FetchNamed has not found. They are another tenant's. No index
 -- is on an id alone, so each tenant is searched by the primary key.
 INSERT INTO statement_strangers (object, id)
-SELECT m.object, m.id
-FROM (SELECT l.object, l.subject FROM statement_lines AS l
-      WHERE l.day = @day AND l.subject IS NOT NULL
+SELECT 'charge', p.id
+FROM (SELECT l.subject FROM statement_lines AS l
+      WHERE l.day = @day AND l.object = 'charge' AND l.subject IS NOT NULL
         AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
 CROSS JOIN tenants AS t
-JOIN statement_movements AS m ON m.tenant_id = t.id AND m.id = l.subject AND m.object = l.object;
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.id = l.subject) AS p
+UNION ALL
+SELECT 'refund', r.id
+FROM (SELECT l.subject FROM statement_lines AS l
+      WHERE l.day = @day AND l.object = 'refund' AND l.subject IS NOT NULL
+        AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
+CROSS JOIN tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.id = l.subject) AS r;
 
 -- name: AdoptByPSPID :exec
 -- A line may refer to no movement of the tenant, but have the PSP's id of one. Then the line is about that movement.
@@ -258,9 +268,9 @@ WITH asked AS (
 ), forgotten AS (
     DELETE FROM statement_pending AS p USING asked AS a
     WHERE p.account = @account AND p.day = a.day AND p.object = a.object AND p.subject = a.subject
-      AND NOT EXISTS (SELECT FROM statement_breaks AS b
-                      WHERE b.account = p.account AND b.day = p.day AND b.gone_at IS NULL
-                        AND b.subject = p.subject AND b.object = p.object)
+      AND (SELECT b.id FROM statement_breaks AS b
+           WHERE b.account = @account AND b.day = a.day AND b.gone_at IS NULL
+             AND b.subject = a.subject AND b.object = a.object LIMIT 1) IS NULL
     RETURNING p.day, p.object, p.subject
 )
 SELECT DISTINCT a.day::date AS day FROM asked AS a

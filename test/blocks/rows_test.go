@@ -44,9 +44,16 @@ const (
 	lastID  = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
 	// lines are a day's file with a line for each of 32 payments, and of 32 that it has only the PSP's id of.
 	lines = `INSERT INTO statement_lines
-		(day, line, object, psp_id, reference, subject, amount_minor, currency, executed, created_at)
-		SELECT '2026-01-02', n, 'charge', 'charge-' || n, '', CASE WHEN n % 100 = 10 THEN id END, 1, 'USD', true, now()
+		(day, line, object, psp_id, reference, subject, amount_minor, currency, charge_id, status, created_at)
+		SELECT '2026-01-02', n, 'charge', 'charge-' || n, '', CASE WHEN n % 100 = 10 THEN id END, 1, 'USD', '',
+			'succeeded', now()
 		FROM named WHERE n % 100 IN (10, 12);`
+	// changes are refunds of others in that file: of 32 confirmed charges, and of 32 that only their objects name.
+	changes = `INSERT INTO statement_lines
+		(day, line, object, psp_id, reference, amount_minor, currency, charge_id, status, created_at)
+		SELECT '2026-01-02', n, 'refund', 'outside-' || n, '', 1, 'USD',
+			CASE n % 100 WHEN 2 THEN 'object-' ELSE 'charge-' END || n, 'succeeded', now()
+		FROM named WHERE n % 100 IN (2, 12);`
 	ours = `INSERT INTO statement_ours SELECT 'charge', id, 'charge-' || n, 12000, 'USD', 'succeeded'
 		FROM named WHERE n % 100 IN (10, 12);`
 	absent = `INSERT INTO statement_absent SELECT 'charge', id, 'charge-' || n, 12000, 'USD', now(), now()
@@ -65,7 +72,7 @@ var statementsAsked = map[string]asked{
 	"deadletters.ListDeadLetters":     {with: open},
 	"deadletters.OpenDeadLetter":      {is: 9, with: values{"id": "'$dead'", "finding": "'new-$n'"}, counts: true},
 	"deadletters.OtherOpenDeadLetter": {is: 2, with: values{"id": "'$id'"}},
-	"deadletters.RecomputeHold":       {is: 2},
+	"deadletters.RecomputeHold":       {is: 24},
 	"deadletters.ResolveDeadLetter":   {is: 2, with: values{"id": "'$dead'"}},
 
 	"idempotency.ClaimDue":          {is: 2},
@@ -78,11 +85,12 @@ var statementsAsked = map[string]asked{
 	"idempotency.FindDeletable":     {},
 	"idempotency.FindDue":           {},
 	"idempotency.FindExpired":       {},
+	"idempotency.FindHold":          {is: 24, with: values{"key": "'old-$n'"}},
 	"idempotency.FindKey":           {is: 15},
 	"idempotency.FindOverdueLeases": {},
 	"idempotency.ListEvents":        {is: 15},
 	"idempotency.ListUndecided":     {is: 2},
-	"idempotency.LockKey":           {is: 15},
+	"idempotency.LockKey":           {is: 15, with: values{"key": "'old-$n'"}},
 	"idempotency.LookAtKey":         {is: 2},
 	"idempotency.LoseKey":           {is: 0},
 	"idempotency.NoteEvent":         {is: 15, counts: true},
@@ -106,7 +114,7 @@ var statementsAsked = map[string]asked{
 	"operator.LatestKeys":      {},
 	"operator.ListBreaks": {also: 2, reads: "the open breaks: they are sorted",
 		with: values{"open": "true", "account": "NULL", "kind": "NULL", "before": "1000000"}},
-	"operator.ListKeys":       {also: 4, reads: "the open keys: they are sorted", with: newestKeys},
+	"operator.ListKeys":       {also: 6, reads: "the open keys: they are sorted", with: newestKeys},
 	"operator.ListRuns":       {with: values{"account": "NULL", "beforestarted": latest, "beforeid": lastID}},
 	"operator.ListTenantIDs":  {},
 	"operator.ListWatermarks": {},
@@ -127,9 +135,12 @@ var statementsAsked = map[string]asked{
 	"payments.BeginWalk":          {},
 	"payments.BookedPayments":     {is: 15},
 	"payments.BookedRefunds":      {is: 10, with: values{"id": "'$refund'"}},
+	"payments.ChargesOfOurs":      {is: 2, with: values{"chargeid": "'object-$n'"}},
 	"payments.EndWalk":            {},
 	"payments.ExecutionOf":        {is: 15},
 	"payments.ExecutionOfAnybody": {is: 15},
+	"payments.ExecutionOfCharge":  {is: 2, with: values{"chargeid": "'object-$n'"}},
+	"payments.ExecutionOfRefund":  {is: 10, with: values{"psprefundid": "'refund-$n'"}},
 	"payments.FailWalk":           {},
 	"payments.FindPayment":        {is: 15},
 	"payments.FindRefund":         {is: 10, with: values{"id": "'$refund'"}},
@@ -139,6 +150,7 @@ var statementsAsked = map[string]asked{
 	"payments.ListPayments": {with: values{"before": lastID, "oldest": "'$id'", "customerid": "NULL",
 		"status": "NULL"}},
 	"payments.ListRefunds":         {is: 10, with: values{"before": lastID}},
+	"payments.LockChanged":         {is: 15},
 	"payments.LockLedgers":         {},
 	"payments.LockPayment":         {is: 15},
 	"payments.NamePayment":         {is: 18},
@@ -147,6 +159,7 @@ var statementsAsked = map[string]asked{
 	"payments.PSPIDTaken":          {is: 15, with: values{"pspid": "'charge-$n'"}},
 	"payments.PSPOfAccount":        {},
 	"payments.PaymentOfKey":        {is: 15},
+	"payments.RecordOutside":       {is: 10, with: values{"object": "'refund'", "pspid": "'outside-$n'"}},
 	"payments.RecordPayments":      {is: 0},
 	"payments.RecordRefund":        {is: 13, with: refundsKey},
 	"payments.RefundOfKey":         {is: 10, with: refundsKey},
@@ -171,6 +184,7 @@ var statementsAsked = map[string]asked{
 	"statement.CountAbsent":    {file: absent, counts: true, with: values{"early": latest, "late": latest}},
 	"statement.CountRaised":    {counts: true, with: values{"runid": "'0000000e-0000-0000-0000-000000000002'"}},
 	"statement.FetchByPSPID":   {file: lines},
+	"statement.FetchCharges":   {file: changes},
 	"statement.FetchNamed":     {file: lines},
 	"statement.FetchStrangers": {file: lines},
 	"statement.FindAbsent": {with: values{"horizon": "'1 hour'", "most": "'1 hour'", "skew": "'0'",
@@ -184,7 +198,7 @@ var statementsAsked = map[string]asked{
 	"statement.Totals":          {also: 1, reads: "the open breaks of the days"},
 	"statement.TryLock":         {with: values{"name": "'x'"}},
 	"statement.WriteAbsences":   {file: absent, with: values{"late": latest}},
-	"statement.WriteLineBreaks": {file: lines + ours, with: values{"ownprefix": "'operator:'"}},
+	"statement.WriteLineBreaks": {file: lines + changes + ours, with: values{"ownprefix": "'operator:'"}},
 	"statement.WriteRun": {with: values{"startedat": "now()", "status": "'complete'", "lines": "1",
 		"breaks": "1", "pending": "1"}},
 

@@ -30,14 +30,16 @@ INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attem
     to_status, reason)
 SELECT 'acme', 'POST /payments', 'key-' || n, 1, 1, 'test', 'in_progress', 'unknown', 'test'
 FROM generate_series($FROM, $TO) AS n, generate_series(1, 2);
-INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation)
-SELECT 'acme', 'POST /payments', p || n, 1 FROM generate_series($FROM, $TO) AS n, (VALUES ('key-'), ('old-')) AS o (p)
-WHERE p = 'old-' OR n % 100 IN (5, 6) OR n % 100 BETWEEN 50 AND 59;
+INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation, dead_letter_hold)
+SELECT 'acme', 'POST /payments', p || n, 1, CASE WHEN n % 100 = 24 THEN 'decline' ELSE 'none' END::dead_letter_hold
+FROM generate_series($FROM, $TO) AS n, (VALUES ('key-'), ('old-')) AS o (p)
+WHERE p = 'old-' OR n % 100 IN (5, 6, 24) OR n % 100 BETWEEN 50 AND 59;
 
 INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
-    status, psp_charge_id, refund_held_minor, refunded_minor, created_at)
+    status, psp_object_id, psp_charge_id, refund_held_minor, refunded_minor, created_at)
 SELECT 'acme', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'key-' || n, 1, 'customer-' || n % ($ROWS / 50), 12000,
     'USD', 'pm_ok', CASE WHEN n % 100 < 4 THEN 'processing' WHEN n % 100 IN (4, 8) THEN 'failed' ELSE 'succeeded' END,
+    CASE WHEN n % 100 IN (2, 3) THEN 'object-' || n WHEN n % 100 IN (10, 12) THEN 'charge-' || n END,
     CASE WHEN n % 100 = 8 THEN NULL WHEN n % 100 = 18 THEN 'operator:' || n WHEN n % 100 > 4 THEN 'charge-' || n END,
     0, 0, timestamptz '2026-01-01Z' + n * interval '1 second'
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 <> 1;
@@ -49,10 +51,14 @@ SELECT 'acme', ('0000000f' || lpad(to_hex(n), 24, '0'))::uuid, ('00000000' || lp
     CASE n % 100 WHEN 9 THEN 'operator:' || n WHEN 10 THEN 'refund-' || n END,
     timestamptz '2026-01-01Z' + n * interval '1 second'
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 IN (9, 10, 12, 13, 14);
+INSERT INTO outside_movements (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
+SELECT 'acme', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'refund', 'outside-' || n, 100, 'USD', 'pending'
+FROM generate_series($FROM, $TO) AS n WHERE n % 100 BETWEEN 9 AND 14;
 
 INSERT INTO dead_letters (id, kind, finding, status, tenant_id, operation, key, generation, subject, reason, evidence,
     opened_at, resolved_at, action, actor, resolution_reason)
-SELECT ('0000000d' || lpad(to_hex(n), 24, '0'))::uuid, 'unknown_movement', 'finding-' || n,
+SELECT ('0000000d' || lpad(to_hex(n), 24, '0'))::uuid,
+    CASE WHEN n % 100 = 24 THEN 'job_discarded' ELSE 'unknown_movement' END, 'finding-' || n,
     CASE WHEN done THEN 'resolved' ELSE 'open' END, 'acme', 'POST /payments', 'key-' || n, 1,
     ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'test', '{}', at,
     CASE WHEN done THEN at END, CASE WHEN done THEN 'dismiss' END, CASE WHEN done THEN 'ann' END,

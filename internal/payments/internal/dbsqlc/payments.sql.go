@@ -349,12 +349,16 @@ func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([
 
 const chargesOfOurs = `-- name: ChargesOfOurs :many
 SELECT p.psp_charge_id::text AS charge_id
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = ANY ($1::text[])
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS charge_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.charge_id) AS p
 WHERE t.psp_account = $2
 UNION ALL
 SELECT p.psp_object_id::text
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = ANY ($1::text[])
-    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS charge_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.charge_id
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = $2
 `
 
@@ -467,12 +471,16 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 
 const executionOfCharge = `-- name: ExecutionOfCharge :one
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = $1::text
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = $1::text) AS p
 WHERE t.psp_account = $2
 UNION ALL
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_object_id = $1::text
-    AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = $1::text
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = $2
 LIMIT 1
 `
