@@ -2,7 +2,9 @@
 --
 -- OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency. A dead letter holds the
 -- generation and subject that it names. If it says that money moved (decline), it holds the key, whatever the key
--- stands for: no generation of it is executed then. A key without a row is held in its tombstone.
+-- stands for: no generation of it is executed then. moved_outside does not: that money moved out of a payment, and not
+-- under its key. It does not even hold the expired key of a payment that was executed: a renewal is a new payment. A key
+-- without a row is held in its tombstone.
 --
 -- An earlier statement of the same transaction has locked the key's row, or its tombstone: a step of the key, or
 -- LockKey of idempotency.sql. So both statements see every committed dead letter about the key, and no other
@@ -48,12 +50,14 @@ WITH opened AS (
     FROM opened AS o
     WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.operation = sqlc.narg(operation)::text
       AND k.key = sqlc.narg(key)::text AND k.dead_letter_hold < o.hold
-      AND (o.hold = 'decline' OR k.generation = o.generation AND (o.subject IS NULL OR k.subject = o.subject))
+      AND (o.hold = 'decline' AND @kind <> 'moved_outside'
+           OR k.generation = o.generation AND (o.subject IS NULL OR k.subject = o.subject))
+      AND NOT (@kind = 'moved_outside' AND k.status = 'expired' AND coalesce(k.response_status, 402) <> 402)
 ), held_without_row AS (
     UPDATE idempotency_key_tombstones AS t SET dead_letter_hold = o.hold
     FROM opened AS o
     WHERE t.tenant_id = sqlc.narg(tenant_id)::text AND t.operation = sqlc.narg(operation)::text
-      AND t.key = sqlc.narg(key)::text AND o.hold = 'decline'
+      AND t.key = sqlc.narg(key)::text AND o.hold = 'decline' AND @kind <> 'moved_outside'
 )
 SELECT count(*) FROM opened;
 
@@ -124,8 +128,9 @@ WITH still AS (
     LEFT JOIN idempotency_keys AS k
         ON k.tenant_id = @tenant_id AND k.operation = d.operation AND k.key = d.key
         AND k.generation = d.generation AND (d.subject IS NULL OR d.subject = k.subject)
+        AND NOT (d.kind = 'moved_outside' AND k.status = 'expired' AND coalesce(k.response_status, 402) <> 402)
     WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.status = 'open'
-      AND (d.hold = 'decline' OR k.key IS NOT NULL)
+      AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR k.key IS NOT NULL)
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
     FROM still AS s
@@ -154,9 +159,17 @@ FROM operator_actions WHERE dead_letter_id = @dead_letter_id ORDER BY id LIMIT @
 SELECT d.id FROM dead_letters AS d
 WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key
   AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
-  AND (d.hold = 'decline' OR d.generation = @generation
+  AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR d.generation = @generation
        AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid))
 ORDER BY d.opened_at, d.id LIMIT 1;
+
+-- name: ChargedByDeadLetter :one
+-- Whether an open dead letter says that money moved for this very payment or refund. The hold of the key's row does not
+-- tell: it is also about the other generations of the key.
+SELECT EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.status = 'open'
+                 AND d.hold = 'decline' AND d.generation = @generation
+                 AND (d.subject IS NULL OR d.subject = sqlc.narg(subject)::uuid));
 
 -- name: CountOpen :many
 SELECT kind, count(*) AS dead_letters,

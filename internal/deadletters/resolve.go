@@ -186,3 +186,16 @@ func OtherOpen(l DeadLetter, other **uuid.UUID) postgres.Call {
 		return nil
 	}
 }
+
+// Charged is the call that reads whether an open dead letter says that money has moved for the dead letter's own payment
+// or refund.
+func Charged(l DeadLetter, charged *bool) postgres.Call {
+	p := dbsqlc.ChargedByDeadLetterParams{
+		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,
+		Subject: l.Subject,
+	}
+	return func(ctx context.Context, q postgres.Statement) (err error) {
+		*charged, err = dbsqlc.New(q).ChargedByDeadLetter(ctx, p)
+		return err
+	}
+}

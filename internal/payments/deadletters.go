@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 )
 
 // deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
@@ -56,6 +57,23 @@ func withAsked(evidence []byte, m movement) ([]byte, error) {
 		return nil, fmt.Errorf("marshal evidence: %w", err)
 	}
 	return whole, nil
+}
+
+// foundRecord is a case about a record of the PSP. Two records that contradict the same result are two cases. If the
+// evidence has no id, it is a case about the key.
+func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reason string, aboutKey bool) *Case {
+	if t.id == "" {
+		return s.byKey(kind, reason, t.kept())
+	}
+	finding := recordFinding(account, t.id)
+	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
+	if t.object == gateway.RefundObject || s.Own.Ref.Operation == RefundOperation {
+		finding = "refund " + finding
+	}
+	if aboutKey && !s.known() { // It holds the key, and the statement's case of the same record does not.
+		finding += " key " + s.Own.PassThroughKey()
+	}
+	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: t.kept()}
 }
 
 // maxDeadLetterReason is the limit of the column, in characters.

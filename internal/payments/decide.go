@@ -208,7 +208,8 @@ func (s Seen) release(d OperatorDecision, note *idempotency.Note) Step {
 			"The PSP knows nothing of it yet, but what was sent may still arrive there. Ask again after the grace period.")
 	case s.OtherHeld != "":
 		return refuse(NotApplicable,
-			"Another dead letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
+			"Another dead letter about the same key is open: %s. Decide about that one first. A retry may open it again.",
+			s.OtherHeld)
 	case s.twoSteps() && !ended.Final && !cancels:
 		return refuse(Conflict,
 			"The PSP was not asked to cancel it, because another dead letter was open then. Decide once more.")

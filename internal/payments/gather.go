@@ -158,10 +158,13 @@ func foundExecution(
 	return execution(row.TenantID, operationOf(o), row.IdempotencyKey, id, row.Generation), err
 }
 
+// mostGenerations is more than any key of ours can reach. After the greatest integer there would be no next generation.
+const mostGenerations = 1_000_000
+
 // nameOf is the key and generation that a record names. The key need not have a row. It fails with errNotOurs.
 func (s *Service) nameOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	key, generation, err := idempotency.ParsePassThrough(r.Key)
-	if err != nil {
+	if err != nil || generation > mostGenerations {
 		return idempotency.Execution{}, errNotOurs
 	}
 	tenant, err := dbsqlc.New(s.db.Reader()).TenantOfAccount(ctx, r.Account)

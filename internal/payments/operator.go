@@ -20,6 +20,7 @@ import (
 type Inquiry struct {
 	gathered gathered // what was read before the PSP was asked
 	decision OperatorDecision
+	record   *recordAgain // nil if the decision judges no record in its own transaction
 }
 
 // Inquire asks the PSP, if the decision must be compared with the PSP's answer. No transaction is open.
@@ -34,8 +35,10 @@ func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter
 		}
 	}
 	g.seen.DeadLetter = deadLetterSeen(deadLetter)
-	if step := judge(LookupPolicy{}, g.seen, d); !step.Ask {
-		return Inquiry{gathered: g, decision: d}, nil
+	step := judge(LookupPolicy{}, g.seen, d)
+	if !step.Ask {
+		record, err := s.gatherAgainFor(ctx, g.seen, step)
+		return Inquiry{gathered: g, decision: d, record: record}, err
 	}
 	var err error
 	d.Answer, d.Others, d.Unbooked, err = s.ask(ctx, g, d.mayEnd(g.seen))
@@ -73,10 +76,16 @@ func (s *Service) DecideTx(
 		return step, nil
 	case step.Ask:
 		return step, ErrMoved // The PSP was not asked, because the key was not unknown then.
+	case g.seen.freedByRetry(step) && i.record == nil:
+		return step, ErrMoved
 	}
 	// The dead letter is closed first, because the database does not release a key with an open dead letter.
 	if err := closing(); err != nil {
 		return step, err
+	}
+	if g.seen.freedByRetry(step) {
+		step.Again = nil
+		return step, s.judgeAgainTx(ctx, tx, *i.record)
 	}
 	err := s.applyTx(ctx, tx, g, step)
 	if BelongsToAnother(err) {
@@ -98,14 +107,15 @@ func (s *Service) gatherDeadLetter(
 	var view idempotency.KeyView
 	var m movement
 	var other *uuid.UUID
-	var taken bool
+	var taken, charged bool
 	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
 	err := run(s.keys.LookIn(ref, &view), s.movementOf(ref, &m), deadletters.OtherOpen(deadLetter, &other),
-		idTaken(ref, d.PSPID, &taken))
+		deadletters.Charged(deadLetter, &charged), idTaken(ref, d.PSPID, &taken))
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
+	g.seen.Charged = charged
 	if g.seen.IDTaken = taken; other != nil {
 		g.seen.OtherHeld = other.String()
 	}

@@ -37,12 +37,13 @@ type Seen struct {
 	MemoryOver bool
 	// Failures counts the lookups in a row that had no answer.
 	Failures int32
-	// Held says that an open dead letter about this execution forbids to release the key.
+	// Held says that an open dead letter forbids to release the key.
 	Held bool
 	// OtherHeld is the id of another open dead letter that holds the key, besides the one that a decision is about; or
 	// "".
 	OtherHeld string
-	// Charged says that an open dead letter about this execution has a record by which money has moved.
+	// Charged says that an open dead letter has a record of money that moved under the key, also for another payment of
+	// the key. For an operator's decision, it is for this payment.
 	Charged bool
 
 	Left   AmountMinor // what neither refunds of ours nor others have taken of the payment
@@ -281,18 +282,4 @@ func (s Seen) contradiction(id, reason string, evidence []byte) *Case {
 		c.Finding += " record " + id
 	}
 	return c
-}
-
-// foundRecord is a case about a record of the PSP. Two records that contradict the same result are two cases. If the
-// evidence has no id, it is a case about the key.
-func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reason string, aboutKey bool) *Case {
-	if t.id == "" {
-		return s.byKey(kind, reason, t.kept())
-	}
-	finding := recordFinding(account, t.id)
-	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
-	if t.object == gateway.RefundObject || s.Own.Ref.Operation == RefundOperation {
-		finding = "refund " + finding
-	}
-	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: t.kept()}
 }

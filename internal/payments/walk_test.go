@@ -182,7 +182,7 @@ func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
 	s.wantDeadLetters()
 	psp.records[0].Created = old.Created.Add(time.Second)
 	s.wantScan(9, 0, ReachedEnd)
-	s.wantDeadLetters("unknown_movement record acme " + old.ID)
+	s.wantDeadLetters("unknown_movement record acme " + old.ID + " key " + old.Key)
 
 	psp.records, psp.asked = nil, nil
 	for account, asks := range map[string]int{"globex": 1, "nobody": 0} {

@@ -14,14 +14,13 @@ var holds = []string{"none", "expiry", "release", "decline"}
 const moneyMoved = 3
 
 // holdsFit is the part of I8 about what dead letters hold: each key's row says what the open dead letters about its
-// generation and payment forbid, and those about any generation by which money has moved.
+// generation and payment forbid, and those about any generation by which money has moved under the key.
 func holdsFit(w world, _ Evidence) []Violation {
 	due := map[keyName]int{}
 	for _, l := range w.books.deadLetters {
 		name := keyName{l.Tenant, l.Operation, l.Key}
 		k := w.books.keys[name]
-		if k != nil && l.Status == "open" && (l.holds() == moneyMoved || l.Generation == k.Generation &&
-			(l.Subject == nil || *l.Subject == k.Subject)) {
+		if k != nil && l.Status == "open" && l.holdsRow(k) {
 			due[name] = max(due[name], l.holds())
 		}
 	}
@@ -33,6 +32,16 @@ func holdsFit(w world, _ Evidence) []Violation {
 		}
 	}
 	return found
+}
+
+// holdsRow reports whether a dead letter holds a key's row. Money that others have moved out of a payment did not move
+// under its key, and does not keep the expired key of a payment that was executed from its renewal.
+func (l deadLetterRow) holdsRow(k *keyRow) bool {
+	own := l.Generation == k.Generation && (l.Subject == nil || *l.Subject == k.Subject)
+	if l.Kind != "moved_outside" {
+		return own || l.holds() == moneyMoved
+	}
+	return own && !(k.Status == "expired" && k.ResponseStatus != nil && *k.ResponseStatus != 402)
 }
 
 // holds is what a dead letter forbids its key while it is open, by its place in holds.

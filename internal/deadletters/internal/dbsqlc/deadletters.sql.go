@@ -71,6 +71,36 @@ func (q *Queries) AuditRefused(ctx context.Context, arg AuditRefusedParams) erro
 	return err
 }
 
+const chargedByDeadLetter = `-- name: ChargedByDeadLetter :one
+SELECT EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.status = 'open'
+                 AND d.hold = 'decline' AND d.generation = $4
+                 AND (d.subject IS NULL OR d.subject = $5::uuid))
+`
+
+type ChargedByDeadLetterParams struct {
+	TenantID   *string
+	Operation  *string
+	Key        *string
+	Generation *int32
+	Subject    *uuid.UUID
+}
+
+// Whether an open dead letter says that money moved for this very payment or refund. The hold of the key's row does not
+// tell: it is also about the other generations of the key.
+func (q *Queries) ChargedByDeadLetter(ctx context.Context, arg ChargedByDeadLetterParams) (bool, error) {
+	row := q.db.QueryRow(ctx, chargedByDeadLetter,
+		arg.TenantID,
+		arg.Operation,
+		arg.Key,
+		arg.Generation,
+		arg.Subject,
+	)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const clock = `-- name: Clock :one
 SELECT payonce_now()::timestamptz AS at
 `
@@ -351,12 +381,14 @@ WITH opened AS (
     FROM opened AS o
     WHERE k.tenant_id = $4::text AND k.operation = $5::text
       AND k.key = $6::text AND k.dead_letter_hold < o.hold
-      AND (o.hold = 'decline' OR k.generation = o.generation AND (o.subject IS NULL OR k.subject = o.subject))
+      AND (o.hold = 'decline' AND $2 <> 'moved_outside'
+           OR k.generation = o.generation AND (o.subject IS NULL OR k.subject = o.subject))
+      AND NOT ($2 = 'moved_outside' AND k.status = 'expired' AND coalesce(k.response_status, 402) <> 402)
 ), held_without_row AS (
     UPDATE idempotency_key_tombstones AS t SET dead_letter_hold = o.hold
     FROM opened AS o
     WHERE t.tenant_id = $4::text AND t.operation = $5::text
-      AND t.key = $6::text AND o.hold = 'decline'
+      AND t.key = $6::text AND o.hold = 'decline' AND $2 <> 'moved_outside'
 )
 SELECT count(*) FROM opened
 `
@@ -379,7 +411,9 @@ type OpenDeadLetterParams struct {
 //
 // OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency. A dead letter holds the
 // generation and subject that it names. If it says that money moved (decline), it holds the key, whatever the key
-// stands for: no generation of it is executed then. A key without a row is held in its tombstone.
+// stands for: no generation of it is executed then. moved_outside does not: that money moved out of a payment, and not
+// under its key. It does not even hold the expired key of a payment that was executed: a renewal is a new payment. A key
+// without a row is held in its tombstone.
 //
 // An earlier statement of the same transaction has locked the key's row, or its tombstone: a step of the key, or
 // LockKey of idempotency.sql. So both statements see every committed dead letter about the key, and no other
@@ -424,7 +458,7 @@ const otherOpenDeadLetter = `-- name: OtherOpenDeadLetter :one
 SELECT d.id FROM dead_letters AS d
 WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3
   AND d.status = 'open' AND d.id <> $4 AND d.kind <> 'job_discarded'
-  AND (d.hold = 'decline' OR d.generation = $5
+  AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR d.generation = $5
        AND (d.subject IS NULL OR $6::uuid IS NULL OR d.subject = $6::uuid))
 ORDER BY d.opened_at, d.id LIMIT 1
 `
@@ -461,8 +495,9 @@ WITH still AS (
     LEFT JOIN idempotency_keys AS k
         ON k.tenant_id = $1 AND k.operation = d.operation AND k.key = d.key
         AND k.generation = d.generation AND (d.subject IS NULL OR d.subject = k.subject)
+        AND NOT (d.kind = 'moved_outside' AND k.status = 'expired' AND coalesce(k.response_status, 402) <> 402)
     WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.status = 'open'
-      AND (d.hold = 'decline' OR k.key IS NOT NULL)
+      AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR k.key IS NOT NULL)
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
     FROM still AS s

@@ -1,0 +1,160 @@
+package payments
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// What ends the hold of a key under which money has moved, and what does not.
+
+// open are the open dead letters, newest first.
+func (s *shop) open() []deadletters.DeadLetter {
+	s.t.Helper()
+	page, err := deadletters.List(s.t.Context(), s.service.db,
+		deadletters.Filter{Status: deadletters.OpenStatus, Limit: 9})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return page.DeadLetters
+}
+
+// retried has an operator retry a dead letter, and returns what is left to do after the commit.
+func (s *shop) retried(l deadletters.DeadLetter) *Again {
+	s.t.Helper()
+	i, err := s.service.Inquire(s.t.Context(), l,
+		OperatorDecision{Action: deadletters.Retry, Version: l.Version})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var step Step
+	err = s.inTx(func(ctx context.Context, tx pgx.Tx) (err error) {
+		ref := idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)
+		if err = postgres.PipelineTx(ctx, tx, s.keys.LockKey(ref, l.About.Generation)); err != nil {
+			return err
+		}
+		step, err = s.service.DecideTx(ctx, tx, l, i, func() error {
+			_, err := deadletters.ResolveTx(ctx, tx, l.ID, l.Version, deadletters.Retry, "ops", "again")
+			return err
+		})
+		return err
+	})
+	if err != nil || step.Refuse != nil {
+		s.t.Fatalf("retry: %+v %v", step.Refuse, err)
+	}
+	return step.Again
+}
+
+// A retry resolves the case that holds the key. There is no moment in which the client could charge again.
+func TestRetryOfARecordDoesNotFreeItsKey(t *testing.T) {
+	t.Parallel()
+	const key = "order-0000000001"
+	for name, between := range map[string]func(*stage){
+		"expired":                                func(g *stage) { g.expired() },
+		"deleted":                                func(g *stage) { g.deleted() },
+		"lost":                                   func(g *stage) { g.record.Reference = "somebody's"; g.deleted() },
+		"released, and the record is somebody's": func(g *stage) { g.record.Reference = "somebody's" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			g := s.charging(key).failed()
+			between(g)
+			is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+			again := s.retried(s.open()[0])
+			s.wantHeld(gateway.ChargeObject, s.creating(key))
+			if l := s.open(); again != nil || len(l) != 1 || l[0].Version != 1 {
+				t.Errorf("left is %+v, and open are %+v", again, l)
+			}
+		})
+	}
+}
+
+// A retry of a case whose payment is there again judges the record by the payment, and the key is free of the case.
+func TestRetryFindsThePaymentThatIsThereAgain(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").succeeded()
+	s.timePasses("UPDATE payments SET id = '00000000-0000-7000-8000-000000000000'")
+	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	l := s.open()[0]
+	s.timePasses("UPDATE payments SET id = $1", g.lease.Subject())
+	if again := s.retried(l); again != nil || len(s.open()) != 0 || l.Kind != deadletters.UnknownMovement {
+		t.Errorf("of %s is left %+v, and open are %+v", l.Kind, again, s.open())
+	}
+}
+
+// The statement of a day may come before the scan. Its case names no key, and does not keep the scan's case away.
+func TestStatementsCaseDoesNotKeepTheKeysCaseAway(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	g := s.charging("order-0000000001").failed().deleted()
+	g.record.Reference = "somebody's"
+	b := aLine(BreakMissingHere, "")
+	b.Account, b.PSPID, b.Object, b.Subject = g.record.Account, g.record.ID, g.record.Object, nil
+	s.wantResolved(b, false)
+	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	s.wantHeld(gateway.ChargeObject, s.creating("order-0000000001"))
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record))
+	if n := len(s.open()); n != 2 {
+		t.Errorf("%d are open", n)
+	}
+}
+
+// What others have moved out of a payment is no money under its key. An expired key begins a new payment.
+func TestRefundOfOthersDoesNotHoldTheNextGeneration(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	g := s.charging("order-0000000001")
+	p := g.paidFor()
+	g.expired()
+	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
+	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != 201 {
+		t.Errorf("answer is %+v", f)
+	}
+}
+
+// The PSP's record may name any generation. One that no key of ours can have reached is not ours, and holds no key.
+func TestImpossibleGenerationHoldsNoKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	g := s.charging("order-0000000001").failed().deleted()
+	g.record.Reference, g.record.Key = "", "order-0000000001.g2147483647"
+	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != 201 {
+		t.Errorf("answer is %+v", f)
+	}
+}
+
+// A case says that money moved for an earlier payment of the key. That proves nothing for the payment that has it now.
+func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").failed().expired()
+	next := *g
+	next.movement = g.again()
+	next.lease = g.reserve(next.movement)
+	next.lost().windowPasses()
+	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	psp.onLookup(finds())
+	i, err := s.service.Inquire(t.Context(), next.about(2), OperatorDecision{Action: deadletters.Executed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantRefused("the PSP has nothing", on(ContradictsPSP), func() error {
+		return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+			step, err := s.service.DecideTx(ctx, tx, next.about(2), i, func() error { return nil })
+			if err == nil && step.Refuse != nil {
+				err = refusedDecision{*step.Refuse}
+			}
+			return err
+		})
+	})
+}
