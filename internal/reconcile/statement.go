@@ -90,11 +90,12 @@ const statementTimeout = time.Hour
 // Timeout implements river.Worker.
 func (*statementDay) Timeout(*river.Job[statementDayArgs]) time.Duration { return statementTimeout }
 
-// If a statement is not published yet, or another process is reading it, the job tries again every hour, for up to a
-// day. After that, the job fails.
+// If a statement is not published yet, the job tries again every hour, for up to a day. After that, the job fails. If
+// another run reads the account, the job tries again every minute: that run has a limit.
 const (
 	statementPause    = time.Hour
 	statementPatience = 24 * time.Hour
+	statementBusy     = time.Minute
 )
 
 // Work implements river.Worker.
@@ -104,8 +105,10 @@ func (w *statementDay) Work(ctx context.Context, job *river.Job[statementDayArgs
 		return fmt.Errorf("read day: %w", err)
 	}
 	_, err = w.r.statements.Run(ctx, day, job.Args.Account)
-	later := errors.Is(err, gateway.ErrNoStatement) || errors.Is(err, statement.ErrBusy)
-	if later && w.r.now().Sub(job.CreatedAt) < statementPatience {
+	if errors.Is(err, statement.ErrBusy) {
+		return river.JobSnooze(statementBusy)
+	}
+	if errors.Is(err, gateway.ErrNoStatement) && w.r.now().Sub(job.CreatedAt) < statementPatience {
 		return river.JobSnooze(statementPause)
 	}
 	return err

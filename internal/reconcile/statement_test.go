@@ -143,8 +143,9 @@ func TestJobOfADayThatFailsIsNotPutOff(t *testing.T) {
 	}
 }
 
-// The command line may be reading the day. It will have judged it when this one comes again.
-func TestDayThatAnotherRunHasIsWaitedFor(t *testing.T) {
+// The command line may be reading the account, or another worker. A month of days that have to be made up is judged one
+// by one, and none of them waits long for a place.
+func TestAccountThatAnotherRunHasIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := setupStatements(t, "2026-03-10")
 	tx, err := c.pool.Begin(t.Context())
@@ -152,12 +153,16 @@ func TestDayThatAnotherRunHasIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := tx.Exec(t.Context(),
-		"SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme 2026-03-10', 0))"); err != nil {
+		"SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme', 0))"); err != nil {
 		t.Fatal(err)
 	}
 	var snooze *river.JobSnoozeError
-	if err := c.judges("2026-03-10", 0); !errors.As(err, &snooze) {
-		t.Fatal(err)
+	now := time.Now()
+	for _, age := range []time.Duration{0, 25 * time.Hour} {
+		c.r.now = func() time.Time { return now }
+		if err := c.judges("2026-03-10", age); !errors.As(err, &snooze) || snooze.Duration != time.Minute {
+			t.Errorf("after %s: %v", age, err)
+		}
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,9 @@
 // that is in any of the statements is no break. A movement that is in none of them is a break. So no movement is
 // reported too early, or lost between two days.
 //
+// A PSP may publish no statement for a day without movements. So once a later day of the account was judged, a day
+// without a statement is one without movements. Two runs of one account never run at the same time.
+//
 // A line is compared on the day of its statement. If its movement is open, the break is left to those who resolve the
 // movement. The movement is pending, too, and the line is compared again when it is final.
 //

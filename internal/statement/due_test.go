@@ -85,6 +85,33 @@ func TestDaysOfALongOutageAreAllMissing(t *testing.T) {
 	}
 }
 
+// A PSP that publishes no statement for a day without movements holds up nothing: once a later day was judged, none
+// will come.
+func TestDayWithoutAStatementIsPassedOver(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_1", 10, finishedAt(d.at(24*5+1)))
+	listed := d.paid("ch_2", 11, finishedAt(d.at(24*5+2)))
+	d.publishDays(6)
+	d.publish("acct_acme", d.at(24*5), lineOf(listed, dated(d.at(24*5+2))))
+	without := d.at(24 * 2)
+	delete(d.files, "acct_acme "+without.Format(time.DateOnly))
+	d.job(d.day)
+	d.want() // The statement may only be late.
+	if n := d.count("SELECT count(*) FROM statement_pending"); n != 2 {
+		t.Errorf("%d movements are pending, want 2", n)
+	}
+	for day := d.next(); !day.After(d.at(24 * 6)); day = day.Add(oneDay) {
+		if !day.Equal(without) {
+			d.job(day)
+		}
+	}
+	d.want("missing_there ch_1")
+	if n, ripe := d.count("SELECT count(*) FROM statement_pending"), d.ripe(); n != 0 || len(ripe) != 0 {
+		t.Errorf("%d movements are still pending, and %v is read again every hour", n, ripe)
+	}
+}
+
 func TestDaysAreMissedByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

@@ -75,18 +75,19 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	return s, j.conclude(ctx, &s)
 }
 
-// begin locks the day for this run, and creates the tables for its lines.
+// begin locks the account for this run, and creates the tables for its lines. Runs of two days at once would not see
+// what the other one writes: the one an absence, and the other one the line that ends it.
 func (j *judgement) begin(ctx context.Context) error {
-	locked, err := j.q.TryLock(ctx, "statement "+j.account+" "+j.day.Format(time.DateOnly))
+	locked, err := j.q.TryLock(ctx, "statement "+j.account)
 	if err != nil {
-		return fmt.Errorf("lock day: %w", err)
+		return fmt.Errorf("lock account: %w", err)
 	}
 	if !locked {
 		return ErrBusy
 	}
 	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
 	// The temporary tables have no indexes: they are read as a whole.
-	const settings = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on;"
+	const settings = "SET LOCAL statement_timeout = 0;" + scansOn
 	if _, err := j.tx.Exec(ctx, settings+createTables); err != nil {
 		return fmt.Errorf("make room for lines: %w", err)
 	}
@@ -98,6 +99,13 @@ func (j *judgement) begin(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Only statements on the temporary tables may scan. A statement of those who are told stays prepared on the connection,
+// with its plan.
+const (
+	scansOn  = "SET LOCAL enable_seqscan = on;"
+	scansOff = "SET LOCAL enable_seqscan TO DEFAULT;"
+)
 
 // over reports whether a day's statement can no longer grow.
 func (j *judgement) over(day time.Time) bool { return !day.Add(oneDay).After(j.started) }
@@ -128,9 +136,14 @@ func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64,
 	for absent.After > 0 && j.over(dayOf(known)) {
 		err := j.lookInto(ctx, known)
 		if errors.Is(err, gateway.ErrNoStatement) {
-			break
-		}
-		if err != nil {
+			passed, err := j.passed(ctx, known)
+			if err != nil {
+				return 0, err
+			}
+			if !passed {
+				break
+			}
+		} else if err != nil {
 			return 0, err
 		}
 		known = known.Add(oneDay)
@@ -146,6 +159,18 @@ func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64,
 	}
 	s.Pending = absent.Pending
 	return missing, j.writePending(ctx, known)
+}
+
+// passed reports whether a later day was judged as a whole. Then a day without a statement had no movements.
+func (j *judgement) passed(ctx context.Context, day time.Time) (bool, error) {
+	last, err := j.q.LastJudged(ctx, j.account)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("find last day with a run: %w", err)
+	}
+	return last.Time.After(day), nil
 }
 
 // writePending replaces what the day's last run has left pending, and forgets what was pending of other days and is in
@@ -245,10 +270,16 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 // that this run has read.
 func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
 	for {
+		if _, err := j.tx.Exec(ctx, scansOn); err != nil {
+			return 0, fmt.Errorf("let the run scan: %w", err)
+		}
 		page, err := j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account,
 			Day: dateOf(j.day), RunID: j.run, MaxRows: pageRows})
 		if err != nil {
 			return 0, fmt.Errorf("mark what has gone: %w", err)
+		}
+		if _, err := j.tx.Exec(ctx, scansOff); err != nil {
+			return 0, fmt.Errorf("end scans: %w", err)
 		}
 		for _, row := range page {
 			if !row.Listed || j.config.OnListed == nil {

@@ -34,7 +34,7 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		says     string
 	}{
 		{"name: FindAccounts", 1, "list accounts"},
-		{"name: TryLock", 1, "account acct_acme, 2026-03-10: run transaction: lock day"},
+		{"name: TryLock", 1, "account acct_acme, 2026-03-10: run transaction: lock account"},
 		{"CREATE TEMP TABLE", 1, "make room for lines"},
 		{"name: Clock", 1, "read clock"},
 		{"COPY", 1, "copy statement"},

@@ -18,7 +18,7 @@ import (
 // The errors of a run. These and gateway.ErrNoStatement are wrapped with the account and the day.
 var (
 	ErrBreaks     = errors.New("breaks found")
-	ErrBusy       = errors.New("another run reconciles this day")
+	ErrBusy       = errors.New("another run reads this account")
 	ErrNoAccount  = errors.New("no tenant has this PSP account")
 	ErrNotYetDay  = errors.New("the day has not begun")
 	ErrTooLong    = errors.New("the statement has too many lines")

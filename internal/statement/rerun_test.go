@@ -129,7 +129,9 @@ func TestLineBreakThatComesBackIsNews(t *testing.T) {
 	}
 }
 
-func TestTwoRunsOfOneDayDoNotMeet(t *testing.T) {
+// Two runs of an account do not see what the other one writes: one would write an absence, and the other one have the
+// line that ends it.
+func TestTwoRunsOfOneAccountDoNotMeet(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.publish("acct_acme", d.day)
@@ -149,10 +151,12 @@ func TestTwoRunsOfOneDayDoNotMeet(t *testing.T) {
 	}()
 	<-held
 	_, second := d.reconciler().Run(t.Context(), d.day, "acct_acme")
-	_, another := d.reconciler().Run(t.Context(), d.next(), "acct_acme")
+	_, anotherDay := d.reconciler().Run(t.Context(), d.next(), "acct_acme")
+	_, another := d.reconciler().Run(t.Context(), d.next(), "acct_globex")
 	close(release)
-	if err := <-first; err != nil || !errors.Is(second, ErrBusy) || another != nil {
-		t.Fatalf("first %v, second %v, another day %v", err, second, another)
+	err := <-first
+	if err != nil || !errors.Is(second, ErrBusy) || !errors.Is(anotherDay, ErrBusy) || another != nil {
+		t.Fatalf("first %v, second %v, another day %v, another account %v", err, second, anotherDay, another)
 	}
 	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(file)) })
 	d.run() // the lock has ended with the run
@@ -207,6 +211,34 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	err = show(t.Context(), db.Reader(), &after)
 	if err != nil || during != "0" || after != "54321ms" {
 		t.Fatalf("%q during, %q after: %v", during, after, err)
+	}
+}
+
+// What OnBreak and OnListed prepare stays prepared on the connection, with the plan that it got.
+func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	db, err := postgres.Open(t.Context(), d.pool.Config().ConnString(), postgres.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	d.config.DB = db
+	var seen []string
+	show := func(ctx context.Context, tx pgx.Tx, _ Break) error {
+		var setting string
+		err := tx.QueryRow(ctx, "SHOW enable_seqscan").Scan(&setting)
+		seen = append(seen, setting)
+		return err
+	}
+	d.config.OnBreak, d.config.OnListed = show, show
+	m := d.paid("ch_1", 4)
+	d.publish("acct_acme", d.day)
+	d.run()
+	d.publish("acct_acme", d.day, lineOf(m))
+	d.run()
+	if diff := cmp.Diff([]string{"off", "off"}, seen); diff != "" {
+		t.Errorf("enable_seqscan is otherwise (-want +got):\n%s", diff)
 	}
 }
 
