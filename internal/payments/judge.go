@@ -214,6 +214,12 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	case s.GraceLeft > 0 && !e.Final:
 		wait := max(min(s.GraceLeft, shortened(p.Cap, e.Chance)), time.Millisecond)
 		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
+	case s.MemoryOver && !e.Final:
+		return Step{AskAgain: &Wait{After: p.Recheck},
+			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
+			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory", nil)}
+	case s.twoSteps() && !e.Final: // A confirmation may still be on its way.
+		return judgeNoAnswer(p, s, NoAnswer{Reason: "the PSP has not ended it", Chance: e.Chance})
 	case s.Key.Attempt >= mostAttempts:
 		return lostTooOften(p, s)
 	case e.Final:
@@ -221,12 +227,6 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 			To: idempotency.FailedRetryableStatus, Final: true, Verdict: verdict{status: Failed},
 			Note: lookupNote("the PSP has cancelled it: not executed"),
 		}
-	case s.MemoryOver:
-		return Step{AskAgain: &Wait{After: p.Recheck},
-			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
-			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory", nil)}
-	case s.twoSteps(): // A confirmation may still be on its way.
-		return judgeNoAnswer(p, s, NoAnswer{Reason: "the PSP has not ended it", Chance: e.Chance})
 	}
 	return Step{
 		To: idempotency.FailedRetryableStatus, Verdict: verdict{status: Failed},
