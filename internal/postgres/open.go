@@ -22,8 +22,8 @@ type Limits struct {
 	LockTimeout      time.Duration
 	IdleInTx         time.Duration
 	// Pooler says that url leads to a pooler in transaction mode, such as PgBouncer. A pooler refuses start-up
-	// parameters that it does not track, so the three timeouts must be set on the role (docs/pooler.md). It may use
-	// another session for each transaction, so no statement is prepared by name.
+	// parameters that it does not track, so the timeouts and the planner's settings must be set on the database
+	// (docs/pooler.md). It may use another session for each transaction, so no statement is prepared by name.
 	Pooler bool
 	// Groups bound the group commits.
 	Groups GroupLimits

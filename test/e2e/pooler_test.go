@@ -26,7 +26,7 @@ import (
 )
 
 // pooler starts PgBouncer in transaction mode in front of a database, and returns the connection string that leads
-// through it. The roles' timeouts are set as docs/pooler.md says, since a client of the pooler cannot.
+// through it. The database's settings are as docs/pooler.md says, since a client of the pooler cannot.
 func pooler(t *testing.T, database string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -40,7 +40,7 @@ func pooler(t *testing.T, database string) string {
 		t.Fatal(err)
 	}
 	socketDir, name := u.Query().Get("host"), strings.TrimPrefix(u.Path, "/")
-	setRoleTimeouts(t, pgtest.As(t, database, "payonce"), name)
+	setForPooler(t, pgtest.As(t, database, "payonce"), name)
 
 	dir := pgtest.DataDir(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -81,7 +81,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func setRoleTimeouts(t testing.TB, database, name string) {
+func setForPooler(t testing.TB, database, name string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database)
 	if err != nil {
@@ -89,7 +89,7 @@ func setRoleTimeouts(t testing.TB, database, name string) {
 	}
 	defer conn.Close(context.Background())
 	for _, setting := range []string{"statement_timeout = '5s'", "lock_timeout = '2s'",
-		"idle_in_transaction_session_timeout = '10s'"} {
+		"idle_in_transaction_session_timeout = '10s'", "enable_seqscan = off", "enable_bitmapscan = off", "jit = off"} {
 		if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+
 			setting); err != nil {
 			t.Fatal(err)
