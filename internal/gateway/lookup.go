@@ -25,6 +25,7 @@ type Waiting struct{ Reason string }
 type LookupFailed struct {
 	Reason   string
 	NotAsked bool // whether a request was not sent, because too many of ours were in flight
+	Missing  bool // whether the PSP answers a look by an id that it has nothing under the id
 }
 
 func (Found) lookup()        {}

@@ -72,7 +72,8 @@ func (p Payment) vouchedFor() bool { return strings.HasPrefix(p.PSPChargeID, Ope
 // shownCharge asks the PSP for the charge of a payment that an operator has vouched for: by the id that the operator
 // has named, then by the key. No money is returned from a charge before a record of the PSP has shown that it is this
 // payment's: its account, key, reference, amount and currency. The payment then takes the record's id, so the PSP is
-// asked once. Without such a record, the payment is as it was. silent: the PSP does not answer.
+// asked once. Without such a record, the payment is as it was. silent: the PSP does not answer. That it has nothing
+// under the named id is an answer. It is not asked by a dead letter's id, which nobody has named.
 func (s *Service) shownCharge(ctx context.Context, m Merchant, p Payment) (_ Payment, silent bool, err error) {
 	own, err := executionBy(ctx, dbsqlc.New(s.db.Reader()), m.PSPAccount, uuid.UUID(p.ID), gateway.ChargeObject)
 	if err != nil {
@@ -80,11 +81,14 @@ func (s *Service) shownCharge(ctx context.Context, m Merchant, p Payment) (_ Pay
 	}
 	c := &charge{service: s, merchant: m, payment: &p}
 	wanted := c.request(own)
-	byID := wanted
+	questions, byID := []gateway.Charge{wanted}, wanted
 	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, OperatorPSPID)
-	for _, asked := range []gateway.Charge{byID, wanted} {
+	if uuid.Validate(byID.ObjectID) != nil {
+		questions = []gateway.Charge{byID, wanted}
+	}
+	for _, asked := range questions {
 		answer := s.psps.Of(m.PSP).Lookup(ctx, asked, gateway.EndNothing)
-		if _, failed := answer.(gateway.LookupFailed); failed {
+		if f, failed := answer.(gateway.LookupFailed); failed && !f.Missing {
 			silent = true
 		}
 		found, _ := answer.(gateway.Found)

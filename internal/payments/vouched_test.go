@@ -2,12 +2,18 @@ package payments
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
+	"payonce/internal/gateway/stripe"
 )
 
 // shows is a PSP that has these charges by their ids, and lists none of them under a key.
@@ -156,4 +162,63 @@ func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
 	if !errors.Is(err, ErrPaymentNotRefundable) {
 		t.Fatal(err)
 	}
+}
+
+// The id that a person has named is that of nothing at Stripe, and the PSP has nothing under the key, either. The answer
+// is final, as long as the PSP answers. A dead letter's id is none that the PSP could know.
+func TestRefundOfAVouchedPaymentThatStripeDoesNotKnowIsRefused(t *testing.T) {
+	t.Parallel()
+	const deadLetter = "0193b5f0-0000-7000-8000-000000000001"
+	for name, row := range map[string]struct {
+		id, asked string
+		search    int
+		final     bool
+	}{
+		"nothing":               {"pi_nobody", "search pi_nobody search", http.StatusOK, true},
+		"a dead letter's id":    {deadLetter, "search", http.StatusOK, true},
+		"a search that fails":   {"pi_nobody", "search pi_nobody search", http.StatusInternalServerError, false},
+		"a read without answer": {"pi_silent", "search pi_silent search", http.StatusOK, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			p := s.paid("vouched-0000000001")
+			s.exec("ALTER TABLE payments DISABLE TRIGGER payments_guard")
+			s.exec("UPDATE payments SET psp_charge_id = 'operator:' || $1", row.id)
+			var asked []string
+			s.atStripe(func(w http.ResponseWriter, r *http.Request) {
+				last := path.Base(r.URL.Path)
+				switch asked = append(asked, last); last {
+				case "search":
+					w.WriteHeader(row.search)
+					io.WriteString(w, `{"object":"search_result","has_more":false,"data":[]}`)
+				case "pi_silent":
+					w.WriteHeader(http.StatusBadGateway)
+				default:
+					w.WriteHeader(http.StatusNotFound)
+				}
+			})
+			answer, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
+			if got := strings.Join(asked, " "); got != row.asked || errors.Is(err, ErrPaymentNotRefundable) != row.final {
+				t.Fatalf("%T %+v, %v, asked %q", answer, answer, err, got)
+			}
+			if !row.final {
+				is[NotExecuted](t, answer)
+			}
+		})
+	}
+}
+
+// atStripe has the shop's tenant be at a PSP that speaks as Stripe does.
+func (s *shop) atStripe(serve http.HandlerFunc) {
+	s.t.Helper()
+	server := httptest.NewServer(serve)
+	s.t.Cleanup(server.Close)
+	psp, err := stripe.New(stripe.Config{URL: server.URL, Secret: "sk_test", Limits: gateway.DefaultLimits(),
+		Now: time.Now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(psp.Close)
+	s.service.psps = gateway.PSPs{native.Name: psp}
 }

@@ -41,7 +41,7 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 	}
 	others, err := c.executedUnder(ctx, ch)
 	switch {
-	case err != nil && end != gateway.EndNothing:
+	case err != nil && (end != gateway.EndNothing || ch.ObjectID == ""):
 		return failed(err)
 	case len(others) == 0:
 		return c.lookupIntent(ctx, ch, end)
@@ -65,7 +65,9 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 	}
 	f, err := c.readIntent(ctx, ch)
 	if err != nil {
-		return failed(err)
+		without := failed(err)
+		without.Missing = end == gateway.EndNothing && errors.Is(err, wire.StatusError(http.StatusNotFound))
+		return without // A 404 proves nothing about an intent that Stripe has made for us.
 	}
 	result, cancel := decide(f, end)
 	if cancel {

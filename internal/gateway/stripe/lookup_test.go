@@ -96,7 +96,8 @@ func TestPersonsQuestionFindsAllThatWasExecutedUnderTheKey(t *testing.T) {
 	}
 }
 
-// A search that fails proves nothing, so nothing is ended and released by it. A look goes on without it.
+// A search that fails proves nothing, so nothing is ended and released by it. A look goes on without it if there is an
+// intent to read.
 func TestSearchThatFailsEndsNothing(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]answer{"500": {status: 500}, "lost": {lost: true}, "cut": ok(`{"data":[`)} {
@@ -107,6 +108,11 @@ func TestSearchThatFailsEndsNothing(t *testing.T) {
 		}
 		if l := c.Lookup(t.Context(), aCharge(), gateway.EndNothing); l != (gateway.NotFound{}) {
 			t.Errorf("%s, a look: %T %+v", name, l, l)
+		}
+		unmade := aCharge()
+		unmade.ObjectID = ""
+		if l, failed := c.Lookup(t.Context(), unmade, gateway.EndNothing).(gateway.LookupFailed); !failed {
+			t.Errorf("%s, a look without an intent: %T %+v", name, l, l)
 		}
 	}
 }
@@ -234,6 +240,11 @@ func TestIntentThatIsGoneProvesNothing(t *testing.T) {
 	if l := newClient(t, s.URL).Lookup(t.Context(), aCharge(),
 		gateway.EndWaiting); l != (gateway.LookupFailed{Reason: "PSP answered 404"}) {
 		t.Fatalf("lookup %T %+v", l, l)
+	}
+	// A person may have named the id. Nothing is proved by that, either, but the PSP has answered.
+	if l := newClient(t, s.URL).Lookup(t.Context(), aCharge(),
+		gateway.EndNothing); l != (gateway.LookupFailed{Reason: "PSP answered 404", Missing: true}) {
+		t.Fatalf("a look: %T %+v", l, l)
 	}
 }
 
