@@ -435,6 +435,8 @@ func names(s Seen, c Case) string {
 		return "one for each key and record"
 	case key:
 		return "one for each key"
+	case c.Kind == deadletters.MovedOutside:
+		return "one for each status and amount of each record, holds the key"
 	case record && c.AboutKey:
 		return "one for each record, holds the key"
 	case record:

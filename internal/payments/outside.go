@@ -64,7 +64,8 @@ func (s Seen) changedBy(e Record) bool {
 func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.known() && s.Shared && !r.Marked() }
 
 // judgeOutside is for a record of what others have done to the payment. The key does not move. If the key is unknown,
-// the dead letter says that money has moved: the key is not released, and not completed as a decline.
+// the dead letter says that money has moved: the key is not released, and not completed as a decline. What the record
+// says next is another finding: whoever has dismissed an inquiry has not decided about the money that it takes later.
 func judgeOutside(s Seen, t report, r gateway.Record) Step {
 	if s.Request == nil {
 		return Step{Foreign: true} // It is about a charge of another program.
@@ -77,11 +78,12 @@ func judgeOutside(s Seen, t report, r gateway.Record) Step {
 	if more := AmountMinor(r.AmountMinor) - s.Left; more > 0 {
 		reason += fmt.Sprintf("; it takes %d more than was left", more)
 	}
-	kind := deadletters.MovedOutside
 	if !s.known() { // withLost
-		kind = deadletters.UnknownMovement
+		step.Open = s.foundRecord(deadletters.UnknownMovement, s.Account, t, reason, true)
+		return step
 	}
-	step.Open = s.foundRecord(kind, s.Account, t, reason, true)
+	step.Open = s.foundRecord(deadletters.MovedOutside, s.Account, t, reason, true)
+	step.Open.Finding = fmt.Sprintf("%s %d %s", r.Status, r.AmountMinor, step.Open.Finding)
 	return step
 }
 

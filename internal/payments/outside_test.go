@@ -86,7 +86,7 @@ func (s *shop) refunds(key string, p Payment, part AmountMinor) (Answer, error) 
 }
 
 // One object of the PSP's counts once, from whichever source it comes first, and a later status takes the place of an
-// earlier one. It is one case, whatever an operator decides.
+// earlier one. Each state of it is one case, whatever an operator decides.
 func TestWhatOthersHaveMovedCountsOnceWithItsLastStatus(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -114,7 +114,36 @@ func TestWhatOthersHaveMovedCountsOnceWithItsLastStatus(t *testing.T) {
 	s.tells(SourceWebhook, refund("re_1", "declined", 500), false)
 	s.tells(SourceWebhook, refund("re_1", "succeeded", 500), true) // late
 	s.wantOutside(700)
-	s.wantDeadLetters("moved_outside refund record acme re_1", "moved_outside refund record acme re_2")
+	s.wantDeadLetters("moved_outside pending 500 refund record acme re_1",
+		"moved_outside succeeded 500 refund record acme re_1", "moved_outside succeeded 700 refund record acme re_2")
+}
+
+// The operator has dismissed what had moved nothing yet. That is no decision about what moves later.
+func TestDismissedCaseIsOpenedAgainWhenTheMoneyLeaves(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	open := func(want int) {
+		t.Helper()
+		if got := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"); got != want {
+			t.Errorf("%d cases are open, want %d", got, want)
+		}
+	}
+	for _, steps := range [][]gateway.Record{
+		{byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending", 0),
+			byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending", 12000),
+			byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "succeeded", 12000)},
+		{byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "pending", 500),
+			byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500)},
+	} {
+		for _, r := range steps {
+			s.tells(SourceWebhook, r, true)
+			open(1)
+			s.dismissed()
+			s.tells(SourceScan, r, true)
+			open(0)
+		}
+	}
 }
 
 // Of a dispute, the money is withdrawn after the bank has only asked, and may come back.
@@ -135,7 +164,7 @@ func TestDisputeHoldsWhatIsWithdrawn(t *testing.T) {
 	}
 	s.tells(SourceWebhook, dispute("declined", 12000), false)
 	s.wantOutside(0)
-	s.wantDeadLetters("moved_outside record acme du_1")
+	s.wantDeadLetters("moved_outside pending 0 record acme du_1", "moved_outside pending 12000 record acme du_1")
 }
 
 // A refund of ours may hold the same share already. The evidence is stored all the same, and says by how much both
@@ -154,7 +183,7 @@ func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {
 	}
 	ours.live(ours.lease, ours.movement, gateway.Declined{Code: gateway.AlreadyMoved})
 	s.wantTotals(p, 0, 0)
-	s.wantDeadLetters("moved_outside refund record acme re_1", "moved_outside "+deadletters.About{
+	s.wantDeadLetters("moved_outside succeeded 12000 refund record acme re_1", "moved_outside "+deadletters.About{
 		Tenant: "acme", Operation: string(RefundOperation), Key: "refund-000000001", Generation: 1,
 	}.KeyFinding(ours.lease.Subject()))
 }
@@ -338,5 +367,6 @@ func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
 	s.wantOutside(1000)
 	told(gateway.RefundObject, "re_1", "declined")
 	s.wantOutside(500)
-	s.wantDeadLetters("moved_outside refund record acme re_1", "moved_outside record acme txn_1")
+	s.wantDeadLetters("moved_outside succeeded 500 refund record acme re_1",
+		"moved_outside succeeded 500 record acme txn_1")
 }
