@@ -131,12 +131,16 @@ WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'fa
 -- Computes the payment's totals from its refunds and from what others have moved, after a statement that changed one of
 -- them. The totals are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is
 -- left of the payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to
--- be one of ours counts as ours alone. The payment's row must be locked before.
+-- be one of ours counts as ours alone. What has moved in another currency counts as the whole payment, because nobody
+-- can convert it here. The payment's row must be locked before.
 UPDATE payments AS p
 SET refund_held_minor = t.held, refunded_minor = t.confirmed, moved_outside_minor = t.outside
 FROM (SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('processing', 'succeeded')), 0)::bigint AS held,
              coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS confirmed,
-             (SELECT least(coalesce(sum(o.amount_minor), 0), 9223372036854775807)::bigint FROM outside_movements AS o
+             (SELECT least(coalesce(sum(CASE WHEN o.currency = charged.currency OR o.amount_minor = 0 THEN o.amount_minor
+                                             ELSE charged.amount_minor END), 0), 9223372036854775807)::bigint
+              FROM outside_movements AS o
+              JOIN payments AS charged ON charged.tenant_id = o.tenant_id AND charged.id = o.payment_id
               WHERE o.tenant_id = @tenant_id AND o.payment_id = @payment_id AND o.status <> 'declined'
                 AND NOT EXISTS (SELECT FROM refunds AS own
                                 WHERE own.tenant_id = @tenant_id AND own.payment_id = @payment_id
@@ -154,7 +158,8 @@ SELECT FROM payments WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- name: RecordOutside :exec
 -- Stores what others have done to a payment at the PSP. Competes with other evidence of the same object, which may be
--- older: the later status wins. Of a dispute, money may be withdrawn only later.
+-- older: the later status wins. Of a dispute, money may be withdrawn only later. If the money comes back while the
+-- dispute is open, what was withdrawn still counts: evidence has no order, and the bank may withdraw it again.
 INSERT INTO outside_movements AS o (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
 VALUES (@tenant_id, @payment_id, @object, @psp_id, @amount_minor, @currency, @status)
 ON CONFLICT (tenant_id, payment_id, object, psp_id) DO UPDATE

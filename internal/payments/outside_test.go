@@ -167,6 +167,56 @@ func TestDisputeHoldsWhatIsWithdrawn(t *testing.T) {
 	s.wantDeadLetters("moved_outside pending 0 record acme du_1", "moved_outside pending 12000 record acme du_1")
 }
 
+// A dispute whose money came back and that is still open may take it again. The first that is told of it may be late, so
+// what was withdrawn once bounds refunds until the dispute is closed.
+func TestDisputeThatIsReinstatedIsNotOver(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		before []int64 // what was held while it was open
+		held   int64
+		closed string
+		takes  int64
+	}{
+		"lost in the end":            {[]int64{12000, 0, 12000}, 12000, "succeeded", 12000},
+		"lost, reinstated before":    {[]int64{0}, 0, "succeeded", 12000},
+		"won, and reinstated before": {[]int64{12000, 0}, 12000, "declined", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setupOn(t, &actor{})
+			p := s.charging("paid-00000000001").paidFor()
+			for _, amount := range row.before {
+				s.tells(SourceWebhook, byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending", amount), true)
+			}
+			s.wantOutside(row.held)
+			s.tells(SourceWebhook, byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", row.closed, 12000),
+				row.closed == "succeeded")
+			s.wantOutside(row.takes)
+		})
+	}
+}
+
+// Nobody can tell here how much of the payment an amount in another currency is. So it counts as the whole payment.
+func TestMovementInAnotherCurrencyCountsAsTheWholePayment(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	dispute := byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending", 0)
+	dispute.Currency = "KWD"
+	s.tells(SourceWebhook, dispute, true)
+	s.wantOutside(0) // nothing is nothing in each currency
+	dispute.AmountMinor = 700
+	s.tells(SourceWebhook, dispute, true)
+	s.wantOutside(12000)
+	if _, err := s.refunds("refund-000000001", p, 1); !errors.Is(err, ErrRefundExceedsPayment) {
+		t.Errorf("a refund: %v", err)
+	}
+	if reason := s.texts("SELECT reason FROM dead_letters ORDER BY opened_at DESC LIMIT 1")[0]; reason !=
+		"the PSP has a dispute of this payment that nothing of ours asked for; it is in KWD, so it counts as the whole payment" {
+		t.Errorf("reason: %s", reason)
+	}
+}
+
 // A refund of ours may hold the same share already. The evidence is stored all the same, and says by how much both
 // exceed the payment. Ours ends as the PSP says, and frees its share if it is declined.
 func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {

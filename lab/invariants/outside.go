@@ -145,7 +145,7 @@ func outsideAgrees(w world) []Violation {
 			found = append(found, Violation{"I10", r.Tenant + " " + r.PSPID, wrong})
 		}
 		if w.books.counts(r) {
-			sums[r.Payment] += r.Amount
+			sums[r.Payment] += w.books.takes(r)
 		}
 	}
 	for _, p := range w.books.subjects {
@@ -163,6 +163,14 @@ func (b *books) counts(r outsideRow) bool {
 	own := b.byPSPID[b.accounts[r.Tenant]+" "+r.PSPID]
 	isOwn := own != nil && own.PaymentID != nil && own.Status == string(payments.Succeeded)
 	return r.Status != string(payments.Declined) && !isOwn
+}
+
+// takes is how much of its payment an object counts for. What is in another currency counts as the whole payment.
+func (b *books) takes(r outsideRow) int64 {
+	if p := b.subjects[r.Payment]; p != nil && p.Currency != r.Currency && r.Amount > 0 {
+		return p.Amount
+	}
+	return r.Amount
 }
 
 // keptWrongly says how the PSP's ledger differs from what was kept of it, or "".
@@ -190,7 +198,7 @@ func (w world) begunBeyond() []Violation {
 	gone := map[uuid.UUID][]moved{}
 	for _, r := range w.books.outside {
 		if w.books.counts(r) {
-			gone[r.Payment] = append(gone[r.Payment], moved{r.Seen, r.Amount})
+			gone[r.Payment] = append(gone[r.Payment], moved{r.Seen, w.books.takes(r)})
 		}
 	}
 	for _, m := range w.books.subjects {

@@ -36,22 +36,20 @@ func readDispute(account string, raw []byte) read {
 		object: gateway.DisputeObject, id: d.ID, account: account, charge: d.PaymentIntent, amount: d.Amount,
 		currency: d.Currency, created: d.Created,
 	}
-	if e.status = d.state(); d.inquiry() {
-		e.amount = new(int64) // Nothing is withdrawn, and the charge may be refunded.
+	e.status = d.state()
+	if d.inquiry() || e.status == gateway.StatusPending && d.reinstated() {
+		e.amount = new(int64) // Nothing is withdrawn now.
 	}
 	return readRecord(e.record())
 }
 
 // state reads the dispute's status (https://docs.stripe.com/api/disputes/object#dispute_object-status). While it is
-// open, its money is withdrawn. A status that we do not know holds the money, too.
+// open, its money is withdrawn, or may be withdrawn again. A status that we do not know holds the money, too.
 func (d dispute) state() string {
 	switch d.Status {
 	case "lost":
 		return gateway.StatusSucceeded
 	case "won", "warning_closed", "prevented":
-		return gateway.StatusDeclined
-	}
-	if d.reinstated() {
 		return gateway.StatusDeclined
 	}
 	return gateway.StatusPending
