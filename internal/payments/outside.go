@@ -65,7 +65,7 @@ func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.known() && s.S
 
 // judgeOutside is for a record of what others have done to the payment. The key does not move. If the key is unknown,
 // the dead letter says that money has moved: the key is not released, and not completed as a decline. What the record
-// says next is another finding: whoever has dismissed an inquiry has not decided about the money that it takes later.
+// says next is another finding: who dismisses an inquiry has not decided about the money that it takes later.
 func judgeOutside(s Seen, t report, r gateway.Record) Step {
 	if s.Request == nil {
 		return Step{Foreign: true} // It is about a charge of another program.

@@ -167,8 +167,8 @@ func TestDisputeHoldsWhatIsWithdrawn(t *testing.T) {
 	s.wantDeadLetters("moved_outside pending 0 record acme du_1", "moved_outside pending 12000 record acme du_1")
 }
 
-// A dispute whose money came back and that is still open may take it again. The first that is told of it may be late, so
-// what was withdrawn once bounds refunds until the dispute is closed.
+// A dispute whose money came back and that is still open may take it again. What we are told may be late, so what was
+// withdrawn once bounds refunds until the dispute is closed.
 func TestDisputeThatIsReinstatedIsNotOver(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -164,8 +164,8 @@ func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
 	}
 }
 
-// The id that a person has named is that of nothing at Stripe, and the PSP has nothing under the key, either. The answer
-// is final, as long as the PSP answers. A dead letter's id is none that the PSP could know.
+// Stripe has nothing under the id that a person has named, and nothing under the key, either. The refund is refused for
+// good, as long as the PSP answers. A dead letter's id is none that the PSP could know.
 func TestRefundOfAVouchedPaymentThatStripeDoesNotKnowIsRefused(t *testing.T) {
 	t.Parallel()
 	const deadLetter = "0193b5f0-0000-7000-8000-000000000001"
@@ -199,7 +199,8 @@ func TestRefundOfAVouchedPaymentThatStripeDoesNotKnowIsRefused(t *testing.T) {
 				}
 			})
 			answer, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
-			if got := strings.Join(asked, " "); got != row.asked || errors.Is(err, ErrPaymentNotRefundable) != row.final {
+			got, refused := strings.Join(asked, " "), errors.Is(err, ErrPaymentNotRefundable)
+			if got != row.asked || refused != row.final {
 				t.Fatalf("%T %+v, %v, asked %q", answer, answer, err, got)
 			}
 			if !row.final {

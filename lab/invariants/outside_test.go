@@ -29,7 +29,8 @@ func returnedByOthers() *returned {
 			Status: string(payments.Succeeded), Seen: r.at,
 		}},
 		deadLetters: []deadLetterRow{{Kind: movedOutside, Subject: &r.payment.ID,
-			Finding: "succeeded 60 refund record acct rf_1", Evidence: []byte(`{"record":{"id":"rf_1","status":"succeeded"}}`)}}}
+			Finding:  "succeeded 60 refund record acct rf_1",
+			Evidence: []byte(`{"record":{"id":"rf_1","status":"succeeded"}}`)}}}
 	r.ledger = &Ledger{
 		Charges: []Entry{{ID: "ch_1", Account: "acct", IdempotencyKey: "payment", Reference: r.payment.String(),
 			AmountCents: 100, Currency: "USD", Status: "succeeded"}},

@@ -41,7 +41,7 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 	}
 	others, err := c.executedUnder(ctx, ch)
 	switch {
-	case err != nil && (end != gateway.EndNothing || ch.ObjectID == ""):
+	case err != nil && (end != gateway.EndNothing || ch.ObjectID == "" && len(others) == 0):
 		return failed(err)
 	case len(others) == 0:
 		return c.lookupIntent(ctx, ch, end)

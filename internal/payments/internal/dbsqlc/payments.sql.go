@@ -1485,8 +1485,9 @@ UPDATE payments AS p
 SET refund_held_minor = t.held, refunded_minor = t.confirmed, moved_outside_minor = t.outside
 FROM (SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('processing', 'succeeded')), 0)::bigint AS held,
              coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS confirmed,
-             (SELECT least(coalesce(sum(CASE WHEN o.currency = charged.currency OR o.amount_minor = 0 THEN o.amount_minor
-                                             ELSE charged.amount_minor END), 0), 9223372036854775807)::bigint
+             (SELECT least(coalesce(sum(CASE WHEN o.amount_minor > 0 AND o.currency <> charged.currency
+                                             THEN charged.amount_minor ELSE o.amount_minor END), 0),
+                           9223372036854775807)::bigint
               FROM outside_movements AS o
               JOIN payments AS charged ON charged.tenant_id = o.tenant_id AND charged.id = o.payment_id
               WHERE o.tenant_id = $1 AND o.payment_id = $2 AND o.status <> 'declined'
