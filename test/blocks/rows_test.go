@@ -71,6 +71,7 @@ var statementsAsked = map[string]asked{
 	"deadletters.ListActions":         {is: 13},
 	"deadletters.ListDeadLetters":     {with: open},
 	"deadletters.OpenDeadLetter":      {is: 9, with: values{"id": "'$dead'", "finding": "'new-$n'"}, counts: true},
+	"deadletters.ChargedByDeadLetter": {is: 2},
 	"deadletters.OtherOpenDeadLetter": {is: 2, with: values{"id": "'$id'"}},
 	"deadletters.RecomputeHold":       {is: 24},
 	"deadletters.ResolveDeadLetter":   {is: 2, with: values{"id": "'$dead'"}},
