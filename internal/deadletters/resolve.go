@@ -187,8 +187,8 @@ func OtherOpen(l DeadLetter, other **uuid.UUID) postgres.Call {
 	}
 }
 
-// Charged is the call that reads whether an open dead letter says that money has moved for the dead letter's own payment
-// or refund.
+// Charged is the call that reads whether an open dead letter says that money has moved for the dead letter's own
+// payment or refund.
 func Charged(l DeadLetter, charged *bool) postgres.Call {
 	p := dbsqlc.ChargedByDeadLetterParams{
 		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,

@@ -37,11 +37,10 @@ func holdsFit(w world, _ Evidence) []Violation {
 // holdsRow reports whether a dead letter holds a key's row. Money that others have moved out of a payment did not move
 // under its key, and does not keep the expired key of a payment that was executed from its renewal.
 func (l deadLetterRow) holdsRow(k *keyRow) bool {
-	own := l.Generation == k.Generation && (l.Subject == nil || *l.Subject == k.Subject)
 	if l.Kind != "moved_outside" {
-		return own || l.holds() == moneyMoved
+		return l.concerns(k) || l.holds() == moneyMoved
 	}
-	return own && !(k.Status == "expired" && k.ResponseStatus != nil && *k.ResponseStatus != 402)
+	return l.concerns(k) && !(k.Status == "expired" && k.ResponseStatus != nil && *k.ResponseStatus != 402)
 }
 
 // holds is what a dead letter forbids its key while it is open, by its place in holds.

@@ -412,7 +412,7 @@ type OpenDeadLetterParams struct {
 // OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency. A dead letter holds the
 // generation and subject that it names. If it says that money moved (decline), it holds the key, whatever the key
 // stands for: no generation of it is executed then. moved_outside does not: that money moved out of a payment, and not
-// under its key. It does not even hold the expired key of a payment that was executed: a renewal is a new payment. A key
+// under its key. It does not hold the expired key of a payment that was executed: a renewal is a new payment. A key
 // without a row is held in its tombstone.
 //
 // An earlier statement of the same transaction has locked the key's row, or its tombstone: a step of the key, or
