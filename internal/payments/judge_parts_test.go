@@ -234,7 +234,7 @@ func TestFindingTellsCasesApart(t *testing.T) {
 	s, refund := anUnknown(), anUnknown()
 	refund.Own.Ref.Operation = RefundOperation
 	found := func(s Seen, id string, o gateway.Object) string {
-		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", true).Finding
+		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", s.known()).Finding
 	}
 	key := s.about().KeyFinding(s.Own.Subject)
 	for name, c := range map[string]struct{ got, want string }{
