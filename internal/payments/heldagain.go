@@ -23,7 +23,7 @@ type recordAgain struct {
 // freedByRetry reports whether the step of a retry ends a hold of a key that may be executed.
 func (s Seen) freedByRetry(step Step) bool {
 	return step.Again != nil && step.Again.Record != nil && s.DeadLetter.AboutKey &&
-		!(s.stands() && s.Status == idempotency.CompletedStatus)
+		(!s.stands() || s.Status != idempotency.CompletedStatus)
 }
 
 // gatherAgainFor reads what the record of a step is about, or returns nil if its retry frees no key. No transaction is

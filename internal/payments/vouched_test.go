@@ -191,7 +191,7 @@ func TestRefundOfAVouchedPaymentThatStripeDoesNotKnowIsRefused(t *testing.T) {
 				switch asked = append(asked, last); last {
 				case "search":
 					w.WriteHeader(row.search)
-					io.WriteString(w, `{"object":"search_result","has_more":false,"data":[]}`)
+					_, _ = io.WriteString(w, `{"object":"search_result","has_more":false,"data":[]}`)
 				case "pi_silent":
 					w.WriteHeader(http.StatusBadGateway)
 				default:

@@ -40,7 +40,7 @@ func (l deadLetterRow) holdsRow(k *keyRow) bool {
 	if l.Kind != "moved_outside" {
 		return l.concerns(k) || l.holds() == moneyMoved
 	}
-	return l.concerns(k) && !(k.Status == "expired" && k.ResponseStatus != nil && *k.ResponseStatus != 402)
+	return l.concerns(k) && (k.Status != "expired" || k.ResponseStatus == nil || *k.ResponseStatus == 402)
 }
 
 // holds is what a dead letter forbids its key while it is open, by its place in holds.
