@@ -122,7 +122,7 @@ func (s *stage) deletedKeyLost() error {
 }
 
 // deadLetterAboutThePaymentBefore: a charge lands when its key was given back and deleted, so that an operator has the
-// case. The decision is about that payment, and not about the one that the key stands for by now.
+// case. Until it is closed, nothing is executed under the key.
 func (s *stage) deadLetterAboutThePaymentBefore() error {
 	if err := s.startReconciler(); err != nil {
 		return err
@@ -143,16 +143,22 @@ func (s *stage) deadLetterAboutThePaymentBefore() error {
 		"SELECT count(*) = 1 FROM dead_letters WHERE status = 'open'"); err != nil {
 		return err
 	}
-	s.askForMore()
-	s.failLookups(s.reconciler)
-	s.api.PSP.On(world.Charge, httpproxy.CutBefore) // so that there is nothing but the old charge to be found
-	if _, err := s.ask(s.api, s.asked); err != nil {
+	held, err := s.ask(s.api, s.asked)
+	if err != nil {
 		return err
+	}
+	if held.Status != http.StatusConflict {
+		return &caseError{fmt.Sprintf("a key under which money has moved is held: it was answered %d %s", held.Status,
+			held.Body)}
 	}
 	if err := s.refusedAsExecuted(); err != nil {
 		return err
 	}
-	return errors.Join(s.healLookups(), s.askUntilFinal())
+	s.decision = "dismiss" // and the key is free
+	if _, err := s.decide(s.api); err != nil {
+		return err
+	}
+	return s.askUntilFinal()
 }
 
 // refusedAsExecuted calls the only dead letter executed, and expects a refusal.
@@ -169,8 +175,8 @@ func (s *stage) refusedAsExecuted() error {
 		return &caseError{fmt.Sprintf("a decision about the payment before is refused: it was answered %d %s", a.Status,
 			a.Body)}
 	}
-	return s.expect("the key stays as it was", "SELECT status = 'unknown' FROM idempotency_keys WHERE key = $1",
-		s.asked.key())
+	return s.expect("nothing is executed under the key",
+		"SELECT count(*) = 0 FROM idempotency_keys WHERE key = $1 AND status IN ('in_progress', 'unknown')", s.asked.key())
 }
 
 // chargedAndForgotten: the PSP's records are what is found, and nothing is sent again under a key that it would take

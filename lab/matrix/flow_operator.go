@@ -152,7 +152,8 @@ func (s *stage) named() error {
 	if err := s.reconciler.Start(s.ctx); err != nil {
 		return err
 	}
-	return s.untilHolds("the PSP's id of the charge", "SELECT NOT ("+vouched+")")
+	return s.untilHolds("the PSP's id of the charge, or a dead letter about its record", "SELECT NOT ("+vouched+
+		") OR EXISTS (SELECT FROM dead_letters WHERE kind = 'contradicts_completed')")
 }
 
 func (s *stage) isResolved() bool {
