@@ -153,7 +153,8 @@ func (s *stage) named() error {
 		return err
 	}
 	return s.untilHolds("the PSP's id of the charge, or a dead letter about its record", "SELECT NOT ("+vouched+
-		") OR EXISTS (SELECT FROM dead_letters WHERE kind = 'contradicts_completed')")
+		") OR EXISTS (SELECT FROM dead_letters WHERE kind = 'contradicts_completed' AND subject IN"+
+		" (SELECT id FROM payments WHERE starts_with(psp_charge_id, 'operator:')))")
 }
 
 func (s *stage) isResolved() bool {

@@ -89,7 +89,8 @@ func (s *session) check(name string, n int) error {
 	if rows == 0 {
 		return errors.New("finds no row")
 	}
-	if most := 16 + perRow*max(rows, n) + statementsAsked[name].also*s.rows/100; read > most {
+	row := statementsAsked[name]
+	if most := 10 + perRow*max(rows, n, row.writes*n) + row.also*s.rows/100; read > most {
 		return fmt.Errorf("reads %d blocks for %d rows, and may read %d\n%s", read, rows, most, s.explain(name, n))
 	}
 	return nil

@@ -7,6 +7,7 @@ type asked struct {
 	with   values
 	file   string // what it finds in the temporary tables of a statement
 	counts bool   // it returns how many rows it has changed or counted
+	writes int    // how many rows it changes for each that it is asked about, if there are more
 	// also is for statements that must read more than what they return: how many blocks more, as a percentage of the
 	// number of payments, and what they read.
 	also  int
@@ -62,15 +63,16 @@ const (
 
 // statementsAsked has every statement of db/queries.
 var statementsAsked = map[string]asked{
-	"deadletters.AnswerDeadLetter":    {is: 2, with: values{"finding": "'finding-$n'"}},
-	"deadletters.AuditRefused":        {is: 13},
-	"deadletters.Clock":               {},
-	"deadletters.CountOpen":           {also: 1, reads: "the open dead letters"},
-	"deadletters.DeadLetterExists":    {is: 13, with: values{"id": "'$dead'"}},
-	"deadletters.GetDeadLetter":       {is: 13, with: values{"id": "'$dead'"}},
-	"deadletters.ListActions":         {is: 13},
-	"deadletters.ListDeadLetters":     {with: open},
-	"deadletters.OpenDeadLetter":      {is: 9, with: values{"id": "'$dead'", "finding": "'new-$n'"}, counts: true},
+	"deadletters.AnswerDeadLetter": {is: 2, with: values{"finding": "'finding-$n'"}},
+	"deadletters.AuditRefused":     {is: 13},
+	"deadletters.Clock":            {},
+	"deadletters.CountOpen":        {also: 1, reads: "the open dead letters"},
+	"deadletters.DeadLetterExists": {is: 13, with: values{"id": "'$dead'"}},
+	"deadletters.GetDeadLetter":    {is: 13, with: values{"id": "'$dead'"}},
+	"deadletters.ListActions":      {is: 13},
+	"deadletters.ListDeadLetters":  {with: open},
+	"deadletters.OpenDeadLetter": {is: 9, writes: 2, counts: true,
+		with: values{"id": "'$dead'", "finding": "'new-$n'"}},
 	"deadletters.ChargedByDeadLetter": {is: 2},
 	"deadletters.OtherOpenDeadLetter": {is: 2, with: values{"id": "'$id'"}},
 	"deadletters.RecomputeHold":       {is: 24},
