@@ -128,7 +128,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
 	}
 	if s.ofAnotherAttempt(r) {
-		return Step{} // The attempt that the PSP has declined was given up, and its object cancelled.
+		return judgeOtherAttempt(p, s, e)
 	}
 	t.outcome = s.Request.Judge(r)
 	step := s.counting(judgeOutcome(s, t), r)

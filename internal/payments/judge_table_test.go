@@ -211,6 +211,12 @@ func recordRows() []tableRow {
 		{"something else than was asked", "one of these", other, anUnknown()},
 		{"found by a lookup: something else than was asked", "unknown",
 			sayRecord(SourceLookup, "psp_1", "succeeded", 1), anUnknown()},
+		{"found by a lookup: declined, under another object than that of this attempt", "unknown",
+			sayRecord(SourceLookup, "psp_9", "declined", 12000),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
+		{"by webhook: declined, under another object than that of this attempt", "unknown",
+			sayRecord(SourceWebhook, "psp_9", "declined", 12000),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"found by the scan", "in progress, or unknown within the grace period",
 			sayRecord(SourceScan, "psp_1", "succeeded", 12000), keyIs(
 				idempotency.UnknownStatus, processing(), inGrace)},

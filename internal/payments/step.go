@@ -94,7 +94,7 @@ func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds
 func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
 
 func (s Step) writesNothing() bool {
-	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil && s.Outside == nil
+	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil && s.Outside == nil && s.Answer == nil
 }
 
 // note is the line of the timeline for the step.

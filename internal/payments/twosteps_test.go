@@ -301,6 +301,23 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 	}
 }
 
+// After a restore, the PSP may say of a creation that it was declined, and our books do not know its object. That is no
+// answer about the attempt. The key must not be asked about for ever.
+func TestDeclineOfAnUnknownObjectTakesFromTheBudget(t *testing.T) {
+	t.Parallel()
+	s := seenWith(idempotency.UnknownStatus, true, processing(), 0)
+	inTwoSteps(&s)
+	found := Record{Source: SourceLookup, Record: recordOfOwn("psp_9", "declined", 12000)}
+	p := LookupPolicy{Budget: 3, Base: time.Second, Cap: time.Minute, Recheck: time.Hour}
+	for failures := range p.Budget {
+		s.Failures = failures
+		step := judge(p, s, found)
+		if step.AskAgain == nil || step.AskAgain.Failures != failures+1 || (step.Open != nil) != (failures == 2) {
+			t.Fatalf("after %d: %+v", failures, step)
+		}
+	}
+}
+
 // Making the object has taken so long that somebody else may be acting on the end of the lease.
 func TestOwnerThatWasPausedAfterTheObjectDoesNotExecute(t *testing.T) {
 	t.Parallel()
