@@ -152,7 +152,7 @@ func (s *Service) answerDecision(
 	case idempotency.Mismatch:
 		s.metrics.Reserved("key_misuse")
 		// A client gives up for good because of it, so the row must be one that a failover does not undo.
-		if _, err := s.keys.FindDurably(ctx, ref); err != nil {
+		if _, err := s.keys.FindToTell(ctx, ref); err != nil {
 			return nil, &postgres.UnavailableError{Op: "find key durably", Err: err}
 		}
 		return Mismatch{Expires: d.Expires}, nil

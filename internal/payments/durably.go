@@ -3,7 +3,6 @@ package payments
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,37 +20,13 @@ func (s *Service) readNow(ctx context.Context, query func(ctx context.Context, q
 // readDurably fails unless a failover would find what the query has read (ADR 0022). It costs no further round trip,
 // but a commit. It is for a row that was read a moment ago. If that row is gone, another server answers by now.
 func (s *Service) readDurably(ctx context.Context, query func(ctx context.Context, q dbsqlc.DBTX) error) error {
-	if err := s.enterDurably(ctx); err != nil {
-		return err
-	}
-	defer func() { <-s.durable }()
-	return s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
+	return s.db.ReadDurably(ctx, func(ctx context.Context, q postgres.Statement) error {
 		err := query(ctx, q)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return &postgres.UnavailableError{Op: "read durably", Err: errGone}
 		}
 		return err
-	}, postgres.Durable)
-}
-
-// While the standby is away, each durable read holds a connection until it gives up. So only a few run at once. The
-// others wait for a place, without a connection, and are answered 503 then. With the standby, a place is free within
-// milliseconds.
-const (
-	mostDurableReads = 4
-	durablePatience  = time.Second
-)
-
-// enterDurably takes a place for a durable read.
-func (s *Service) enterDurably(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, durablePatience)
-	defer cancel()
-	select {
-	case s.durable <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return &postgres.UnavailableError{Op: "wait for a durable read", Err: ctx.Err()}
-	}
+	})
 }
 
 var errGone = errors.New("what was read a moment ago is not there")

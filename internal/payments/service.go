@@ -26,7 +26,6 @@ type Service struct {
 	deadline  time.Duration
 	waits     *waits
 	groups    groups
-	durable   chan struct{} // one place for each durable read
 }
 
 // Config is what a Service needs.
@@ -50,7 +49,6 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, keys: c.Keys, psps: c.PSPs, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer, log: c.Log,
 		publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
-		durable: make(chan struct{}, mostDurableReads),
 	}
 	s.groups = s.newGroups()
 	return s

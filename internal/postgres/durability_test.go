@@ -83,3 +83,42 @@ func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
 		t.Errorf("of a refusal: %v", err)
 	}
 }
+
+// While the standby is away, each durable read keeps its connection until it gives up. Clients that ask again and again
+// for what is processing must not take all connections that way.
+func TestDurableReadsForClientsTakeFewConnections(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits())
+	const most = 4
+	waiting, back, done := make(chan struct{}), make(chan struct{}), make(chan error, most)
+	for range most {
+		go func() {
+			done <- db.ReadDurably(t.Context(), func(ctx context.Context, q postgres.Statement) error {
+				waiting <- struct{}{}
+				<-back
+				return calls("SELECT n FROM notes")[0](ctx, q)
+			})
+		}()
+	}
+	for range most {
+		<-waiting
+	}
+	read := func(ctx context.Context) error { return db.ReadDurably(ctx, calls("SELECT n FROM notes")[0]) }
+	if err := read(t.Context()); !postgres.Unavailable(err) {
+		t.Errorf("one more: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := read(gone); !postgres.Unavailable(err) {
+		t.Errorf("one more, whose client is gone: %v", err)
+	}
+	close(back)
+	for range most {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := read(t.Context()); err != nil {
+		t.Errorf("when there is a place again: %v", err)
+	}
+}

@@ -48,7 +48,8 @@ type DB struct {
 	acquire time.Duration
 	answer  time.Duration // longest wait for the server's answer; zero is no limit
 	slots   slots
-	spread  atomic.Bool // whether the tables of tenants are distributed
+	spread  atomic.Bool   // whether the tables of tenants are distributed
+	durable chan struct{} // a place for each durable read that a client has asked for
 }
 
 // Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect. A process may start before
@@ -76,7 +77,8 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 		setPlanner(params)
 	}
 	// The server itself enforces statement_timeout. The limit answer is for a server that does not answer at all.
-	db := &DB{acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}}
+	db := Wrap(nil, l.Acquire)
+	db.answer, db.slots.GroupLimits = 2*l.StatementTimeout, l.Groups
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		// Without this, pgx converts a uuid.UUID to text. That was a third of the allocations of a payment.
 		pgxuuid.Register(c.TypeMap())
@@ -113,7 +115,9 @@ func setTimeouts(params map[string]string, l Limits) {
 }
 
 // Wrap makes a DB from an existing pool. Tests use it. Its Groups have one member each.
-func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB { return &DB{pool: pool, acquire: acquire} }
+func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB {
+	return &DB{pool: pool, acquire: acquire, durable: make(chan struct{}, mostDurableReads)}
+}
 
 // Close waits for the connections that are in use, and closes all.
 func (db *DB) Close() { db.pool.Close() }
