@@ -187,7 +187,9 @@ func (s *stage) giveUpWorker(start func() error) error {
 	if s.victim != s.reconciler {
 		return start()
 	}
-	const jobs = "UPDATE river_job SET attempted_at = attempted_at - interval '11 minutes' WHERE state = 'running' AND attempted_at <= $1"
+	// The queue writes many jobs at once, in an order of its own. A job that it has locked ends just now.
+	const jobs = `UPDATE river_job SET attempted_at = attempted_at - interval '11 minutes' WHERE id IN (
+		SELECT id FROM river_job WHERE state = 'running' AND attempted_at <= $1 FOR UPDATE SKIP LOCKED)`
 	var gone time.Time
 	err := s.w.DB.QueryRow(s.ctx, `UPDATE river_leader SET elected_at = elected_at - interval '1 minute', expires_at = expires_at - interval '1 minute'
 		RETURNING clock_timestamp()`).Scan(&gone)
