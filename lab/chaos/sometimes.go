@@ -150,7 +150,7 @@ func addStripe(add func(since length, group string, names ...string)) {
 	// The one after the storm is read.
 	add(longRun, "statement", "breaks")
 	add(normalRun, "intent", "never stored", "never stored, and canceled")
-	// With a native PSP, the statement of the day so far is nearly always before the scan; the crash matrix has the scan.
+	// At a native PSP, the statement of the day so far is nearly always before the scan. The crash matrix has the scan.
 	add(longRun, "edge", "unknown → completed by scan")
 	// An owner whose id of the object came when somebody else had the key.
 	add(normalRun, "landed too late", "RememberObject")
