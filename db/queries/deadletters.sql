@@ -141,6 +141,13 @@ FROM still AS s
 WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key AND s.hold < 'decline'
   AND t.dead_letter_hold <> 'none';
 
+-- name: WakeFreed :exec
+-- unknown -> unknown: follows RecomputeHold. A key that is not held any more for another generation is looked up at once.
+-- Nobody has decided about this generation, and while it was held, its lookups were rare.
+UPDATE idempotency_keys AS k SET reconcile_after = payonce_now()
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation <> @generation
+  AND k.status = 'unknown' AND k.dead_letter_hold < 'release';
+
 -- name: DeadLetterExists :one
 SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = @id);
 

@@ -22,8 +22,9 @@ func (o fixture) keyAsIs(about About, subject uuid.UUID, status string) {
 	o.t.Helper()
 	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
 	o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
-			subject, created_at, reserved_at, expires_at)
-		VALUES ($1, $2, $3, $4, sha256(''), 1, $5, gen_random_uuid(), $6, now(), now(), now() + interval '1 day')`,
+			subject, created_at, reserved_at, expires_at, unknown_since, reconcile_after)
+		SELECT $1, $2, $3, $4, sha256(''), 1, $5, gen_random_uuid(), $6, now(), now(), now() + interval '1 day', since, since
+		FROM (SELECT CASE WHEN $4 = 'unknown' THEN now() END AS since) AS s`,
 		about.Tenant, about.Operation, about.Key, status, about.Generation, subject)
 	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 }
@@ -198,5 +199,41 @@ func TestDeadLetterOfAStepNeedsTheStep(t *testing.T) {
 		if got := len(o.open()); got != c.want {
 			t.Errorf("%s was moved: %d dead letters, want %d", name, got, c.want)
 		}
+	}
+}
+
+// A decision about one generation says nothing about the next one, whose lookups were rare while it was held.
+func TestDecisionWakesTheKeyOfAnotherGenerationAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit   func(*About)
+		status string
+		woken  bool
+	}{
+		"another generation":            {func(a *About) { a.Generation++ }, "unknown", true},
+		"its own":                       {func(*About) {}, "unknown", false},
+		"another generation, completed": {func(a *About) { a.Generation++ }, "completed", false},
+		"another tenant":                {func(a *About) { a.Tenant = "globex"; a.Generation++ }, "unknown", false},
+		"another operation":             {func(a *About) { a.Operation = "POST /refunds"; a.Generation++ }, "unknown", false},
+		"another key":                   {func(a *About) { a.Key += "0"; a.Generation++ }, "unknown", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l := aDeadLetter()
+			about := *l.About
+			c.edit(&about)
+			o.keyAsIs(about, *l.Subject, c.status)
+			o.exec("UPDATE idempotency_keys SET reconcile_after = now() + interval '1 hour' WHERE status = 'unknown'")
+			o.put(l)
+			if _, err := o.resolve(l.ID, 1, Dismiss); err != nil {
+				t.Fatal(err)
+			}
+			var due bool
+			if err := o.pool.QueryRow(t.Context(), `SELECT coalesce(reconcile_after <= payonce_now(), false)
+				FROM idempotency_keys`).Scan(&due); err != nil || due != c.woken {
+				t.Errorf("due is %t, %v", due, err)
+			}
+		})
 	}
 }

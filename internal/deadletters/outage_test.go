@@ -27,6 +27,7 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 	}{
 		"ResolveDeadLetter": {"resolve dead letter", func() error { return o.decide(l.ID, 1) }},
 		"RecomputeHold":     {"recompute hold of key", func() error { return o.decide(l.ID, 1) }},
+		"WakeFreed":         {"wake key", func() error { return o.decide(l.ID, 1) }},
 		"DeadLetterExists":  {"find dead letter", func() error { return o.decide(l.ID, 7) }},
 		"AuditRefused":      {"audit refusal", func() error { return o.refuse(l.ID) }},
 		"ListActions": {"read audit trail", func() error {

@@ -87,6 +87,11 @@ func recomputeHold(ctx context.Context, q *dbsqlc.Queries, a About) error {
 	if err != nil {
 		return fmt.Errorf("recompute hold of key: %w", err)
 	}
+	err = q.WakeFreed(ctx, dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key,
+		Generation: a.Generation})
+	if err != nil {
+		return fmt.Errorf("wake key: %w", err)
+	}
 	return nil
 }
 

@@ -158,3 +158,33 @@ func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
 		})
 	})
 }
+
+// While money of an earlier payment holds the key, the next one is looked up rarely. Who closes that case has decided
+// nothing about the next payment, so it is looked up at once.
+func TestNextPaymentIsLookedUpOnceTheCaseOfTheEarlierOneIsClosed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	g := s.charging("order-0000000001").failed().expired()
+	next := *g
+	next.movement = g.again()
+	next.lease = g.reserve(next.movement)
+	next.lost().windowPasses()
+	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	resolves := func(want LookupResult) {
+		got, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+			idempotency.Due{Ref: g.reservation.Ref, Generation: 2})
+		if err != nil || got != want {
+			t.Fatalf("resolved to %q, want %q (%v)", got, want, err)
+		}
+	}
+	resolves(ToOperator)
+	for _, due := range []int{0, 1} {
+		if n := s.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= payonce_now()"); n != due {
+			t.Fatalf("%d are due, want %d", n, due)
+		}
+		if due == 0 {
+			s.dismissed()
+		}
+	}
+	resolves(Resolved)
+}

@@ -76,6 +76,7 @@ var statementsAsked = map[string]asked{
 	"deadletters.ChargedByDeadLetter": {is: 2},
 	"deadletters.OtherOpenDeadLetter": {is: 2, with: values{"id": "'$id'"}},
 	"deadletters.RecomputeHold":       {is: 24},
+	"deadletters.WakeFreed":           {is: 2, with: values{"generation": "2"}},
 	"deadletters.ResolveDeadLetter":   {is: 2, with: values{"id": "'$dead'"}},
 
 	"idempotency.ClaimDue":          {is: 2},

@@ -602,3 +602,28 @@ func (q *Queries) ResolveDeadLetter(ctx context.Context, arg ResolveDeadLetterPa
 	)
 	return i, err
 }
+
+const wakeFreed = `-- name: WakeFreed :exec
+UPDATE idempotency_keys AS k SET reconcile_after = payonce_now()
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation <> $4
+  AND k.status = 'unknown' AND k.dead_letter_hold < 'release'
+`
+
+type WakeFreedParams struct {
+	TenantID   string
+	Operation  string
+	Key        string
+	Generation int32
+}
+
+// unknown -> unknown: follows RecomputeHold. A key that is not held any more for another generation is looked up at once.
+// Nobody has decided about this generation, and while it was held, its lookups were rare.
+func (q *Queries) WakeFreed(ctx context.Context, arg WakeFreedParams) error {
+	_, err := q.db.Exec(ctx, wakeFreed,
+		arg.TenantID,
+		arg.Operation,
+		arg.Key,
+		arg.Generation,
+	)
+	return err
+}
