@@ -75,13 +75,13 @@ func gatheredOf(m movement, own idempotency.Execution, view idempotency.KeyView)
 
 // seenOf makes a Seen from what one gather has read.
 func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) Seen {
-	merchant, p := m.onBehalfOf(), m.paid()
+	merchant := m.onBehalfOf()
 	return Seen{
 		Status: view.Status, Key: view.Execution, Own: own,
 		Tenant: merchant.Tenant, PSP: merchant.PSP, Account: merchant.PSPAccount,
 		Request: m.asked(own), Row: m.rowVerdict(),
 		GraceLeft: view.GraceLeft, MemoryOver: view.MemoryOver, Failures: view.LookupFailures,
-		Held: view.Held, Charged: view.Charged, Left: p.Amount - p.held - p.outside,
+		Held: view.Held, Charged: view.Charged,
 	}
 }
 

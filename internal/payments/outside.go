@@ -75,13 +75,8 @@ func judgeOutside(s Seen, t report, r gateway.Record) Step {
 		return step // The money has come back, or has never left.
 	}
 	reason := "the PSP has a " + string(r.Object) + " of this payment that nothing of ours asked for"
-	charge, _ := s.Request.(gateway.Charge)
-	more := AmountMinor(r.AmountMinor) - s.Left
-	switch {
-	case r.Currency != charge.Currency && r.AmountMinor > 0:
+	if charge, _ := s.Request.(gateway.Charge); r.Currency != charge.Currency && r.AmountMinor > 0 {
 		reason += "; it is in " + r.Currency + ", so it counts as the whole payment"
-	case more > 0:
-		reason += fmt.Sprintf("; it takes %d more than was left", more)
 	}
 	if !s.known() { // withLost
 		step.Open = s.foundRecord(deadletters.UnknownMovement, s.Account, t, reason, true)

@@ -30,6 +30,7 @@ type PaymentBody struct {
 	PSPChargeID         string            `json:"pspChargeId,omitempty"`
 	DeclineCode         string            `json:"declineCode,omitempty"`
 	AmountRefundedCents AmountMinor       `json:"amountRefundedCents"`
+	MovedByOthersCents  AmountMinor       `json:"amountMovedByOthersCents,omitzero"`
 	IdempotencyKey      string            `json:"idempotencyKey"`
 	CreatedAt           string            `json:"createdAt"`
 }
@@ -55,13 +56,17 @@ func (p Payment) MarshalJSON() ([]byte, error) {
 
 // Body is the payment as the API shows it.
 func (p Payment) Body() PaymentBody {
-	return PaymentBody{
+	body := PaymentBody{
 		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
 		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, IdempotencyKey: p.Key,
 		CreatedAt: p.Created.UTC().Format(TimeForm),
 	}
+	if p.Status == Succeeded {
+		body.MovedByOthersCents = p.outside
+	}
+	return body
 }
 
 // MarshalJSON writes the refund as the API shows it.

@@ -107,6 +107,24 @@ func text(t *testing.T, r Resource) string {
 }
 
 // One row, one text: however often it is written, and in whatever zone its time was read.
+// A merchant who is refused a refund must see why. What is stored is the same, whoever stores it and when.
+func TestWhatOthersHaveMovedIsShownAndNotStored(t *testing.T) {
+	t.Parallel()
+	p := aPayment()
+	p.outside = 500
+	for status, shown := range map[Status]bool{Succeeded: true, Processing: false} {
+		p.Status = status
+		body, err := p.MarshalJSON()
+		if err != nil || strings.Contains(string(body), `"amountMovedByOthersCents":500`) != shown {
+			t.Errorf("%s: %s, %v", status, body, err)
+		}
+	}
+	_, stored, err := (&charge{payment: &p}).conclude(verdict{status: Succeeded, pspID: "psp_1"})
+	if err != nil || strings.Contains(string(stored.Body), "Others") {
+		t.Errorf("stored: %s, %v", stored.Body, err)
+	}
+}
+
 func TestResourceIsWrittenTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	p := aPayment()

@@ -46,8 +46,7 @@ type Seen struct {
 	// the key. For an operator's decision, it is for this payment.
 	Charged bool
 
-	Left   AmountMinor // what neither refunds of ours nor others have taken of the payment
-	Shared bool        // whether other programs use the PSP's account, too, if the evidence is about nothing of ours
+	Shared bool // whether other programs use the PSP's account, too, if the evidence is about nothing of ours
 
 	// IDTaken says that the PSP's id belongs to another row: an operator names it, or a step that was judged from this
 	// Seen was refused because of it.

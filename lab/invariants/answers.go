@@ -36,6 +36,9 @@ func (m *movementRow) document() document {
 	d.set("metadata", m.metadata())
 	d.set("pspChargeId", m.PSPID)
 	d.set("amountRefundedCents", m.Refunded)
+	if m.Outside != 0 && m.Status == string(payments.Succeeded) {
+		d.set("amountMovedByOthersCents", m.Outside)
+	}
 	return d
 }
 
@@ -82,7 +85,7 @@ func (b *books) storedDiffers(k *keyRow, m *movementRow) string {
 		return fmt.Sprintf("status %d of what is %s", status, m.Status)
 	}
 	then := *m
-	then.Refunded = 0 // it was written before any refund of it
+	then.Refunded, then.Outside = 0, 0 // it was written before any refund of it
 	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payments.OperatorPSPID) &&
 		b.calledExecuted(m) {
 		then.PSPID = id // the PSP's own name for it came later

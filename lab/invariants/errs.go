@@ -33,6 +33,7 @@ func kindsOfStrays() []deadletters.Kind {
 		deadletters.PSPContradicts, deadletters.DuplicateMovement, deadletters.OtherAccount,
 		deadletters.UnknownMovement,
 		deadletters.UnreadableRecord, deadletters.ContradictsCompleted, deadletters.LateAfterExpiry,
+		deadletters.MovedOutside,
 	}
 }
 
