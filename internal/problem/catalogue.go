@@ -163,8 +163,10 @@ var catalogue = []Entry{
 			"Until then, the server executes nothing under this key.",
 		WhatToDo: "Do not pay with a new key: the customer may have been charged. Send the same request with the " +
 			"same key again, after the seconds in Retry-After or later. If it takes too long, ask the operator.",
-		Unseen: "The provider must have a charge under a key that the server has released or lost. A database that " +
-			"was restored from a backup has lost keys.",
+		Curl: `K=held-key-$(date +%s); curl -s "$PSP/v1/charges" -H "Authorization: Bearer demo-psp-secret" -H "PSP-Account: acme" ` +
+			asJSON + `-H "Idempotency-Key: $K" -d '{"amountCents":900,"currency":"USD","paymentMethod":"pm_ok","reference":"lost"}'; ` +
+			`for I in $(seq 30); do curl -s "$BASE/idempotency-keys/$K" ` + asAcme +
+			`| grep -q _held && break; sleep 1; done; curl -i ` + pay + `-H "Idempotency-Key: $K" ` + order,
 	},
 	{
 		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running",

@@ -23,7 +23,8 @@ type Entry struct {
 	WhatToDo string
 
 	// Curl is one shell line that shows the code, against the demo. $BASE stands for the server's public URL, $OPERATOR
-	// for that of the operator's listener. Where no line can show the code, it is empty, and Unseen says what would.
+	// for that of the operator's listener, $PSP for the mock PSP. Where no line can show the code, it is empty, and
+	// Unseen says what would.
 	Curl, Unseen string
 }
 

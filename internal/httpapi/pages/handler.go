@@ -9,6 +9,7 @@
 package pages
 
 import (
+	"cmp"
 	"embed"
 	"net/http"
 	"path"
@@ -117,7 +118,8 @@ func problemPages(frame frame, at Addresses) http.Handler {
 
 // shown is a curl line as the page shows it: with the servers' addresses, and broken where a shell lets it be broken.
 func shown(curl string, at Addresses) string {
-	return strings.NewReplacer("$BASE", at.Public, "$OPERATOR", at.Operator, " -H ", " \\\n  -H ", " -d ", " \\\n  -d ",
+	return strings.NewReplacer("$BASE", at.Public, "$OPERATOR", at.Operator,
+		"$PSP", cmp.Or(at.PSP, "http://localhost:8082"), " -H ", " \\\n  -H ", " -d ", " \\\n  -d ",
 		" | sed ", " \\\n  | sed ", "; curl ", ";\ncurl ", "; ID=", ";\nID=", "; for ", ";\nfor ").Replace(curl)
 }
 

@@ -110,7 +110,7 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 		for _, command := range commands {
 			line := html.UnescapeString(command[1])
 			if !strings.Contains(line, publicURL+"/") || strings.Contains(line, "$BASE") ||
-				strings.Contains(line, "$OPERATOR") || strings.Contains(line, "KRW") {
+				strings.Contains(line, "$OPERATOR") || strings.Contains(line, "$PSP") || strings.Contains(line, "KRW") {
 				t.Errorf("%s: the command is not for this server, or not in dollars: %s", path, line)
 			}
 			// A line may be broken at a continuation or after a semicolon; elsewhere it would be two commands.
