@@ -18,6 +18,11 @@ func TestLongTourAnswersAsShown(t *testing.T) {
 	answersAsShown(t, "tour", "answers")
 }
 
+func TestRefundsByHandAnswerAsShown(t *testing.T) {
+	t.Parallel()
+	answersAsShown(t, "refunds", "refunds answers")
+}
+
 func TestWebhookByHandAnswersAsShown(t *testing.T) {
 	t.Parallel()
 	answersAsShown(t, "webhook", "webhook answers", "openssl")
