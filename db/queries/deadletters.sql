@@ -142,7 +142,7 @@ WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key AND
   AND t.dead_letter_hold <> 'none';
 
 -- name: WakeFreed :exec
--- unknown -> unknown: follows RecomputeHold. A key that is not held any more for another generation is looked up at once.
+-- unknown -> unknown: follows RecomputeHold. A key that is no longer held for another generation is looked up at once.
 -- Nobody has decided about this generation, and while it was held, its lookups were rare.
 UPDATE idempotency_keys AS k SET reconcile_after = payonce_now()
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation <> @generation

@@ -23,7 +23,8 @@ func (o fixture) keyAsIs(about About, subject uuid.UUID, status string) {
 	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
 	o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
 			subject, created_at, reserved_at, expires_at, unknown_since, reconcile_after)
-		SELECT $1, $2, $3, $4, sha256(''), 1, $5, gen_random_uuid(), $6, now(), now(), now() + interval '1 day', since, since
+		SELECT $1, $2, $3, $4, sha256(''), 1, $5, gen_random_uuid(), $6, now(), now(), now() + interval '1 day',
+			since, since
 		FROM (SELECT CASE WHEN $4 = 'unknown' THEN now() END AS since) AS s`,
 		about.Tenant, about.Operation, about.Key, status, about.Generation, subject)
 	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
@@ -214,8 +215,9 @@ func TestDecisionWakesTheKeyOfAnotherGenerationAlone(t *testing.T) {
 		"its own":                       {func(*About) {}, "unknown", false},
 		"another generation, completed": {func(a *About) { a.Generation++ }, "completed", false},
 		"another tenant":                {func(a *About) { a.Tenant = "globex"; a.Generation++ }, "unknown", false},
-		"another operation":             {func(a *About) { a.Operation = "POST /refunds"; a.Generation++ }, "unknown", false},
-		"another key":                   {func(a *About) { a.Key += "0"; a.Generation++ }, "unknown", false},
+		"another operation": {func(a *About) { a.Operation = "POST /refunds"; a.Generation++ }, "unknown",
+			false},
+		"another key": {func(a *About) { a.Key += "0"; a.Generation++ }, "unknown", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

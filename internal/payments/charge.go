@@ -132,7 +132,7 @@ func (c *charge) rowVerdict() verdict {
 func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 	p := *c.payment
 	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
-	p.outside = 0 // whoever completes the key stores the same bytes
+	p.outside = 0 // all who complete the key store the same bytes
 	if v.status == Declined {
 		d := problem.New(c.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".",
 			p.Location())

@@ -217,7 +217,8 @@ func TestMovementInAnotherCurrencyCountsAsTheWholePayment(t *testing.T) {
 	}
 }
 
-// A refund of ours may hold the same share already. The evidence is stored all the same. Ours ends as the PSP says, and frees its share if it is declined.
+// A refund of ours may hold the same share already. The evidence is stored all the same. Ours ends as the PSP says, and
+// frees its share if it is declined.
 func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})

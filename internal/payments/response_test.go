@@ -107,7 +107,7 @@ func text(t *testing.T, r Resource) string {
 }
 
 // One row, one text: however often it is written, and in whatever zone its time was read.
-// A merchant who is refused a refund must see why. What is stored is the same, whoever stores it and when.
+// A merchant who is refused a refund must see why. What is stored is the same for all who store it.
 func TestWhatOthersHaveMovedIsShownAndNotStored(t *testing.T) {
 	t.Parallel()
 	p := aPayment()

@@ -616,7 +616,7 @@ type WakeFreedParams struct {
 	Generation int32
 }
 
-// unknown -> unknown: follows RecomputeHold. A key that is not held any more for another generation is looked up at once.
+// unknown -> unknown: follows RecomputeHold. A key that is no longer held for another generation is looked up at once.
 // Nobody has decided about this generation, and while it was held, its lookups were rare.
 func (q *Queries) WakeFreed(ctx context.Context, arg WakeFreedParams) error {
 	_, err := q.db.Exec(ctx, wakeFreed,
