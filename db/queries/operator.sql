@@ -89,8 +89,8 @@ SELECT k.tenant_id, k.operation, k.key,
        concat_ws(' ', k.status, k.attempt, k.generation, k.reconcile_after, k.dead_letter_hold, k.expires_at,
            (SELECT max(e.id) FROM idempotency_key_events AS e
             WHERE e.tenant_id = k.tenant_id AND e.operation = k.operation AND e.key = k.key),
-           (SELECT concat_ws(' ', p.status, p.refunded_minor, p.refund_held_minor) FROM payments AS p
-            WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
+           (SELECT concat_ws(' ', p.status, p.refunded_minor, p.refund_held_minor, p.moved_outside_minor)
+            FROM payments AS p WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
              unnest(@keys::text[]) AS key) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id

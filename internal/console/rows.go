@@ -48,7 +48,8 @@ func first() []string {
 		"status", "attempt", "generation", "locked_until", "unknown_since", "reconcile_after", "lookup_failures",
 		"dead_letter_hold", "response_status", "finished_at", "expires_at", // of a key
 		// of a movement
-		"psp_object_id", "psp_charge_id", "psp_refund_id", "decline_code", "amount_minor", "refunded_minor", "currency",
+		"psp_object_id", "psp_charge_id", "psp_refund_id", "decline_code", "amount_minor", "refunded_minor",
+		"moved_outside_minor", "currency",
 	}
 }
 

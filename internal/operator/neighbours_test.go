@@ -216,7 +216,10 @@ func TestStampOfAKeyChangesWithItsOwnEventsAndPaymentAlone(t *testing.T) {
 	second := stamp()
 	o.exec("UPDATE payments SET refund_held_minor = 100, refunded_minor = 100 WHERE (tenant_id, id) = ('acme', $1)",
 		subject)
-	if third := stamp(); second == before || third == second {
-		t.Errorf("the stamps are %q, after an event %q, and after a refund %q", before, second, third)
+	third := stamp()
+	o.exec("UPDATE payments SET moved_outside_minor = 100 WHERE (tenant_id, id) = ('acme', $1)", subject)
+	if fourth := stamp(); second == before || third == second || fourth == third {
+		t.Errorf("the stamps are %q, after an event %q, after a refund %q, and after others' refund %q", before, second,
+			third, fourth)
 	}
 }

@@ -52,6 +52,9 @@ type Payment struct {
 // operators.
 func (p Payment) PSPObjectID() string { return p.pspObjectID }
 
+// MovedOutside is what others have moved of the payment at the PSP. It may be more than the payment.
+func (p Payment) MovedOutside() AmountMinor { return p.outside }
+
 // Refund gives back a part of a payment, or all of it.
 type Refund struct {
 	ID          RefundID

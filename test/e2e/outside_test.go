@@ -77,6 +77,15 @@ func TestRefundOfOthersIsACaseAndBoundsOurs(t *testing.T) {
 		}
 		w.refund(id, freshKey(), `{}`).expect(t, http.StatusConflict, "refund_exceeds_payment")
 		w.wantNoOtherDeadLetters("moved_outside")
+
+		b := w.browse() // Operators see why the rest is gone, also when the case is closed.
+		b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+		for page, want := range map[string]string{"/console/payments/" + id: "moved by others 45.00 USD",
+			"/console/payments": "75.00 USD, others 45.00 USD"} {
+			if shown := string(b.get(page).body); !strings.Contains(shown, want) {
+				t.Errorf("%s does not show %q but\n%s", page, want, shown)
+			}
+		}
 	})
 }
 

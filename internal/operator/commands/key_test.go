@@ -67,6 +67,9 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 	c.lost()
 	id := c.charge("order-0000000043")
 	c.giveBack(id)
+	if _, err := c.pool.Exec(t.Context(), "UPDATE payments SET moved_outside_minor = 4500 WHERE id = $1", id); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range []struct {
 		args  []string
 		wants []string
@@ -81,6 +84,7 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 		{[]string{"--tenant=acme", "order-0000000043", "--operation", "POST /payments"}, []string{
 			`status +completed, attempt 1`, `response +201, application/json, \d+ bytes`, `payment +` + id.String() +
 				`: succeeded`, `charge +ch_\w+`, `refunded +5\.00 USD`,
+			`moved by others +45\.00 USD`,
 			`description +a long story`, `metadata +order=42\nmetadata +shop=north`,
 			`owner +in_progress +completed +1 +1 +the PSP answered;`,
 		}},

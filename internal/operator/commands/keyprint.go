@@ -68,6 +68,9 @@ func paymentRows(p payments.Payment) [][]string {
 	if p.Refunded > 0 {
 		rows = append(rows, []string{"refunded", inMajorUnit(p.Refunded, p.Currency)})
 	}
+	if outside := p.MovedOutside(); outside > 0 {
+		rows = append(rows, []string{"moved by others", inMajorUnit(outside, p.Currency)})
+	}
 	rows = withOptional(rows, "description", p.Description)
 	for _, name := range slices.Sorted(maps.Keys(p.Metadata)) {
 		rows = append(rows, []string{"metadata", name + "=" + p.Metadata[name]})

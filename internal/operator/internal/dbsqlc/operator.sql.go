@@ -922,8 +922,8 @@ SELECT k.tenant_id, k.operation, k.key,
        concat_ws(' ', k.status, k.attempt, k.generation, k.reconcile_after, k.dead_letter_hold, k.expires_at,
            (SELECT max(e.id) FROM idempotency_key_events AS e
             WHERE e.tenant_id = k.tenant_id AND e.operation = k.operation AND e.key = k.key),
-           (SELECT concat_ws(' ', p.status, p.refunded_minor, p.refund_held_minor) FROM payments AS p
-            WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
+           (SELECT concat_ws(' ', p.status, p.refunded_minor, p.refund_held_minor, p.moved_outside_minor)
+            FROM payments AS p WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
              unnest($3::text[]) AS key) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
