@@ -191,6 +191,7 @@ func lookAtKey(
 		if err != nil {
 			return commands.Books{}, nil, err
 		}
-		return commands.Books{Keys: reconciler.Keys(), Payments: reconciler.Payments()}, reconciler.Close, nil
+		return commands.Books{Keys: reconciler.Keys(), Payments: reconciler.Payments(),
+			Operators: reconciler.Operators()}, reconciler.Close, nil
 	}})
 }

@@ -28,11 +28,9 @@ func runbook(t *testing.T) (commands []string) {
 	return commands
 }
 
-// The PSP has charges of two accounts under keys that the restored database has lost. The commands of the runbook hold
-// these keys before any API serves, and come to a clear end.
-func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
-	t.Parallel()
-	c := mockpsp.DefaultConfig()
+// pspOfTwo is a PSP with a charge of each of two accounts under a key that nobody here knows.
+func pspOfTwo(t *testing.T, c mockpsp.Config) *httptest.Server {
+	t.Helper()
 	mock, err := mockpsp.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +54,15 @@ func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
 			t.Fatalf("the PSP answers %d: %s", w.Code, w.Body)
 		}
 	}
+	return psp
+}
+
+// The PSP has charges of two accounts under keys that the restored database has lost. The commands of the runbook hold
+// these keys before any API serves, and come to a clear end.
+func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
+	t.Parallel()
+	c := mockpsp.DefaultConfig()
+	psp := pspOfTwo(t, c)
 	url := pgtest.NewURL(t)
 	db, err := postgres.Open(t.Context(), url, pgtest.Limits())
 	if err != nil {
@@ -91,6 +98,20 @@ func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
 	if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM idempotency_key_tombstones
 		WHERE key = 'lost-by-the-restore' AND dead_letter_hold = 'decline'`).Scan(&held); err != nil || held != 2 {
 		t.Errorf("%d keys are held: %v", held, err)
+	}
+
+	var id string
+	if err := db.Pool().QueryRow(t.Context(),
+		"SELECT id FROM dead_letters WHERE tenant_id = 'acme'").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []string{"key show", "timeline"} {
+		args := append(strings.Fields(look), "lost-by-the-restore", "--tenant", "acme")
+		out, _, err = command(t, settings, args...)
+		if err == nil || out != "" || err.Error() != `an open dead letter holds the key "lost-by-the-restore" of tenant `+
+			`"acme": nothing is executed under it until an operator has decided; see reconciler dlq show `+id {
+			t.Errorf("%s: %v\n%s", look, err, out)
+		}
 	}
 
 	psp.Close() // The PSP is away: the command must not say that it has read anything.

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/sequence"
 	"payonce/internal/tenants"
@@ -68,6 +69,7 @@ type keyReader struct {
 
 	life sequence.Life
 	rows rows
+	held []operator.Found // the open dead letters that hold a key without a row
 	// merchant is whose key it is at the PSP. It is read once, because a tenant never changes its provider.
 	merchant payments.Merchant
 	ledger   []gateway.Record // the PSP's, as it was read the last time
@@ -130,7 +132,7 @@ func (k *keyReader) due() bool {
 func (k *keyReader) read(ctx context.Context) error {
 	row, err := k.c.config.Keys.Find(ctx, k.ref)
 	if errors.Is(err, idempotency.ErrNoKey) {
-		return k.readNothing()
+		return k.readNothing(ctx)
 	}
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func (k *keyReader) read(ctx context.Context) error {
 	}
 	shown, err := k.c.config.Operators.ShowKey(ctx, k.ref)
 	if errors.Is(err, idempotency.ErrNoKey) {
-		return k.readNothing() // It was deleted at this moment.
+		return k.readNothing(ctx) // It was deleted at this moment.
 	}
 	if err != nil {
 		return err
@@ -161,10 +163,14 @@ func (k *keyReader) read(ctx context.Context) error {
 }
 
 // readNothing is read for a key that does not exist. Requests that were refused may be remembered.
-func (k *keyReader) readNothing() error {
+func (k *keyReader) readNothing(ctx context.Context) error {
 	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.of(k.ref)}
-	k.rows = rows{}
-	return nil
+	k.rows, k.held = rows{}, nil
+	held, err := k.c.config.Keys.HeldWithoutRow(ctx, k.ref)
+	if err == nil && held != nil {
+		k.held, err = k.c.config.Operators.OpenAbout(ctx, k.ref)
+	}
+	return err
 }
 
 // ask asks the PSP what its ledger has under the key. If it does not answer, the page keeps what it has said before.
@@ -211,10 +217,6 @@ func movementsOf(records []gateway.Record) []sequence.Movement {
 	return movements
 }
 
-func amountOf(r gateway.Record) string {
-	return payments.Currency(r.Currency).Decimal(payments.AmountMinor(r.AmountMinor)) + " " + r.Currency
-}
-
 // keyView is the page of a key.
 type keyView struct {
 	Ref      idempotency.Ref
@@ -232,6 +234,7 @@ type keyView struct {
 	Unread   string            // why the PSP's ledger could not be read; or ""
 	Next     string            // what happens next with the key
 	Held     bool              // whether an open dead letter holds it
+	HeldBy   []operator.Found  // what holds it if it has no row
 	Executed []string          // the amounts that the PSP has executed, if its ledger could be read
 	// Generation is the present one. The PSP is asked about no other.
 	Generation int32
@@ -242,7 +245,7 @@ func (k *keyReader) diagram() sequence.Diagram { return sequence.Draw(k.life) }
 func (k *keyReader) view() keyView {
 	v := keyView{Ref: k.ref, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
 		Refund: k.ref.Operation == payments.RefundOperation, Status: k.life.Row.Status,
-		Rows: k.rows, Ledger: k.ledger, Merchant: k.merchant, Waits: k.waits,
+		Rows: k.rows, Ledger: k.ledger, Merchant: k.merchant, Waits: k.waits, HeldBy: k.held,
 		Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
 	if !v.Exists && len(k.life.Requests) == 0 {
 		return v

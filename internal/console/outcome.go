@@ -50,3 +50,7 @@ func executed(ledger []gateway.Record) (amounts []string) {
 	}
 	return amounts
 }
+
+func amountOf(r gateway.Record) string {
+	return payments.Currency(r.Currency).Decimal(payments.AmountMinor(r.AmountMinor)) + " " + r.Currency
+}

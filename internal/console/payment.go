@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/tenants"
@@ -76,12 +77,8 @@ func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentVi
 	if v.Refunds = refunds.Refunds; refunds.Next != nil {
 		v.Older = "/console/payments/" + id.String() + "?cursor=" + refunds.Next.String()
 	}
-	about, err := c.config.Operators.Search().Read(r.Context(), v.Key)
-	for _, f := range about.Rows {
-		if f.Type == operator.FoundDeadLetter && f.Tenant == tenant && f.Operation == payments.CreateOperation {
-			v.Open = append(v.Open, f)
-		}
-	}
+	v.Open, err = c.config.Operators.OpenAbout(r.Context(),
+		idempotency.StoredRef(tenant, payments.CreateOperation, v.Key))
 	return v, err
 }
 

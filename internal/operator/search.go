@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/google/uuid"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
@@ -88,13 +90,31 @@ func (d *Service) search(ctx context.Context, sought string) (List[Found], error
 	if id, err := uuid.Parse(sought); err == nil {
 		cases.ID = &id
 	}
-	deadLetters, err := q.SearchDeadLetters(ctx, cases)
+	deadLetters, err := d.searchDeadLetters(ctx, cases)
 	if err != nil {
-		return found, fmt.Errorf("search dead letters: %w", err)
+		return found, err
 	}
-	for _, r := range deadLetters {
-		found.Rows = append(found.Rows, Found{Type: FoundDeadLetter, ID: r.ID.String(), Tenant: r.TenantID,
+	found.Rows = append(found.Rows, deadLetters...)
+	return found, nil
+}
+
+func (d *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLettersParams) (found []Found, err error) {
+	rows, err := dbsqlc.New(d.db.Reader()).SearchDeadLetters(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("search dead letters: %w", err)
+	}
+	for _, r := range rows {
+		found = append(found, Found{Type: FoundDeadLetter, ID: r.ID.String(), Tenant: r.TenantID,
 			Operation: r.Operation, Key: r.Key, Kind: r.Kind, Status: r.Status, At: at{r.OpenedAt}})
 	}
 	return found, nil
+}
+
+// OpenAbout finds the open dead letters about a key, newest first.
+func (d *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, error) {
+	found, err := d.searchDeadLetters(ctx,
+		dbsqlc.SearchDeadLettersParams{Key: new(ref.Key.String()), MaxRows: maxFound})
+	return slices.DeleteFunc(found, func(f Found) bool {
+		return f.Tenant != ref.Tenant || f.Operation != string(ref.Operation)
+	}), err
 }

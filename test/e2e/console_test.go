@@ -197,6 +197,29 @@ var (
 	keyLink = regexp.MustCompile(`class="key"><a href="([^"]*)"`)
 )
 
+// Money has moved under a key that has no row, as after a restore. The page must not say that the key is free.
+func TestPageOfAHeldKeyWithoutARowNamesTheDeadLetter(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	w.reconcile()
+	key := freshKey()
+	w.chargeByHand("acme", key, "lost")
+	w.awaitDeadLetter("unknown_movement", key)
+	b := w.browse()
+	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+	for _, used := range []bool{false, true} {
+		if used {
+			w.pay(key, "pm_ok").expect(t, http.StatusConflict, "idempotency_key_held")
+		}
+		shown := string(b.get("/console/keys/acme/payments/" + key).body)
+		if !strings.Contains(shown, "An open dead letter holds this key") ||
+			strings.Contains(shown, "If it is used now") ||
+			!strings.Contains(shown, "/console/dead-letters/"+w.openOps().find("unknown_movement", key).ID) {
+			t.Errorf("used: %t, and the page shows\n%s", used, shown)
+		}
+	}
+}
+
 // The console of another process shows the same key, without the requests that only the first one remembers.
 func TestEachProcessHasTheConsole(t *testing.T) {
 	t.Parallel()

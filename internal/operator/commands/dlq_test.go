@@ -38,6 +38,7 @@ type operatorCall struct {
 	its  *pgxpool.Pool // the command's own, for closing
 	pay  *payments.Service
 	keys *idempotency.Keys
+	ops  *operator.Service
 	out  bytes.Buffer
 	deps DLQDeps
 	// lossy: the PSP does what it is asked for and answers 500.
@@ -97,8 +98,8 @@ func dlqServer(t *testing.T) *operatorCall {
 		PublicURL: "http://payonce.test", Deadline: 30 * time.Second,
 	})
 	c.keys = keys
-	ops := operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})
-	c.deps = DLQDeps{Stdout: &c.out, Open: func() (*operator.Service, func(), error) { return ops, func() {}, nil }}
+	c.ops = operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})
+	c.deps = DLQDeps{Stdout: &c.out, Open: func() (*operator.Service, func(), error) { return c.ops, func() {}, nil }}
 	return c
 }
 

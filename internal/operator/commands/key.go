@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/cli"
 	"payonce/internal/idempotency"
+	"payonce/internal/operator"
 	"payonce/internal/payments"
 )
 
@@ -31,8 +32,9 @@ type KeyDeps struct {
 
 // Books are where a key's story is read.
 type Books struct {
-	Keys     *idempotency.Keys
-	Payments *payments.Service
+	Keys      *idempotency.Keys
+	Payments  *payments.Service
+	Operators *operator.Service
 }
 
 // Key shows where a key stands and what has happened to it.
@@ -103,7 +105,7 @@ func (b Books) story(ctx context.Context, asked askedKey) (s story, err error) {
 	ref := idempotency.StoredRef(tenant, operation, key)
 	if s.record, err = b.Keys.Find(ctx, ref); err != nil {
 		if errors.Is(err, idempotency.ErrNoKey) {
-			return s, b.explainNoKey(ctx, tenant, operation, key)
+			return s, b.explainNoKey(ctx, ref)
 		}
 		return s, err
 	}
@@ -136,13 +138,20 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// explainNoKey looks at the other operation, too: a key is unique within one.
-func (b Books) explainNoKey(ctx context.Context, tenant, operation, key string) error {
-	other := payments.RefundOperation
-	if operation == other {
+// explainNoKey says what holds the key without a row. It looks at the other operation, too: a key is unique within one.
+func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
+	held, err := b.Keys.HeldWithoutRow(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		return b.explainHold(ctx, ref)
+	}
+	tenant, key, other := ref.Tenant, ref.Key.String(), payments.RefundOperation
+	if string(ref.Operation) == other {
 		other = payments.CreateOperation
 	}
-	_, err := b.Keys.Find(ctx, idempotency.StoredRef(tenant, other, key))
+	_, err = b.Keys.Find(ctx, idempotency.StoredRef(tenant, other, key))
 	switch {
 	case err == nil:
 		return fmt.Errorf("tenant %q has this key for another operation: add --operation '%s'", tenant, other)
@@ -150,4 +159,17 @@ func (b Books) explainNoKey(ctx context.Context, tenant, operation, key string) 
 		return fmt.Errorf("tenant %q has no key %q: it was never used, or has been deleted; api tenants list shows the tenants", tenant, key)
 	}
 	return err
+}
+
+func (b Books) explainHold(ctx context.Context, ref idempotency.Ref) error {
+	open, err := b.Operators.OpenAbout(ctx, ref)
+	if err != nil {
+		return err
+	}
+	see := "list"
+	if len(open) > 0 {
+		see = "show " + open[0].ID
+	}
+	return fmt.Errorf("an open dead letter holds the key %q of tenant %q: nothing is executed under it until an operator "+
+		"has decided; see reconciler dlq %s", ref.Key, ref.Tenant, see)
 }

@@ -18,7 +18,7 @@ const refundKey = "give-0000000042-back"
 func (c *operatorCall) showKey(args ...string) (string, error) {
 	var out bytes.Buffer
 	err := Key(c.t.Context(), append([]string{"show"}, args...), KeyDeps{
-		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay}, func() {}, nil },
+		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay, c.ops}, func() {}, nil },
 	})
 	return out.String(), err
 }
@@ -165,7 +165,7 @@ func TestRowsFitTheTerminalAndLoseNothing(t *testing.T) {
 func (c *operatorCall) drawKey(args ...string) (string, error) {
 	var out bytes.Buffer
 	err := Timeline(c.t.Context(), args, KeyDeps{
-		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay}, func() {}, nil },
+		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay, c.ops}, func() {}, nil },
 	})
 	return out.String(), err
 }
