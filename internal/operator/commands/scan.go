@@ -80,19 +80,20 @@ func Scan(ctx context.Context, args []string, d ScanDeps) error {
 	case failed > 0:
 		return fmt.Errorf("%d of %d lists are not read to the end: run it again", failed, all)
 	}
-	_, err = fmt.Fprintf(d.Stdout, "all %d lists are read to the end; reconciler dlq list shows what is open\n", all)
+	_, err = fmt.Fprintf(d.Stdout, "all %d lists are read to the end; reconciler dlq list shows which dead letters are open\n",
+		all)
 	return err
 }
 
 // scanToEnd reads one list, and writes a line after each part of it.
 func (l Ledgers) scanToEnd(ctx context.Context, account string, o gateway.Object, out io.Writer) error {
-	var open, opened, resolved int
+	var found, known, resolved int
 	count := func(e payments.Effect) {
 		switch e := e.(type) {
 		case payments.DeadLettered:
-			open++
-			if e.New {
-				opened++
+			found++
+			if !e.New {
+				known++
 			}
 		case payments.Completed:
 			resolved++
@@ -108,8 +109,7 @@ func (l Ledgers) scanToEnd(ctx context.Context, account string, o gateway.Object
 		if progress == payments.ReachedEnd {
 			state = "read to the end"
 		}
-		fmt.Fprintf(out, "%s %ss: %s; %d resolved, %d dead letters, %d of them new\n", account, o, state, resolved,
-			open, opened)
+		fmt.Fprintf(out, "%s %ss: %s; %d resolved, %s\n", account, o, state, resolved, countFound(found, known))
 		switch progress {
 		case payments.ReachedEnd:
 			return nil
@@ -120,4 +120,16 @@ func (l Ledgers) scanToEnd(ctx context.Context, account string, o gateway.Object
 		}
 	}
 	return errors.New("the PSP's list comes to no progress")
+}
+
+// countFound counts dead letters. One that was found before may be closed, so no list of the open ones has it.
+func countFound(found, known int) string {
+	text := fmt.Sprintf("%d dead letters", found)
+	if found == 1 {
+		text = "1 dead letter"
+	}
+	if known > 0 {
+		text += fmt.Sprintf(", %d of them found before (open, or closed since)", known)
+	}
+	return text
 }
