@@ -58,6 +58,14 @@ type Break struct {
 	Age, MovementAge time.Duration
 }
 
+// changed is the id of our payment that others have changed by the line; "" if there is none.
+func (b Break) changed() string {
+	if b.Kind != MissingHere || b.Subject == nil {
+		return ""
+	}
+	return payments.PaymentID(*b.Subject).String()
+}
+
 // Side is what the statement, or our books, say about a movement.
 type Side struct {
 	AmountMinor int64

@@ -15,6 +15,7 @@ func (w *csvWriter) begin(Report, []Total) error {
 		"day", "account", "kind", "object", "reference", "pspId", "lines", "theirAmountMinor", "theirCurrency",
 		"ourAmountMinor",
 		"ourCurrency", "ourStatus", "ourPspId", "otherTenant", "movedAt", "movementAgeDays", "firstSeen", "ageDays",
+		"changedPaymentId",
 	})
 }
 
@@ -27,7 +28,7 @@ func (w *csvWriter) add(b Break) error {
 		strconv.FormatInt(b.Lines, 10), theirAmount, theirs.Currency, ourAmount, ours.Currency, ours.Status,
 		inert(ours.PSPID),
 		strconv.FormatBool(b.OtherTenant), b.Moved.Format(time.RFC3339), wholeDays(b.MovementAge),
-		b.FirstSeen.Format(time.RFC3339), wholeDays(b.Age),
+		b.FirstSeen.Format(time.RFC3339), wholeDays(b.Age), b.changed(),
 	})
 }
 

@@ -59,6 +59,7 @@ type jsonBreak struct {
 	MovementAge jsonSeconds    `json:"movementAgeSeconds"`
 	FirstSeen   time.Time      `json:"firstSeen"`
 	Age         jsonSeconds    `json:"ageSeconds"`
+	Changed     string         `json:"changedPaymentId,omitzero"`
 }
 
 type jsonSide struct {
@@ -95,6 +96,7 @@ func (w *jsonWriter) add(b Break) error {
 		PSPID: b.PSPID, Lines: b.Lines, OtherTenant: b.OtherTenant, Theirs: jsonSideOf(b.Theirs),
 		Ours:  jsonSideOf(b.Ours),
 		Moved: b.Moved, MovementAge: secondsOf(b.MovementAge), FirstSeen: b.FirstSeen, Age: secondsOf(b.Age),
+		Changed: b.changed(),
 	})
 }
 

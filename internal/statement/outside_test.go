@@ -2,10 +2,12 @@ package statement
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/payments"
 )
 
 // sharedPSP is a PSP whose accounts have records of other programs, too.
@@ -54,6 +56,24 @@ func TestLineOfOthersIsABreakOfThePaymentThatItChanges(t *testing.T) {
 			if ours != (b.Subject != nil && *b.Subject == paid.id) ||
 				(b.Theirs.Status == "declined") != (b.PSPID == "rf_ours_back") {
 				t.Errorf("shared %t: %+v, theirs %+v", shared, b, b.Theirs)
+			}
+		}
+	}
+}
+
+// What is read by a program or a spreadsheet names the payment, too, also if the line has another reference.
+func TestEachFormatNamesThePaymentThatOthersHaveChanged(t *testing.T) {
+	t.Parallel()
+	for _, reference := range []string{"", "ticket 42"} {
+		d := setup(t)
+		paid := d.paid("ch_paid", 9)
+		d.publish("acct_acme", d.day, lineOf(paid),
+			d.byOthers("rf_ours", "ch_paid", func(l *line) { l.reference = reference }),
+			d.byOthers("rf_theirs", "ch_theirs"))
+		id := payments.PaymentID(paid.id).String()
+		for _, f := range []Format{Table, CSV, JSON} {
+			if got := d.written(f); strings.Count(got, id) != 1 {
+				t.Errorf("%s, reference %q: no %s in\n%s", f, reference, id, got)
 			}
 		}
 	}

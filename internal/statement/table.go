@@ -102,8 +102,8 @@ func notes(b Break) []string {
 		if b.OtherTenant {
 			all = append(all, "the reference is another tenant's")
 		}
-		if b.Subject != nil {
-			all = append(all, "of our "+payments.PaymentID(*b.Subject).String()+", made by others")
+		if id := b.changed(); id != "" {
+			all = append(all, "of our "+id+", made by others")
 		}
 	case Duplicate:
 		all = append(all, strconv.FormatInt(b.Lines, 10)+" × this id")
