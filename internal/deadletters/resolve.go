@@ -64,7 +64,10 @@ func ResolveTx(
 		if deadLetter.About == nil {
 			return deadLetter, nil
 		}
-		return deadLetter, recomputeHold(ctx, dbsqlc.New(tx), *deadLetter.About)
+		if err := recomputeHold(ctx, dbsqlc.New(tx), *deadLetter.About); err != nil {
+			return deadLetter, err
+		}
+		return deadLetter, wakeFreed(ctx, dbsqlc.New(tx), *deadLetter.About)
 	}
 	exists, err := dbsqlc.New(tx).DeadLetterExists(ctx, id)
 	switch {
@@ -76,10 +79,13 @@ func ResolveTx(
 	return DeadLetter{}, ErrConflict
 }
 
-// Rehold is the call that writes to a key's row what its open dead letters forbid now. The caller must have locked the
-// row.
-func Rehold(a About) postgres.Call {
-	return func(ctx context.Context, q postgres.Statement) error { return recomputeHold(ctx, dbsqlc.New(q), a) }
+// Rehold are the calls that write to a key's row what its open dead letters forbid now, and wake the key if it is free
+// of them. The caller must have locked the row.
+func Rehold(a About) []postgres.Call {
+	return []postgres.Call{
+		func(ctx context.Context, q postgres.Statement) error { return recomputeHold(ctx, dbsqlc.New(q), a) },
+		func(ctx context.Context, q postgres.Statement) error { return wakeFreed(ctx, dbsqlc.New(q), a) },
+	}
 }
 
 func recomputeHold(ctx context.Context, q *dbsqlc.Queries, a About) error {
@@ -87,7 +93,11 @@ func recomputeHold(ctx context.Context, q *dbsqlc.Queries, a About) error {
 	if err != nil {
 		return fmt.Errorf("recompute hold of key: %w", err)
 	}
-	err = q.WakeFreed(ctx, dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key,
+	return nil
+}
+
+func wakeFreed(ctx context.Context, q *dbsqlc.Queries, a About) error {
+	err := q.WakeFreed(ctx, dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key,
 		Generation: a.Generation})
 	if err != nil {
 		return fmt.Errorf("wake key: %w", err)
