@@ -126,7 +126,7 @@ func (b *books) compare(e *Entry) (difference, bool) {
 	case e.AmountCents != row.Amount && !row.isFinal():
 		d.what, d.unresolved = b.otherTerms(e, row), true
 		d.excuses = []deadletters.Kind{deadletters.PSPContradicts, deadletters.LookupsExhausted}
-	case e.AmountCents != row.Amount && !b.calledExecuted(row):
+	case e.AmountCents != row.Amount && !b.letPass(e, row):
 		d.what = b.otherTerms(e, row)
 	case !e.Executed() && row.Status == string(payments.Failed):
 		return d, false // neither says that money has moved
@@ -205,11 +205,22 @@ func (b *books) excused(d difference) bool {
 	})
 }
 
+// letPass reports whether an operator has completed the row as the PSP's record has it: as executed, or, if the record
+// is a decline, as not executed (ADR 0042).
+func (b *books) letPass(e *Entry, row *movementRow) bool {
+	if e.Executed() {
+		return b.calledExecuted(row)
+	}
+	return row.Status == string(payments.Declined) && b.called(deadletters.NotExecuted, row)
+}
+
 // calledExecuted reports whether an operator has called the row executed. Any dead letter about an unknown key can be
 // closed so, such as that of a discarded job.
-func (b *books) calledExecuted(row *movementRow) bool {
+func (b *books) calledExecuted(row *movementRow) bool { return b.called(deadletters.Executed, row) }
+
+func (b *books) called(a deadletters.Action, row *movementRow) bool {
 	return slices.ContainsFunc(b.deadLetters, func(l deadLetterRow) bool {
-		return l.Action == string(deadletters.Executed) && l.Subject != nil && *l.Subject == row.ID
+		return l.Action == string(a) && l.Subject != nil && *l.Subject == row.ID
 	})
 }
 
