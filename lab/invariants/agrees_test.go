@@ -9,8 +9,8 @@ import (
 	"payonce/internal/payments"
 )
 
-// A record of another amount than was asked agrees with our books if an operator has decided so, each verdict by its own
-// decision.
+// A record of another amount than was asked agrees with our books if an operator has decided so, each verdict by its
+// own decision.
 func TestWrongAmountIsLetPassByItsOwnDecisionAlone(t *testing.T) {
 	t.Parallel()
 	id := uuid.Must(uuid.NewV7())
