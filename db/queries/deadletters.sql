@@ -142,10 +142,11 @@ WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key AND
   AND t.dead_letter_hold <> 'none';
 
 -- name: WakeFreed :exec
--- unknown -> unknown: follows RecomputeHold. A key that is no longer held for another generation is looked up at once.
--- Nobody has decided about this generation, and while it was held, its lookups were rare.
-UPDATE idempotency_keys AS k SET reconcile_after = payonce_now()
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation <> @generation
+-- unknown -> unknown: follows RecomputeHold. A key that is no longer held for another payment is looked up at once, and
+-- with a whole budget. Nobody has decided about its own payment, and while it was held, its lookups were rare.
+UPDATE idempotency_keys AS k SET reconcile_after = payonce_now(), lookup_failures = 0
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+  AND (k.generation <> @generation OR k.subject IS DISTINCT FROM sqlc.narg(subject)::uuid)
   AND k.status = 'unknown' AND k.dead_letter_hold < 'release';
 
 -- name: DeadLetterExists :one

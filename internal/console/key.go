@@ -12,7 +12,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/sequence"
 	"payonce/internal/tenants"
@@ -69,7 +68,7 @@ type keyReader struct {
 
 	life sequence.Life
 	rows rows
-	held []operator.Found // the open dead letters that hold a key without a row
+	held string // the open dead letter that holds a key without a row, or ""
 	// merchant is whose key it is at the PSP. It is read once, because a tenant never changes its provider.
 	merchant payments.Merchant
 	ledger   []gateway.Record // the PSP's, as it was read the last time
@@ -165,10 +164,10 @@ func (k *keyReader) read(ctx context.Context) error {
 // readNothing is read for a key that does not exist. Requests that were refused may be remembered.
 func (k *keyReader) readNothing(ctx context.Context) error {
 	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.of(k.ref)}
-	k.rows, k.held = rows{}, nil
+	k.rows, k.held = rows{}, ""
 	held, err := k.c.config.Keys.HeldWithoutRow(ctx, k.ref)
 	if err == nil && held != nil {
-		k.held, err = k.c.config.Operators.OpenAbout(ctx, k.ref)
+		k.held, err = k.c.config.Operators.Holder(ctx, k.ref)
 	}
 	return err
 }
@@ -234,7 +233,7 @@ type keyView struct {
 	Unread   string            // why the PSP's ledger could not be read; or ""
 	Next     string            // what happens next with the key
 	Held     bool              // whether an open dead letter holds it
-	HeldBy   []operator.Found  // what holds it if it has no row
+	HeldBy   string            // the dead letter that holds it if it has no row
 	Executed []string          // the amounts that the PSP has executed, if its ledger could be read
 	// Generation is the present one. The PSP is asked about no other.
 	Generation int32

@@ -210,14 +210,16 @@ func TestDecisionWakesTheKeyOfAnotherGenerationAlone(t *testing.T) {
 		edit   func(*About)
 		status string
 		woken  bool
+		whole  bool // the dead letter names no payment, as after a restore
 	}{
-		"another generation":            {func(a *About) { a.Generation++ }, "unknown", true},
-		"its own":                       {func(*About) {}, "unknown", false},
-		"another generation, completed": {func(a *About) { a.Generation++ }, "completed", false},
-		"another tenant":                {func(a *About) { a.Tenant = "globex"; a.Generation++ }, "unknown", false},
+		"another generation":            {func(a *About) { a.Generation++ }, "unknown", true, false},
+		"its own":                       {func(*About) {}, "unknown", false, false},
+		"another generation, completed": {func(a *About) { a.Generation++ }, "completed", false, false},
+		"its own, a payment that the case does not name": {func(*About) {}, "unknown", true, true},
+		"another tenant": {func(a *About) { a.Tenant = "globex"; a.Generation++ }, "unknown", false, false},
 		"another operation": {func(a *About) { a.Operation = "POST /refunds"; a.Generation++ }, "unknown",
-			false},
-		"another key": {func(a *About) { a.Key += "0"; a.Generation++ }, "unknown", false},
+			false, false},
+		"another key": {func(a *About) { a.Key += "0"; a.Generation++ }, "unknown", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -226,6 +228,9 @@ func TestDecisionWakesTheKeyOfAnotherGenerationAlone(t *testing.T) {
 			about := *l.About
 			c.edit(&about)
 			o.keyAsIs(about, *l.Subject, c.status)
+			if c.whole {
+				l.Subject = nil
+			}
 			o.exec("UPDATE idempotency_keys SET reconcile_after = now() + interval '1 hour' WHERE status = 'unknown'")
 			o.put(l)
 			if _, err := o.resolve(l.ID, 1, Dismiss); err != nil {

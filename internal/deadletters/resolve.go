@@ -67,7 +67,10 @@ func ResolveTx(
 		if err := recomputeHold(ctx, dbsqlc.New(tx), *deadLetter.About); err != nil {
 			return deadLetter, err
 		}
-		return deadLetter, wakeFreed(ctx, dbsqlc.New(tx), *deadLetter.About)
+		if deadLetter.Kind == JobDiscarded || deadLetter.Kind == MovedOutside {
+			return deadLetter, nil // These hold no other payment than their own.
+		}
+		return deadLetter, wakeFreed(ctx, dbsqlc.New(tx), *deadLetter.About, deadLetter.Subject)
 	}
 	exists, err := dbsqlc.New(tx).DeadLetterExists(ctx, id)
 	switch {
@@ -81,10 +84,12 @@ func ResolveTx(
 
 // Rehold are the calls that write to a key's row what its open dead letters forbid now, and wake the key if it is free
 // of them. The caller must have locked the row.
-func Rehold(a About) []postgres.Call {
+func Rehold(a About, subject uuid.UUID) []postgres.Call {
 	return []postgres.Call{
 		func(ctx context.Context, q postgres.Statement) error { return recomputeHold(ctx, dbsqlc.New(q), a) },
-		func(ctx context.Context, q postgres.Statement) error { return wakeFreed(ctx, dbsqlc.New(q), a) },
+		func(ctx context.Context, q postgres.Statement) error {
+			return wakeFreed(ctx, dbsqlc.New(q), a, &subject)
+		},
 	}
 }
 
@@ -96,9 +101,9 @@ func recomputeHold(ctx context.Context, q *dbsqlc.Queries, a About) error {
 	return nil
 }
 
-func wakeFreed(ctx context.Context, q *dbsqlc.Queries, a About) error {
+func wakeFreed(ctx context.Context, q *dbsqlc.Queries, a About, subject *uuid.UUID) error {
 	err := q.WakeFreed(ctx, dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key,
-		Generation: a.Generation})
+		Generation: a.Generation, Subject: subject})
 	if err != nil {
 		return fmt.Errorf("wake key: %w", err)
 	}

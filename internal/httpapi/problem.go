@@ -47,7 +47,7 @@ func table() []struct {
 		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable,
 			"Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0},
 		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment,
-			"All refunds of a payment together cannot exceed its amount. The payment tells what was given back, and by whom.", 0},
+			"All refunds of a payment together cannot exceed its amount. The payment and its refunds tell what was given back, or may be.", 0},
 		{postgres.Unavailable, problem.IdempotencyStoreUnavailable,
 			"The store is not available. Send the same key again.", afterStoreFailure},
 	}

@@ -23,11 +23,11 @@ func (k *Keys) FindDurably(ctx context.Context, ref Ref) (KeyRow, error) {
 }
 
 // FindToTell is FindDurably for a client, who may ask again and again. A completed key was reserved durably, because it
-// was sent. Of any other key, nobody knows: its reservation may be one that was answered 503. So it is read again, a
-// few at once.
+// was sent, and an expired one has ended. Of any other key, nobody knows: its reservation may be one that was answered
+// 503. So it is read again, a few at once.
 func (k *Keys) FindToTell(ctx context.Context, ref Ref) (KeyRow, error) {
 	row, err := k.Find(ctx, ref)
-	if err != nil || row.Status == CompletedStatus {
+	if err != nil || row.Status == CompletedStatus || row.Status == ExpiredStatus {
 		return row, err
 	}
 	again, err := k.readRowDurably(ctx, ref, k.db.ReadDurably)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
@@ -117,4 +118,15 @@ func (d *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, 
 	return slices.DeleteFunc(found, func(f Found) bool {
 		return f.Tenant != ref.Tenant || f.Operation != string(ref.Operation)
 	}), err
+}
+
+// Holder is the oldest open dead letter that holds a key without a row, or "".
+func (d *Service) Holder(ctx context.Context, ref idempotency.Ref) (id string, err error) {
+	about := deadletters.About{Tenant: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()}
+	var found *uuid.UUID
+	err = d.db.Pipeline(ctx, deadletters.OtherOpen(deadletters.DeadLetter{About: &about}, &found))
+	if found != nil {
+		id = found.String()
+	}
+	return id, err
 }

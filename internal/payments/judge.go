@@ -127,8 +127,8 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	case e.Source == SourceScan && s.atWork() && s.lookedUp(r):
 		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
 	}
-	if s.ofAnotherAttempt(r) {
-		return judgeOtherAttempt(p, s, e)
+	if s.ofAnotherAttempt(r) && e.Source != SourceLookup { // A lookup finds declines of this attempt alone.
+		return Step{} // The attempt that the PSP has declined was given up, and its object cancelled.
 	}
 	t.outcome = s.Request.Judge(r)
 	step := s.counting(judgeOutcome(s, t), r)

@@ -211,7 +211,7 @@ func recordRows() []tableRow {
 		{"something else than was asked", "one of these", other, anUnknown()},
 		{"found by a lookup: something else than was asked", "unknown",
 			sayRecord(SourceLookup, "psp_1", "succeeded", 1), anUnknown()},
-		{"found by a lookup: declined, under another object than that of this attempt", "unknown",
+		{"found by a lookup: declined, and our books do not know the object that was made for this attempt", "unknown",
 			sayRecord(SourceLookup, "psp_9", "declined", 12000),
 			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"by webhook: declined, under another object than that of this attempt", "unknown",

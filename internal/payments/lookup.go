@@ -185,8 +185,6 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Look
 			result = ToOperator
 		case step.To == idempotency.CompletedStatus && result == Moot:
 			result = Resolved
-		case step.AskAgain != nil && result == Moot:
-			result = Scheduled
 		}
 	}
 	return result, nil // Crash window 15: written, the job not done. Its next run finds that the key is not unknown.

@@ -50,15 +50,6 @@ func judgeNoAnswer(p LookupPolicy, s Seen, e NoAnswer) Step {
 	}
 }
 
-// judgeOtherAttempt is for the decline of an object that is not this attempt's. That object was given up and cancelled.
-// A lookup that finds nothing else, as after a restore, has no answer about this attempt.
-func judgeOtherAttempt(p LookupPolicy, s Seen, e Record) Step {
-	if e.Source != SourceLookup {
-		return Step{}
-	}
-	return judgeNoAnswer(p, s, NoAnswer{Reason: "it has declined an object that is not of this attempt"})
-}
-
 // mostAttempts bounds how often a key is lost and released again. Attempts that were certainly not sent count as well:
 // the key's row has no other count. Only a client that repeats its key again and again comes that far.
 const mostAttempts = 20

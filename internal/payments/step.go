@@ -72,7 +72,7 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 func answerCalls(s Seen, c Case) []postgres.Call {
 	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(SourceStatement), c.Reason)}
 	if c.AboutKey {
-		calls = append(calls, deadletters.Rehold(s.about())...)
+		calls = append(calls, deadletters.Rehold(s.about(), s.Own.Subject)...)
 	}
 	return calls
 }

@@ -301,19 +301,20 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 	}
 }
 
-// After a restore, the PSP may say of a creation that it was declined, and our books do not know its object. That is no
-// answer about the attempt. The key must not be asked about for ever.
-func TestDeclineOfAnUnknownObjectTakesFromTheBudget(t *testing.T) {
+// After a restore, our books may not know the object that a creation has made, and that the PSP has declined. A lookup
+// sends the creation of this attempt again. So what it names is this attempt's, and its decline is the answer.
+func TestDeclineOfAnObjectThatOnlyALookupKnowsIsTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := seenWith(idempotency.UnknownStatus, true, processing(), 0)
-	inTwoSteps(&s)
-	found := Record{Source: SourceLookup, Record: recordOfOwn("psp_9", "declined", 12000)}
-	p := LookupPolicy{Budget: 3, Base: time.Second, Cap: time.Minute, Recheck: time.Hour}
-	for failures := range p.Budget {
-		s.Failures = failures
-		step := judge(p, s, found)
-		if step.AskAgain == nil || step.AskAgain.Failures != failures+1 || (step.Open != nil) != (failures == 2) {
-			t.Fatalf("after %d: %+v", failures, step)
+	charge := askedForOwn()
+	charge.TwoSteps = true
+	s.Request = charge
+	for source, to := range map[Source]idempotency.Status{
+		SourceLookup: idempotency.CompletedStatus, SourceWebhook: "",
+	} {
+		step := judge(patient(), s, Record{Source: source, Record: recordOfOwn("psp_9", "declined", 12000)})
+		if step.To != to || to != "" && step.Verdict.status != Declined {
+			t.Errorf("%s: %+v", source, step)
 		}
 	}
 }

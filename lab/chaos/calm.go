@@ -91,9 +91,8 @@ func (r *trial) untilToldOf(ctx context.Context) {
 	world.AwaitTold(ctx, r.stage.world.PSP.Address)
 }
 
-// quiet waits until nothing moves and no dead letter is open, while the operator closes them, and days end. A key with
-// an open dead letter does not count as moving. What others have refunded of a charge that only the operator has made
-// known is found by the statement of its day.
+// quiet waits until nothing moves and no dead letter is open, while the operator closes them. A key with an open dead
+// letter does not count as moving.
 func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -102,7 +101,6 @@ func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 	closingUntil, stop := context.WithCancel(ctx)
 	defer stop()
 	closing.Go(func() { r.crowd.CloseDeadLetters(closingUntil) })
-	closing.Go(func() { r.reconcileDays(closingUntil) })
 	for emptyBefore := false; ; {
 		if err := r.still(ctx); err != nil {
 			r.report.violate("I2", when, fmt.Sprintf("it did not become quiet within %s: %v", limit, err))

@@ -10,7 +10,8 @@ import (
 // chargedOnce is I1.
 func chargedOnce(w world) []Violation {
 	charges, refunds := w.books.asAsked(w.ledger.Charges), w.books.asAsked(w.ledger.Refunds)
-	found := slices.Concat(executedOnce("charge", charges), executedOnce("refund", refunds))
+	ours := slices.DeleteFunc(slices.Clone(refunds), w.isOutside)
+	found := slices.Concat(executedOnce("charge", charges), executedOnce("refund", ours))
 	charged := map[string]Entry{}
 	for _, c := range w.ledger.Charges {
 		charged[c.Account+" "+c.ID] = c

@@ -16,11 +16,14 @@ const (
 	declineAfterWrong = "pm_decline_after_wrong_amount"
 )
 
+// wrongPSPKey is the fault with which the PSP has something under the key of another movement.
+const wrongPSPKey = "pm_wrong_key"
+
 // Errs reports whether by a fault the PSP does something else than it was asked for, or writes what is hard to read.
 // What it moves then is exactly a payment or refund of ours, or a dead letter names it.
 func Errs(fault string) bool {
 	return slices.Contains([]string{
-		"pm_wrong_currency", "pm_wrong_reference", "pm_no_reference", "pm_wrong_key", wrongAccount, "pm_wrong_charge",
+		"pm_wrong_currency", "pm_wrong_reference", "pm_no_reference", wrongPSPKey, wrongAccount, "pm_wrong_charge",
 		wrongID,
 		"pm_charged_twice", declineAfter, declineAfterWrong,
 		"pm_duplicate_member", "pm_invalid_utf8", "pm_huge_member", "pm_large_metadata", "pm_unknown_status",
@@ -33,7 +36,6 @@ func kindsOfStrays() []deadletters.Kind {
 		deadletters.PSPContradicts, deadletters.DuplicateMovement, deadletters.OtherAccount,
 		deadletters.UnknownMovement,
 		deadletters.UnreadableRecord, deadletters.ContradictsCompleted, deadletters.LateAfterExpiry,
-		deadletters.MovedOutside,
 	}
 }
 

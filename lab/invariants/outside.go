@@ -49,7 +49,9 @@ func (w world) outsideMoves() map[string]outsideMove {
 	}
 	kept, told := w.books.keptOutside(), w.books.toldOutside()
 	for _, e := range w.ledger.Refunds {
-		if w.books.subjectOf(e) != nil || sent[pspKey{e.Account, e.IdempotencyKey}] {
+		// The PSP may put what others have asked for under a key of ours. What we have asked for has our reference.
+		misfiled := e.Fault == wrongPSPKey && e.Reference == ""
+		if w.books.subjectOf(e) != nil || sent[pspKey{e.Account, e.IdempotencyKey}] && !misfiled {
 			continue
 		}
 		charge := e.Account + " " + e.ChargeID
@@ -95,10 +97,11 @@ func (b *books) toldOutside() map[outsideName]bool {
 
 // missing says what we have not noticed of a refund, or "". The payment keeps the refund, and a dead letter about this
 // very payment names it. Any dead letter does if nobody can tell whose refund it is: we do not know the PSP's id of the
-// payment, or the PSP writes the refund in a way that is hard to read.
+// payment, or know it from an operator alone, perhaps too late; or the PSP writes the refund in a way that is hard to
+// read.
 func (w world) missing(e Entry, of *movementRow, kept, told bool) string {
 	text := fmt.Sprintf("others have refunded %d of %s as %s, and ", e.AmountCents, of, e.ID)
-	known := e.ChargeID == of.PSPID || e.ChargeID == of.ObjectID
+	known := (e.ChargeID == of.PSPID || e.ChargeID == of.ObjectID) && !w.books.calledExecuted(of)
 	switch {
 	case !e.Executed(), (!known || Errs(e.Fault)) && w.books.deadLettered[e.ID]:
 		return ""

@@ -162,13 +162,13 @@ func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
 }
 
 func (b Books) explainHold(ctx context.Context, ref idempotency.Ref) error {
-	open, err := b.Operators.OpenAbout(ctx, ref)
+	holder, err := b.Operators.Holder(ctx, ref)
 	if err != nil {
 		return err
 	}
-	see := "list"
-	if len(open) > 0 {
-		see = "show " + open[0].ID
+	see := "list" // It was closed just now.
+	if holder != "" {
+		see = "show " + holder
 	}
 	return fmt.Errorf("an open dead letter holds the key %q of tenant %q: nothing is executed under it until an operator "+
 		"has decided; see reconciler dlq %s", ref.Key, ref.Tenant, see)

@@ -604,8 +604,9 @@ func (q *Queries) ResolveDeadLetter(ctx context.Context, arg ResolveDeadLetterPa
 }
 
 const wakeFreed = `-- name: WakeFreed :exec
-UPDATE idempotency_keys AS k SET reconcile_after = payonce_now()
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation <> $4
+UPDATE idempotency_keys AS k SET reconcile_after = payonce_now(), lookup_failures = 0
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+  AND (k.generation <> $4 OR k.subject IS DISTINCT FROM $5::uuid)
   AND k.status = 'unknown' AND k.dead_letter_hold < 'release'
 `
 
@@ -614,16 +615,18 @@ type WakeFreedParams struct {
 	Operation  string
 	Key        string
 	Generation int32
+	Subject    *uuid.UUID
 }
 
-// unknown -> unknown: follows RecomputeHold. A key that is no longer held for another generation is looked up at once.
-// Nobody has decided about this generation, and while it was held, its lookups were rare.
+// unknown -> unknown: follows RecomputeHold. A key that is no longer held for another payment is looked up at once, and
+// with a whole budget. Nobody has decided about its own payment, and while it was held, its lookups were rare.
 func (q *Queries) WakeFreed(ctx context.Context, arg WakeFreedParams) error {
 	_, err := q.db.Exec(ctx, wakeFreed,
 		arg.TenantID,
 		arg.Operation,
 		arg.Key,
 		arg.Generation,
+		arg.Subject,
 	)
 	return err
 }
