@@ -39,8 +39,7 @@ func (s settings) fit(command string) error {
 }
 
 // chosen are the mutants that the settings ask for. What is caught is not tried again, nor what survives for a reason.
-// COUNT asks for a sample of what is known to be caught, and must still be caught. It leaves out what hangs: that takes
-// minutes.
+// COUNT asks for a sample of all that must be caught. It leaves out what is known to hang: that takes minutes.
 func (w *work) chosen() []mutant {
 	var asked []mutant
 	for _, m := range w.plan.mutants {
@@ -60,7 +59,7 @@ func (w *work) chosen() []mutant {
 		switch {
 		case w.Count > 0 && len(chosen) == w.Count:
 			return chosen
-		case w.Count > 0 && r == caught, w.Count == 0 && (w.Fresh || !hasVerdict):
+		case w.Count > 0 && r != hung && reasonFor(w.survivors, m) == "", w.Count == 0 && (w.Fresh || !hasVerdict):
 			chosen = append(chosen, m)
 		}
 	}

@@ -32,12 +32,12 @@ Settings, as environment variables with their defaults:
 type settings struct {
 	Package  string `env:"PACKAGE" desc:"only these, separated by commas: packages (internal/gateway/...) or files"`
 	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
-	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all without a verdict; alone takes 50 then"`
+	Count    int    `env:"COUNT" desc:"a sample of so many, whatever is known of them; 0: all without a verdict; alone takes 50 then"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
 	Quick    bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
 	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught, or to survive for a reason"`
 	Workers  int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
-	Results  string `env:"RESULTS" desc:"where the results are kept; default: lab/mutants/results.txt"`
+	Results  string `env:"RESULTS" envDefault:"bin/mutants-results.txt" desc:"where the results are kept"`
 	Reach    string `env:"REACH" envDefault:"bin/mutants-reach.json" desc:"where it is kept which test reaches what"`
 	Observed string `env:"OBSERVED" envDefault:"bin/mutants-alone.json" desc:"where it is kept what the labs have seen"`
 }
@@ -70,9 +70,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root, err := world.Root(ctx)
 	if err != nil {
 		return err
-	}
-	if s.Results == "" {
-		s.Results = filepath.Join(root, "lab/mutants/results.txt")
 	}
 	w := work{settings: s, root: root, stdout: stdout,
 		say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
@@ -213,7 +210,7 @@ func (w *work) try(ctx context.Context) (err error) {
 	}
 	if w.Count > 0 {
 		if err == nil && count[survived] > 0 {
-			err = errors.New("a mutant survives that a test has caught before: see above")
+			err = errors.New("a mutant survives: see above")
 		}
 		return err
 	}
@@ -226,7 +223,7 @@ func (w *work) reach(ctx context.Context, b *binaries) (*reach, error) {
 	case w.Quick:
 		return readReach(w.Reach)
 	case w.Count > 0:
-		return nil, nil //nolint:nilnil // each mutant of the sample has a test that has caught it
+		return nil, nil //nolint:nilnil // to measure takes longer than the sample
 	}
 	return measure(ctx, b, w.plan, w.Workers, w.Reach, w.say)
 }

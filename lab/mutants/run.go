@@ -22,6 +22,9 @@ func (b *binaries) share(m mutant) []string {
 	return []string{"PGTEST_PREPARED=" + filepath.Join(b.dir, "clusters")} // see test/pgtest
 }
 
+// unmeasuredLimit is how long the tests of a package may take if it is not known how long they take.
+const unmeasuredLimit = 5 * time.Minute
+
 // batch is a run of one test binary.
 type batch struct {
 	pkg   string
@@ -150,7 +153,7 @@ func atHome(ctx context.Context, b *binaries, r *reach, p plan, m mutant) ([]bat
 		return nil, err
 	}
 	if ofSchema(m) || len(r.Packages[own].Tests) == 0 {
-		return []batch{{own, nil, 10 * time.Minute}}, nil
+		return []batch{{own, nil, unmeasuredLimit}}, nil
 	}
 	todo := r.by(r.keysFor(p, m))[own]
 	for _, name := range names {
@@ -236,7 +239,7 @@ func unmeasured(b *binaries, own string) []batch {
 	var all []batch
 	for _, p := range b.packages {
 		if p.dir == own || slices.Contains(p.deps, own) {
-			all = append(all, batch{p.dir, nil, 10 * time.Minute})
+			all = append(all, batch{p.dir, nil, unmeasuredLimit})
 		}
 	}
 	if i := slices.IndexFunc(all, func(each batch) bool { return each.pkg == own }); i > 0 {
