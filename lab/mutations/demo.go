@@ -33,27 +33,31 @@ func buildDemo(ctx context.Context, name, dir string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	patches, err := readPatches(filepath.Join(root, "lab", "mutations", "patches"))
+	bugs, err := readBugs(filepath.Join(root, "lab", "mutations", "bugs"))
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(patches, func(p patch) bool { return p.name == name })
+	i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == name })
 	if i < 0 {
-		for _, p := range patches {
-			fmt.Fprintf(stdout, "  %-36s %s\n", p.name, p.bug)
+		for _, b := range bugs {
+			fmt.Fprintf(stdout, "  %-36s %s\n", b.name, b.what)
 		}
 		if name == "" {
 			return cli.Usagef("which bug? make break BUG=<one of the names above>")
 		}
 		return cli.Usagef("%q is no bug of those above; make break BUG=<one of the names above>", name)
 	}
-	p := patches[i]
+	b := bugs[i]
 	source, err := os.MkdirTemp("", "payonce-break-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(source) }()
-	overlay, err := p.apply(ctx, root, filepath.Join(source, "source"))
+	t, err := readTree(root)
+	if err != nil {
+		return err
+	}
+	overlay, err := b.apply(t, filepath.Join(source, "source"))
 	if err != nil {
 		return err
 	}
@@ -61,18 +65,18 @@ func buildDemo(ctx context.Context, name, dir string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "planting %s: %s\n", p.name, p.bug)
+	fmt.Fprintf(stdout, "planting %s: %s\n", b.name, b.what)
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", file,
-		"-ldflags", planted(p), "-o", filepath.Join(dir, "demo"), "./cmd/demo")
+		"-ldflags", planted(b), "-o", filepath.Join(dir, "demo"), "./cmd/demo")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build the demo with %s: %w", p.name, err)
+		return fmt.Errorf("build the demo with %s: %w", b.name, err)
 	}
 	return nil
 }
 
 // planted is the linker's flag that has the demo say its bug. The go command takes quotes of either kind around a flag,
 // and nothing that would let a quote be inside of its own kind.
-func planted(p patch) string {
-	return `-X "main.planted=` + p.name + ": " + strings.ReplaceAll(p.bug, `"`, "'") + `"`
+func planted(b bug) string {
+	return `-X "main.planted=` + b.name + ": " + strings.ReplaceAll(b.what, `"`, "'") + `"`
 }

@@ -25,15 +25,15 @@ func TestDemoWithAnUnknownBugListsThem(t *testing.T) {
 // The prose of a bug is for people, and may have quotes. The go command splits its flags by them.
 func TestDemoSaysEachBug(t *testing.T) {
 	t.Parallel()
-	patches, err := readPatches("patches")
+	bugs, err := readBugs("bugs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range append(patches, patch{name: "quoted", bug: `the first one's "answer"`}) {
-		flag := planted(p)
-		inner, quoted := strings.CutPrefix(flag, `-X "main.planted=`+p.name+": ")
+	for _, b := range append(bugs, bug{name: "quoted", what: `the first one's "answer"`}) {
+		flag := planted(b)
+		inner, quoted := strings.CutPrefix(flag, `-X "main.planted=`+b.name+": ")
 		if !quoted || strings.Index(inner, `"`) != len(inner)-1 {
-			t.Errorf("%s: the go command cannot take %s", p.name, flag)
+			t.Errorf("%s: the go command cannot take %s", b.name, flag)
 		}
 	}
 }

@@ -1,20 +1,25 @@
-// Command mutations proves that the proofs can fail. Each patch in patches plants one bug: it takes away a guard that
+// Command mutations proves that the proofs can fail. Each file in bugs plants one bug: it takes away a guard that
 // Payonce has, in a build of its own. Then the crash matrix or the chaos run has to find it. `make mutations` runs them
-// all, and prints which invariant has told.
+// all, and prints which invariant has told. Command mutants takes away each condition by rule, and asks the tests: a bug
+// is here if people learn from it, or if only these runs can tell.
 //
-// The product has no switch for any of this: a patch is applied to copies of the files that it names, and `go build
-// -overlay` puts the copies in their place. A patch that no longer applies is an error, and so is one that nobody
-// catches: then the suite is wrong, or the guard is not needed.
+// The product has no switch for any of this: the changes are made in copies of the files, and `go build -overlay` puts
+// the copies in their place. A bug that no longer applies is an error, and so is one that nobody catches: then the suite
+// is wrong, or the guard is not needed.
 //
-// A patch begins with prose: what the bug is, which guard it removes, and lines that name what is tried, in this order,
-// until it is caught:
+// A file begins with prose: what the bug is, which guard it removes, and lines that name what is tried, in this order,
+// until it is caught. Then it names declarations, wherever they are, and the lines in them that are replaced:
 //
 //	Catch: matrix payment/2/pause
 //	Catch: chaos
 //
+//	in Door.open
+//	-	if d.locked {
+//	+	if false {
+//
 // `make break BUG=name` plants one bug in the demo, for a person who wants to see what fails.
 //
-// It owns the patches and the table. It refuses to know what a violation is: it reads the reports of the others.
+// It owns the bugs and the table. It refuses to know what a violation is: it reads the reports of the others.
 package main
 
 import (
@@ -45,11 +50,11 @@ type settings struct {
 	Quick  bool   `env:"QUICK" desc:"1: a few of them, drawn by the seed"`
 	Few    int    `env:"MUTATIONS" envDefault:"3" desc:"how many a quick run takes"`
 	Seed   uint64 `env:"SEED" desc:"draws those of a quick run, and is passed on to what is run; 0: a new one"`
-	Only   string `env:"ONLY" desc:"names of patches, separated by commas"`
+	Only   string `env:"ONLY" desc:"names of bugs, separated by commas"`
 	Report string `env:"REPORT" envDefault:"bin/mutations.json" desc:"where the report goes, as JSON"`
 }
 
-// limit of what is run for one patch.
+// limit of what is run for one bug.
 const limit = 6 * time.Minute
 
 func main() {

@@ -20,6 +20,7 @@ import (
 // field is where the bugs are planted.
 type field struct {
 	root, dir string
+	tree      *tree
 	seed      uint64
 	say       func(format string, args ...any)
 }
@@ -41,11 +42,11 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) (results []resu
 	if err != nil {
 		return nil, err
 	}
-	patches, err := readPatches(filepath.Join(root, "lab", "mutations", "patches"))
+	bugs, err := readBugs(filepath.Join(root, "lab", "mutations", "bugs"))
 	if err != nil {
 		return nil, err
 	}
-	if patches, err = s.choose(patches); err != nil {
+	if bugs, err = s.choose(bugs); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "payonce-mutations-")
@@ -56,15 +57,19 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) (results []resu
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f := field{root: root, dir: dir, seed: s.Seed,
+	t, err := readTree(root)
+	if err != nil {
+		return nil, err
+	}
+	f := field{root: root, dir: dir, tree: t, seed: s.Seed,
 		say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
-	f.say("seed %d, %d bugs", s.Seed, len(patches))
+	f.say("seed %d, %d bugs", s.Seed, len(bugs))
 	if err := f.buildLabs(ctx); err != nil {
 		return nil, err
 	}
-	for i, p := range patches {
-		f.say("[%d/%d] %s: %s", i+1, len(patches), p.name, p.bug)
-		r, err := f.plant(ctx, p)
+	for i, b := range bugs {
+		f.say("[%d/%d] %s: %s", i+1, len(bugs), b.name, b.what)
+		r, err := f.plant(ctx, b)
 		if err != nil {
 			return results, err
 		}
@@ -75,23 +80,23 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) (results []resu
 }
 
 // choose takes those that are asked for.
-func (s settings) choose(patches []patch) ([]patch, error) {
+func (s settings) choose(bugs []bug) ([]bug, error) {
 	if s.Only != "" {
-		var chosen []patch
+		var chosen []bug
 		for name := range strings.SplitSeq(s.Only, ",") {
-			i := slices.IndexFunc(patches, func(p patch) bool { return p.name == strings.TrimSpace(name) })
+			i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == strings.TrimSpace(name) })
 			if i < 0 {
-				return nil, fmt.Errorf("ONLY has %q, which is no patch", name)
+				return nil, fmt.Errorf("ONLY has %q, which is no bug", name)
 			}
-			chosen = append(chosen, patches[i])
+			chosen = append(chosen, bugs[i])
 		}
 		return chosen, nil
 	}
 	if !s.Quick {
-		return patches, nil
+		return bugs, nil
 	}
 	// By the matrix alone: a bug that takes a chaos run is none for a quick one.
-	quick := slices.DeleteFunc(slices.Clone(patches), func(p patch) bool { return p.catches[0].lab != "matrix" })
+	quick := slices.DeleteFunc(slices.Clone(bugs), func(b bug) bool { return b.catches[0].lab != "matrix" })
 	random := rand.New(rand.NewPCG(s.Seed, s.Seed))
 	random.Shuffle(len(quick), func(i, j int) { quick[i], quick[j] = quick[j], quick[i] })
 	return quick[:min(s.Few, len(quick))], nil
@@ -110,21 +115,21 @@ func (f field) buildLabs(ctx context.Context) error {
 }
 
 // plant builds the programs with one bug, and has it looked for.
-func (f field) plant(ctx context.Context, p patch) (result, error) {
+func (f field) plant(ctx context.Context, b bug) (result, error) {
 	began := time.Now()
-	r := result{Name: p.name, Bug: p.bug, Removed: p.removed}
-	dir := filepath.Join(f.dir, p.name)
-	overlay, err := p.apply(ctx, f.root, filepath.Join(dir, "source"))
+	r := result{Name: b.name, Bug: b.what, Removed: b.removed}
+	dir := filepath.Join(f.dir, b.name)
+	overlay, err := b.apply(f.tree, filepath.Join(dir, "source"))
 	if err != nil {
 		return r, err
 	}
 	if _, err := world.Build(ctx, f.root, filepath.Join(dir, "bin"), overlay); err != nil {
-		return r, fmt.Errorf("plant %s: %w", p.name, err)
+		return r, fmt.Errorf("plant %s: %w", b.name, err)
 	}
-	for _, c := range p.catches {
+	for _, c := range b.catches {
 		violations, err := f.look(ctx, dir, c)
 		if err != nil {
-			return r, fmt.Errorf("look for %s: %w", p.name, err)
+			return r, fmt.Errorf("look for %s: %w", b.name, err)
 		}
 		if len(violations) == 0 {
 			continue
