@@ -231,4 +231,3 @@ verify-compose:
 verify-tree:
 	@echo "== imports, sizes, prose, River's schema, no traces of a machine"
 	@$(GO) test -count=1 ./test/archtest || { echo "to do: the files named above; test/archtest says why"; exit 1; }
-	@$(GO) run -C tools ./readingpath

@@ -17,8 +17,8 @@
 // (reach.go). A mutant is given to these tests, the quickest first, and the first failure ends it (run.go). A test that
 // hangs has failed.
 //
-// bin/mutants-results.txt keeps what was found, by the hash of the function or statement that was changed. So a later run
-// on this machine only has to try what has changed, and what has survived. survivors.txt holds the mutants that may
+// bin/mutants-results.txt keeps what was found, by the hash of the function or statement that was changed. So a later
+// run on this machine only has to try what has changed, and what has survived. survivors.txt holds the mutants that may
 // survive, each with its reason. A line that fits no mutant is an error.
 //
 // It owns the places and the verdicts. It refuses to know what the product does.

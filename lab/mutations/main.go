@@ -1,11 +1,11 @@
 // Command mutations proves that the proofs can fail. Each file in bugs plants one bug: it takes away a guard that
 // Payonce has, in a build of its own. Then the crash matrix or the chaos run has to find it. `make mutations` runs them
-// all, and prints which invariant has told. Command mutants takes away each condition by rule, and asks the tests: a bug
-// is here if people learn from it, or if only these runs can tell.
+// all, and prints which invariant has told. Command mutants takes away each condition by rule, and asks the tests. A
+// bug is here if people learn from it, or if only these runs can tell.
 //
 // The product has no switch for any of this: the changes are made in copies of the files, and `go build -overlay` puts
-// the copies in their place. A bug that no longer applies is an error, and so is one that nobody catches: then the suite
-// is wrong, or the guard is not needed.
+// the copies in their place. A bug that no longer applies is an error, and so is one that nobody catches: then the
+// suite is wrong, or the guard is not needed.
 //
 // A file begins with prose: what the bug is, which guard it removes, and lines that name what is tried, in this order,
 // until it is caught. Then it names declarations, wherever they are, and the lines in them that are replaced:

@@ -115,7 +115,7 @@ func (t *tree) readSQL(path, name string) error {
 	lines := t.lines[name]
 	for i, line := range lines {
 		if m := sqlFunction.FindStringSubmatch(line); m != nil {
-			length := slices.IndexFunc(lines[i:], func(l string) bool { return strings.HasPrefix(l, "-- +goose StatementEnd") })
+			length := slices.Index(lines[i:], "-- +goose StatementEnd")
 			if length < 0 {
 				length = len(lines) - i
 			}
@@ -141,5 +141,6 @@ func (t *tree) find(wanted string) (place, error) {
 	case 1:
 		return found[0], nil
 	}
-	return place{}, fmt.Errorf("%s is in %s and in %s: put the directory before it", declared, found[0].file, found[1].file)
+	return place{}, fmt.Errorf("%s is in %s and in %s: put the directory before it", declared, found[0].file,
+		found[1].file)
 }

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -30,6 +31,26 @@ func TestFunctionLengthIsLimited(t *testing.T) {
 	wantBreach(t, functionLengthBreaches(parse(t, map[string]string{"a.go": function(maxFunctionLines + 1)})), "a.go:2")
 	wantBreach(t, functionLengthBreaches(parse(t, map[string]string{"a_test.go": function(maxFunctionLines + 1)})),
 		"a_test.go:2")
+}
+
+func TestPackagesAndTypesAreLimited(t *testing.T) {
+	t.Parallel()
+	files, methods := map[string]string{}, "package p\ntype T[K any] struct{}\n"
+	for i := range maxPackageFiles {
+		files[fmt.Sprintf("a/f%d.go", i)] = "package p\n"
+	}
+	for i := range maxTypeMethods {
+		methods += fmt.Sprintf("func (t *T[K]) m%d() {}\n", i)
+	}
+	files["a/more_test.go"], files["a/made.go"] = "package p\n", generatedMark+"package p\n"
+	files["b/t.go"] = methods
+	wantNone(t, packageSizeBreaches(parse(t, files)))
+	files["a/more.go"] = "package p\n"
+	wantBreach(t, packageSizeBreaches(parse(t, files)), "a")
+	delete(files, "a/more.go")
+	files["b/t.go"] = methods + "func (T[K]) more() {}\n"
+	wantBreach(t, packageSizeBreaches(parse(t, files)), "b T")
+	wantBreach(t, packageSizeBreaches(parse(t, map[string]string{"lab/matrix/a.go": "package p\n"})), "lab/matrix")
 }
 
 func TestPackageOpensWithProse(t *testing.T) {

@@ -3,6 +3,9 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
+	"maps"
+	"path"
+	"slices"
 )
 
 // Half of each is what we aim at.
@@ -65,4 +68,74 @@ func tableLines(file source, function *ast.FuncDecl) (lines int) {
 		return false
 	})
 	return lines
+}
+
+const (
+	maxPackageFiles = 25
+	maxTypeMethods  = 45
+)
+
+// tooManyFiles are the packages that have more files, and why.
+var tooManyFiles = map[string]string{
+	"demo/embeddedpg":     "two ways to get a PostgreSQL are to go",
+	"demo/mockpsp":        "it is to be divided: the ledger, the faults, the webhooks",
+	"demo/mockpsp/stripe": "one file for each endpoint of Stripe's",
+	"internal/payments":   "it is to be divided: what decides, what reads, what writes",
+	"lab/invariants":      "one file for each invariant, and the books that they compare",
+	"lab/matrix":          "one file for each flow",
+}
+
+// tooManyMethods are the types that have more methods, and why.
+var tooManyMethods = map[string]string{
+	"demo/mockpsp Server":        "it is to be divided with its package",
+	"demo/mockpsp/stripe Server": "one or two methods for each endpoint of Stripe's",
+	"internal/payments Service":  "it is to be divided with its package",
+	"lab/bench bench":            "one or two methods for each measurement",
+	"lab/chaos/crowd Crowd":      "one method for each thing that somebody does",
+	"lab/invariants books":       "one method for each question to the rows",
+	"lab/matrix stage":           "the steps of the scenes, which are read as sentences",
+}
+
+// packageSizeBreaches counts the files of each package, and the methods of each type. Neither tests nor generated files
+// count. An exception that is not needed any more is a breach, too.
+func packageSizeBreaches(sources []source) []breach {
+	files, methods := map[string]int{}, map[string]int{}
+	for _, file := range sources {
+		if file.test || file.generated {
+			continue
+		}
+		dir := path.Dir(file.path)
+		files[dir]++
+		for _, declaration := range file.syntax.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv != nil {
+				methods[dir+" "+receiverName(f)]++
+			}
+		}
+	}
+	return append(tooMany(files, maxPackageFiles, tooManyFiles, "files: divide the package"),
+		tooMany(methods, maxTypeMethods, tooManyMethods, "methods: divide the type")...)
+}
+
+func tooMany(counts map[string]int, most int, excepted map[string]string, what string) []breach {
+	var breaches []breach
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		switch n := counts[name]; {
+		case n > most && excepted[name] == "":
+			breaches = append(breaches, breach{name, fmt.Sprintf("has %d of %d %s", n, most, what)})
+		case n <= most && excepted[name] != "":
+			breaches = append(breaches, breach{name, "needs no exception any more: remove it"})
+		}
+	}
+	return breaches
+}
+
+// receiverName is the type of a method.
+func receiverName(f *ast.FuncDecl) (name string) {
+	ast.Inspect(f.Recv.List[0].Type, func(n ast.Node) bool {
+		if id, is := n.(*ast.Ident); is && name == "" {
+			name = id.Name
+		}
+		return name == ""
+	})
+	return name
 }

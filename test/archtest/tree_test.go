@@ -29,6 +29,7 @@ func TestTreeKeepsItsRules(t *testing.T) {
 		{"places", placeBreaches},
 		{"file length", fileLengthBreaches},
 		{"function length", functionLengthBreaches},
+		{"package size", packageSizeBreaches},
 		{"prose", proseBreaches},
 		{"sleep", sleepBreaches},
 	} {
