@@ -71,6 +71,10 @@ test-all: ## run all tests in random order, with the race detector where it work
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(shell tools/race-flag $(GO)) -shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 
+.PHONY: links
+links: ## have the links of the course and of docs/sources.md lead to where their code is now
+	@cd lab && $(GO) test -count=1 ./lessons -run Links -update
+
 .PHONY: verify
 verify: verify-generated verify-tidy verify-format verify-vet lint verify-compose verify-tree ## check what must hold before every commit
 	@echo "verify: all is well"

@@ -19,6 +19,6 @@
 //	psql_test.go        a window in the driver; terminal_test.go: one in psql
 //	sources_test.go     what the page about the sources must have
 //
-// To write down what comes out: go test ./lessons -run 'Shown/NN-name' -update, in lab. To move the line numbers of the
-// links: go test ./lessons -run Links -update.
+// To write down what comes out: go test ./lessons -run 'Shown/NN-name' -update, in lab. To have the links follow their
+// code: make links.
 package lessons

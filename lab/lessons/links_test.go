@@ -16,7 +16,7 @@ import (
 //
 //	[`judge.go`](../../internal/payments/judge.go#L40-L70 "func judgeReply(s Seen")
 //
-// The title is how a link finds its code when lines above it come or go.
+// The title is how a link finds its code when lines above it come or go, or when the code moves to another file.
 var (
 	link     = regexp.MustCompile(`(\[[^\[\]]*)?\]\(([^)\s]+)(?: "([^"]*)")?\)`)
 	lines    = regexp.MustCompile(`^L([0-9]+)(?:-L([0-9]+))?$`)
@@ -55,12 +55,29 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 	for _, page := range coursePages(t) {
 		if *update {
-			rewrite(t, page, func(now string) string { return moveLinks(page, now, read) })
+			rewrite(t, page, func(now string) string { return moveLinks(page, now, read, codeFiles(t)) })
 		}
 		for _, wrong := range linksWrong(page, readFile(t, page), read) {
 			t.Errorf("%s: %s", page, wrong)
 		}
 	}
+}
+
+// codeFiles are the files to which linked code may move.
+func codeFiles(t *testing.T) (files []string) {
+	t.Helper()
+	for _, dir := range []string{"internal", "db", "client", "course", "lab"} {
+		err := fs.WalkDir(os.DirFS(root), dir, func(name string, _ fs.DirEntry, err error) error {
+			if ext := path.Ext(name); (ext == ".go" || ext == ".sql") && !strings.Contains(name, "dbsqlc") {
+				files = append(files, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
 }
 
 // target is where a link of a page leads, if it leads to a file of ours.
@@ -128,15 +145,15 @@ func spanWrong(content []string, span []string, title string) string {
 	case n > maxLinkedLines:
 		return fmt.Sprintf("%d lines are linked, of %d at most", n, maxLinkedLines)
 	case title == "" || !strings.HasPrefix(strings.TrimSpace(content[from-1]), title):
-		return fmt.Sprintf("the first line is %q, and the link's title %q; cd lab && go test ./lessons -run Links -update",
+		return fmt.Sprintf("the first line is %q, and the link's title %q; make links",
 			content[from-1], title)
 	}
 	return ""
 }
 
 // moveLinks has each link to lines lead to where its first line is now, and gives a title to one that has none. If the
-// line is not there, or there twice, the link stays.
-func moveLinks(page, text string, read func(string) (string, error)) string {
+// line is not in its file, it is looked for in the others. If it is nowhere, or there twice, the link stays.
+func moveLinks(page, text string, read func(string) (string, error), files []string) string {
 	return link.ReplaceAllStringFunc(text, func(whole string) string {
 		found := link.FindStringSubmatch(whole)
 		file, anchor, ours := target(page, found[2])
@@ -144,10 +161,7 @@ func moveLinks(page, text string, read func(string) (string, error)) string {
 		if !ours || span == nil {
 			return whole
 		}
-		content, err := read(file)
-		if err != nil {
-			return whole
-		}
+		content, _ := read(file) // A file that is not there has nothing.
 		code := strings.Split(content, "\n")
 		from, to := spanOf(span)
 		title := found[3]
@@ -157,11 +171,16 @@ func moveLinks(page, text string, read func(string) (string, error)) string {
 			}
 			title = newTitle(code[from-1])
 		}
+		base, _, _ := strings.Cut(found[2], "#")
 		now := findLine(code, title, from)
 		if now == 0 {
-			return whole
+			var elsewhere string
+			if elsewhere, now = findFile(files, title, read); now == 0 {
+				return whole
+			}
+			found[1] = strings.Replace(found[1], path.Base(file), path.Base(elsewhere), 1)
+			base, _ = filepath.Rel(path.Dir(page), elsewhere)
 		}
-		base, _, _ := strings.Cut(found[2], "#")
 		last := now + to - from
 		moved := fmt.Sprintf("L%d-L%d", now, last)
 		if now == last {
@@ -192,6 +211,26 @@ func findLine(code []string, title string, before int) int {
 		return 0
 	}
 	return now
+}
+
+// findFile is the only file with a line that begins with the title, and the number of that line, or 0.
+func findFile(files []string, title string, read func(string) (string, error)) (file string, now int) {
+	for _, name := range files {
+		content, _ := read(name)
+		if title == "" || !strings.Contains(content, title) {
+			continue
+		}
+		for i, line := range strings.Split(content, "\n") {
+			if !strings.HasPrefix(strings.TrimSpace(line), title) {
+				continue
+			}
+			if now > 0 {
+				return "", 0
+			}
+			file, now = name, i+1
+		}
+	}
+	return file, now
 }
 
 // retell changes the numbers in the text of a link, and keeps the line ends: a page's lines are as long as they were.
@@ -257,7 +296,8 @@ func hasHeading(page, anchor string) bool {
 
 func TestLinksMoveWithTheirCode(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"a/b.go": "package b\n\nfunc f(\"x\") {\n\treturn\n}\n\nfunc g() {\n}\n", "a/c.md": "# What it is\n"}
+	files := map[string]string{"a/b.go": "package b\n\nfunc f(\"x\") {\n\treturn\n}\n\nfunc g() {\n}\n", "a/c.md": "# What it is\n",
+		"d/e.go": "package d\n\nfunc moved() {\n}\n"}
 	read := func(name string) (string, error) {
 		content, known := files[name]
 		if !known {
@@ -266,6 +306,7 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 		return content, nil
 	}
 	const page = "course/lessons/01-x.md"
+	all := []string{"a/b.go", "d/e.go"}
 	for _, c := range []struct{ before, after string }{
 		{`[f](../../a/b.go#L3-L5 "func f(")`, `[f](../../a/b.go#L3-L5 "func f(")`},
 		{`[f](../../a/b.go#L1-L3 "func f(")`, `[f](../../a/b.go#L3-L5 "func f(")`},
@@ -278,10 +319,13 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 		{"[`f`, lines 1\n  to 3](../../a/b.go#L1-L3 \"func f(\")",
 			"[`f`, lines 3\n  to 5](../../a/b.go#L3-L5 \"func f(\")"},
 		{`[f](../../a/b.go#L4)`, `[f](../../a/b.go#L4 "return")`},
+		{"[`b.go`, line 3](../../a/b.go#L3-L4 \"func moved(\")",
+			"[`e.go`, lines 3 to 4](../../d/e.go#L3-L4 \"func moved(\")"},
+		{`[m](../../a/gone.go#L3-L4 "func moved(")`, `[m](../../d/e.go#L3-L4 "func moved(")`},
 		{`[c](../../a/c.md#what-it-is)`, `[c](../../a/c.md#what-it-is)`},
 		{`[web](https://example.test/a.go#L1-L2)`, `[web](https://example.test/a.go#L1-L2)`},
 	} {
-		if got := moveLinks(page, c.before, read); got != c.after || len(linksWrong(page, got, read)) > 0 {
+		if got := moveLinks(page, c.before, read, all); got != c.after || len(linksWrong(page, got, read)) > 0 {
 			t.Errorf("%s becomes %s, want %s: %q", c.before, got, c.after, linksWrong(page, got, read))
 		}
 	}
@@ -294,10 +338,10 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 		}
 	}
 	// A line that is there twice is not guessed.
-	if ambiguous := `[f](../../a/b.go#L1-L2 "func ")`; moveLinks(page, ambiguous, read) != ambiguous {
+	if ambiguous := `[f](../../a/b.go#L1-L2 "func ")`; moveLinks(page, ambiguous, read, all) != ambiguous {
 		t.Error("one of two lines was chosen")
 	}
-	if second := `[f](../../a/b.go#L7-L8 "func ")`; moveLinks(page, second, read) != second {
+	if second := `[f](../../a/b.go#L7-L8 "func ")`; moveLinks(page, second, read, all) != second {
 		t.Error("a link that is right was moved")
 	}
 }

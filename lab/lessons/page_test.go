@@ -92,7 +92,7 @@ func TestLessonsPlantBugsThatExist(t *testing.T) {
 	t.Parallel()
 	for _, page := range coursePages(t) {
 		for _, bug := range plantBug.FindAllStringSubmatch(readFile(t, page), -1) {
-			if _, err := os.Stat(filepath.Join(root, "lab/mutations/patches", bug[1]+".patch")); err != nil {
+			if _, err := os.Stat(filepath.Join(root, "lab/mutations/bugs", bug[1]+".txt")); err != nil {
 				t.Errorf("%s plants %s: %v", page, bug[1], err)
 			}
 		}
