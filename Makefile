@@ -193,6 +193,10 @@ citus: ## run the end-to-end tests, crashes and a storm on a coordinator and two
 	@$(BUILD_LAB) ./citus ./matrix ./chaos
 	@exec bin/citus $(PARTS)
 
+.PHONY: size
+size: ## count lines, files and words, by part of the tree; nothing is enforced
+	@$(GO) run -C tools ./size
+
 .PHONY: build
 build: ## build all commands into bin/
 	$(BUILD) -o bin/ ./cmd/...

@@ -54,6 +54,7 @@ var places = []string{
 	"test/psp",
 	"test/testrun",
 	"tools/readingpath",
+	"tools/size",
 	"tools/structure",
 }
 
