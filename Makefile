@@ -179,7 +179,7 @@ mutants: ## take each guard away, one at a time, and have a test find it, in thr
 	@exec bin/mutants
 
 .PHONY: report
-report: ## write docs/correctness_report.md from the reports in FROM (bin): matrix, mutations, naive, chaos*.json and model.md
+report: ## write bin/reports/correctness.md from the reports in FROM (bin): matrix, mutations, naive, chaos*.json and model.md
 	@$(BUILD_LAB) ./matrix ./chaos ./mutations ./model
 	@tools/correctness-report $(or $(FROM),bin)
 

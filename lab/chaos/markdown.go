@@ -15,7 +15,7 @@ import (
 	"payonce/internal/tenants"
 )
 
-// markdown turns reports into a table of docs/correctness_report.md, with one column for each report. Reports of one
+// markdown turns reports into a table of bin/reports/correctness.md, with one column for each report. Reports of one
 // target are compared by what happened in the runs. Reports of different targets are compared by what the clients saw
 // and what the PSP charged.
 func markdown(out io.Writer, files []string) error {

@@ -62,7 +62,7 @@ func (r result) line() string {
 			r.variant.breaks), r.states, r.took.Seconds(), r.failed)
 }
 
-// tableHead begins the table of docs/correctness_report.md.
+// tableHead begins the table of bin/reports/correctness.md.
 const tableHead = "| variant | | verdict | states |\n|---|---|---|--:|\n"
 
 // row is one line of that table.

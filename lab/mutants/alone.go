@@ -50,8 +50,8 @@ func (s observation) reaches(m mutant) bool {
 }
 
 // alone gives mutants to the matrix and to the chaos run, which never stop at a violation. It prints which invariant,
-// which cell and which fault saw what, and which of them was the only one (docs/mutants_alone.md). Nothing is taken out
-// of the proofs for it: a check that is never alone here may be alone for a bug that nobody has thought of.
+// which cell and which fault saw what, and which of them was the only one. Nothing is taken out of the proofs for it: a
+// check that is never alone here may be alone for a bug that nobody has thought of.
 func (w *work) alone(ctx context.Context, file string) (err error) {
 	if w.Count == 0 {
 		w.Count = asDrawn

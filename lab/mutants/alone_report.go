@@ -9,7 +9,7 @@ import (
 
 const aloneIntroduction = `# Which check is alone
 
-Written by ` + "`bin/mutants alone >docs/mutants_alone.md`" + `. Of the mutants that a test catches, some are drawn. Those
+Written by ` + "`bin/mutants alone`" + `. Of the mutants that a test catches, some are drawn. Those
 that the short matrix and the short chaos run reach are given to both, which go on to their ends. The tables say what
 saw a mutant, and what was the only one to see it. Nothing is taken out of the proofs for it: a check that is never
 alone here may be alone for a bug that nobody has thought of.
@@ -28,7 +28,7 @@ type view struct {
 	brief bool // it is long, so only what was alone is printed
 }
 
-// printAlone prints docs/mutants_alone.md.
+// printAlone prints the tables.
 func (w *work) printAlone(drawn []mutant, observed map[string]observation) error {
 	views := []view{
 		{title: "invariant", names: func(invariant string, _ []string) []string { return []string{invariant} }},

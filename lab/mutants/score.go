@@ -45,7 +45,7 @@ func (t *tally) add(r result, reason string) {
 	}
 }
 
-// score prints docs/mutants.md: how many mutants are caught, by package and by kind, and why others may survive.
+// score prints how many mutants are caught, by package and by kind, and why others may survive.
 func (w *work) score() error {
 	byPlace, byKind, reasons := map[string]*tally{}, map[string]*tally{}, map[string]int{}
 	for _, m := range w.plan.mutants {
@@ -70,8 +70,7 @@ func (w *work) score() error {
 
 const introduction = `# The score of the mutants
 
-Written by ` + "`bin/mutants score >docs/mutants.md`" + ` after ` + "`make mutants`" + `. What is tried, and why:
-[ADR 0051](adr/0051-mutants-by-rule.md). *Caught* means that a test of ` + "`make test`" + ` fails, or hangs, when the
+Written by ` + "`bin/mutants score`" + ` after ` + "`make mutants`" + `. What is tried, and why: ADR 0051. *Caught* means that a test of ` + "`make test`" + ` fails, or hangs, when the
 condition is taken away. What is not tried has no verdict yet: it is neither caught nor a survivor.
 
 `

@@ -66,7 +66,7 @@ func short(text string) string {
 	return text
 }
 
-// markdown turns a report into the table of docs/correctness_report.md.
+// markdown turns a report into the table of bin/reports/correctness.md.
 func markdown(in io.Reader, out io.Writer) error {
 	var r report
 	if err := json.NewDecoder(in).Decode(&r); err != nil {

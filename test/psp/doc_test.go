@@ -9,7 +9,7 @@
 //	world_test.go     a mock PSP with its ledger, clock and webhooks; wire_test.go: faults between the two
 //	story_test.go     sends, looks up, waits, tries again, and sends once more
 //	claims_test.go    what must be true of each story, by the ledger
-//	grid_test.go      all rows, written into docs/psp_conformance.md
+//	grid_test.go      all rows, compared with testdata/grid.golden
 //
 // The suite knows no table, no HTTP API and no job of Payonce. It refuses to know how a dialect is made: a claim that
 // holds for one dialect only is a test of that dialect's own package.

@@ -64,7 +64,7 @@ func rows() (all []*row) {
 	return all
 }
 
-// TestGrid plays all rows, and compares the outcomes with docs/psp_conformance.md. With -update, it writes the page.
+// TestGrid plays all rows, and compares the outcomes with testdata/grid.golden. With -update, it writes the page.
 func TestGrid(t *testing.T) {
 	all := rows()
 	t.Run("rows", func(t *testing.T) {
@@ -104,7 +104,7 @@ func (r row) play(t *testing.T) story {
 	return play(t, r.dialect, r.object, r.fault)
 }
 
-const gridPath = "../../docs/psp_conformance.md"
+const gridPath = "testdata/grid.golden"
 
 // compareGrid compares line by line. A row that was skipped has no outcome.
 func compareGrid(t *testing.T, page string) {
@@ -115,12 +115,12 @@ func compareGrid(t *testing.T, page string) {
 	}
 	got, want := strings.Split(page, "\n"), strings.Split(string(stored), "\n")
 	if len(got) != len(want) {
-		t.Fatalf("the grid has %d lines, and docs/psp_conformance.md has %d: %s", len(got), len(want), repair)
+		t.Fatalf("the grid has %d lines, and testdata/grid.golden has %d: %s", len(got), len(want), repair)
 	}
 	for i := range got {
 		skipped := strings.Contains(got[i], notPlayed) && testing.Short()
 		if got[i] != want[i] && !skipped {
-			t.Errorf("docs/psp_conformance.md:%d\n has %s\nwant %s\n%s", i+1, want[i], got[i], repair)
+			t.Errorf("testdata/grid.golden:%d\n has %s\nwant %s\n%s", i+1, want[i], got[i], repair)
 		}
 	}
 }
@@ -133,7 +133,7 @@ const (
 const gridHead = `# The outcome of each fault, for each provider
 
 This page is written by ` + "`go test ./test/psp -run Grid -update`" + `, and held equal by the same test. Each line
-is a run against the mock PSP over HTTP. [providers.md](providers.md) says how to add a provider.
+is a run against the mock PSP over HTTP. docs/providers.md says how to add a provider.
 
 - **Step** is where the fault strikes: at the provider itself, or on the wire of this step.
 - **Answer** is what the dialect says at once. **Lookup** is asked at once, with leave to end what was not begun.
