@@ -22,6 +22,9 @@ CREATE TABLE tenants (
     -- comparisons in the collation of the index.
     id                  text COLLATE "C" PRIMARY KEY
         CONSTRAINT tenants_id_format CHECK (id ~ '^[a-z][a-z0-9-]{0,30}$'),
+    -- The payment service provider decides in which dialect it is spoken to.
+    psp                 text COLLATE "C" NOT NULL DEFAULT 'native'
+        CONSTRAINT tenants_psp_format CHECK (psp ~ '^[a-z][a-z0-9_]{0,19}$'),
     -- The tenant's account at the PSP. Charges and keys of two accounts are separate there.
     psp_account         text COLLATE "C" NOT NULL UNIQUE
         CONSTRAINT tenants_psp_account_format CHECK (psp_account ~ '^[A-Za-z0-9_-]{1,64}$'),
@@ -30,10 +33,10 @@ CREATE TABLE tenants (
     created_at          timestamptz NOT NULL DEFAULT payonce_now()
 );
 
--- Unknown keys of a tenant are looked up under its account. Under another account the PSP would find nothing. After the
--- grace period that would be proof that nothing was charged, and the next retry would charge again.
+-- Unknown keys of a tenant are looked up at its provider, under its account. Elsewhere nothing would be found. After
+-- the grace period that would be proof that nothing was charged, and the next retry would charge again.
 CREATE TRIGGER tenants_psp_account_is_fixed BEFORE UPDATE ON tenants FOR EACH ROW
-    WHEN (NEW.id <> OLD.id OR NEW.psp_account <> OLD.psp_account)
+    WHEN (NEW.id <> OLD.id OR NEW.psp <> OLD.psp OR NEW.psp_account <> OLD.psp_account)
     EXECUTE FUNCTION history_is_append_only();
 -- A deleted tenant could be created again with another account.
 CREATE TRIGGER tenants_never_deleted BEFORE DELETE OR TRUNCATE ON tenants EXECUTE FUNCTION history_is_append_only();

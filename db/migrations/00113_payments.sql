@@ -16,12 +16,20 @@ CREATE TABLE payments (
     description       text,
     metadata          jsonb,
     status            text NOT NULL,
+    -- The id of the PSP's object for the current attempt. At some providers a payment takes two steps: first an object
+    -- is made that moves no money (Stripe: a PaymentIntent), and then it is executed. The id is stored between the two
+    -- steps, so after a crash the reconciler knows which object may have been executed. It stays NULL at a provider
+    -- that executes in one step.
+    psp_object_id     text,
     psp_charge_id     text,
     decline_code      text,
     -- The sum of the refunds that are processing or succeeded, and the sum of those that succeeded. A refund is added
     -- to the first before it is sent, so concurrent refunds cannot together exceed the payment.
     refund_held_minor bigint NOT NULL DEFAULT 0,
     refunded_minor    bigint NOT NULL DEFAULT 0,
+    -- The sum of what others have moved (outside_movements) and that is not declined. It may be more than the payment:
+    -- a refund of ours may hold the same share already, and evidence must be stored whatever it says.
+    moved_outside_minor bigint NOT NULL DEFAULT 0,
     created_at        timestamptz NOT NULL DEFAULT payonce_now(),
     PRIMARY KEY (tenant_id, id)
 ) WITH (fillfactor = 90);
@@ -30,6 +38,10 @@ CREATE TABLE payments (
 -- A charge belongs to one payment (ADR 0007). The PSP's ids are unique in an account, and a tenant has one account.
 CREATE UNIQUE INDEX payments_psp_charge_unique ON payments (tenant_id, psp_charge_id) WHERE psp_charge_id IS NOT NULL;
 CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id) WHERE customer_id IS NOT NULL;
+-- Finds the payment of a refund whose charge is not confirmed here yet. After the confirmation,
+-- payments_psp_charge_unique finds it.
+CREATE INDEX payments_by_object ON payments (tenant_id, psp_object_id)
+    WHERE psp_object_id IS NOT NULL AND psp_charge_id IS DISTINCT FROM psp_object_id;
 
 CREATE TABLE refunds (
     tenant_id       text COLLATE "C" NOT NULL,
@@ -115,6 +127,52 @@ CREATE TRIGGER payments_guard BEFORE INSERT OR UPDATE OR DELETE ON payments
     FOR EACH ROW EXECUTE FUNCTION payments_guard();
 CREATE TRIGGER payments_never_truncated BEFORE TRUNCATE ON payments EXECUTE FUNCTION history_is_append_only();
 
+-- A payment may be executed through one object only: two objects could both be executed. So the id is set once, before
+-- the object is executed. It is cleared only when a failed payment is resumed: failed means proven not executed, and
+-- the next attempt makes an object of its own.
+--
+-- The rules are not part of payments_guard. This trigger is for one column: PostgreSQL calls it only for a statement
+-- that sets the column. So the statements that write every payment do not pay for it. An INSERT does not set the
+-- column: the roles of our processes have no right to.
+-- +goose StatementBegin
+CREATE FUNCTION payments_object_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    ok boolean;
+BEGIN
+    IF NEW.psp_object_id IS NOT DISTINCT FROM OLD.psp_object_id THEN
+        ok := true; -- such as a statement that is sent again
+    ELSIF OLD.psp_object_id IS NULL THEN
+        ok := OLD.status = 'processing' AND NEW.status = 'processing'
+              AND NEW.psp_object_id COLLATE "C" ~ '^[!-~]{1,255}$'; -- printable ASCII without spaces
+    ELSE
+        ok := NEW.psp_object_id IS NULL AND OLD.status = 'failed' AND NEW.status = 'processing';
+    END IF;
+    IF NOT ok THEN
+        RAISE EXCEPTION 'the PSP''s object of payment % is set once, while the payment is processing', OLD.id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payments_object_remembered_once';
+    END IF;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER payments_object_remembered_once BEFORE UPDATE OF psp_object_id ON payments
+    FOR EACH ROW EXECUTE FUNCTION payments_object_guard();
+
+-- A refund of ours may take only what others have left. The rule is not in payments_guard: PostgreSQL calls this
+-- trigger only for a statement that sets the refunds' total, so a new payment does not pay for it.
+-- +goose StatementBegin
+CREATE FUNCTION payments_outside_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.refund_held_minor > OLD.refund_held_minor
+       AND NEW.moved_outside_minor > NEW.amount_minor - NEW.refund_held_minor THEN
+        RAISE EXCEPTION 'others have moved what a refund of payment % asks for', NEW.id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payments_refunds_within_amount';
+    END IF;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER payments_outside_guard BEFORE UPDATE OF refund_held_minor ON payments
+    FOR EACH ROW EXECUTE FUNCTION payments_outside_guard();
+
 -- +goose StatementBegin
 CREATE FUNCTION refunds_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -142,4 +200,4 @@ CREATE TRIGGER refunds_never_truncated BEFORE TRUNCATE ON refunds EXECUTE FUNCTI
 
 -- +goose Down
 DROP TABLE refunds, payments;
-DROP FUNCTION payments_guard, refunds_guard;
+DROP FUNCTION payments_guard, payments_object_guard, payments_outside_guard, refunds_guard;

@@ -33,7 +33,9 @@ CREATE TABLE dead_letters (
     version           integer NOT NULL DEFAULT 1,
     resolved_at       timestamptz,
     action            text
-        CONSTRAINT dead_letters_action_known CHECK (action IN ('retry', 'executed', 'not_executed', 'dismiss')),
+        -- answered: closed without an operator, when the key was completed meanwhile.
+        CONSTRAINT dead_letters_action_known
+            CHECK (action IN ('retry', 'executed', 'not_executed', 'dismiss', 'answered')),
     -- Labels of API keys are not unique, so the operator is named by label and id, such as
     -- "ann (api key 01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44)". A label has at most 100 characters, and the rest has 47.
     actor             text CHECK (char_length(actor) BETWEEN 1 AND 150),

@@ -65,12 +65,12 @@ CREATE TABLE statement_breaks (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account            text COLLATE "C" NOT NULL,
     day                date NOT NULL,
-    object             text NOT NULL CHECK (object IN ('charge', 'refund')),
+    object             text NOT NULL CHECK (object IN ('charge', 'refund', 'dispute', 'reversal')),
     kind               text NOT NULL CONSTRAINT statement_breaks_kind_known CHECK (kind IN
         ('missing_here', 'missing_there', 'amount', 'currency', 'status', 'duplicate', 'psp_id')),
     -- The PSP's id in the file. For a movement that is missing there, the id in our books.
     psp_id             text COLLATE "C" NOT NULL,
-    -- Our payment or refund, if there is one.
+    -- Our payment or refund, if there is one. Of the kind missing_here, the payment that the line changes.
     subject            uuid,
     -- Our id as the file writes it.
     reference          text NOT NULL,
@@ -80,6 +80,7 @@ CREATE TABLE statement_breaks (
     lines              bigint NOT NULL,
     their_amount_minor bigint,
     their_currency     text,
+    their_status       text,
     our_amount_minor   bigint,
     our_currency       text,
     our_status         text,

@@ -18,7 +18,7 @@ VALUES (@id, @psp, @psp_account, @requests_per_second, @request_burst)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: GetTenant :one
-SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants WHERE id = @id;
+SELECT * FROM tenants WHERE id = @id;
 
 -- name: InsertKey :one
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)
@@ -43,7 +43,7 @@ WHERE id = @id
 RETURNING expires_at;
 
 -- name: ListTenants :many
-SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants ORDER BY id LIMIT @max_rows;
+SELECT * FROM tenants ORDER BY id LIMIT @max_rows;
 
 -- name: SetRate :execrows
 UPDATE tenants SET requests_per_second = @requests_per_second, request_burst = @request_burst WHERE id = @id;

@@ -14,19 +14,19 @@ import (
 	"payonce/test/pgtest"
 )
 
-// A migration waits for a transaction that has read a table, such as a backup of an hour, and everybody who comes after
+// A migration waits for a transaction that has written a table, such as a job of an hour, and everybody who comes after
 // the migration waits behind it. So the migration must give up before the payments do. It tries again, and passes when
-// the backup is over.
+// the job is over.
 func TestMigrationThatWaitsStopsNoPayment(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
 	goBack(t, url)
-	backup, err := pgx.Connect(t.Context(), url)
+	job, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backup.Close(t.Context())
-	if _, err := backup.Exec(t.Context(), "BEGIN; LOCK TABLE payments IN ACCESS SHARE MODE"); err != nil {
+	defer job.Close(t.Context())
+	if _, err := job.Exec(t.Context(), "BEGIN; LOCK TABLE payments IN ROW EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	migrated := make(chan error, 1)
@@ -44,14 +44,14 @@ func TestMigrationThatWaitsStopsNoPayment(t *testing.T) {
 			t.Fatal("no migration waits for the table")
 		}
 	}
-	if err := db.Pipeline(t.Context(), calls("SELECT count(*) FROM payments")...); err != nil {
+	if err := db.Pipeline(t.Context(), calls("UPDATE payments SET status = status WHERE false")...); err != nil {
 		t.Errorf("a payment waits behind the migration: %v", err)
 	}
-	if _, err := backup.Exec(t.Context(), "COMMIT"); err != nil {
+	if _, err := job.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-migrated; err != nil {
-		t.Fatalf("the backup is over, and the migration has failed: %v", err)
+		t.Fatalf("the job is over, and the migration has failed: %v", err)
 	}
 	current(t, url)
 }

@@ -251,9 +251,9 @@ func unmeasured(b *binaries, own string) []batch {
 // homeOf is the package whose tests a mutant meets first.
 func homeOf(m mutant) string {
 	switch m.where {
-	case "db/migrations/00112_idempotency_keys.sql", "db/migrations/00117_key_counts.sql":
+	case "db/migrations/00112_idempotency_keys.sql":
 		return "internal/idempotency"
-	case "db/migrations/00113_payments.sql", "db/migrations/00119_psp.sql":
+	case "db/migrations/00113_payments.sql", "db/migrations/00117_outside_movements.sql":
 		return "internal/payments"
 	case "db/migrations/00116_ledger.sql":
 		return "internal/statement"

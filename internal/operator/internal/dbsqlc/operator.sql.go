@@ -137,7 +137,7 @@ func (q *Queries) FindKeyStatuses(ctx context.Context, arg FindKeyStatusesParams
 const findMovements = `-- name: FindMovements :many
 SELECT p.id, 'payment'::text AS object, p.status
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
 UNION ALL
 SELECT r.id, 'refund'::text, r.status
@@ -242,13 +242,13 @@ SELECT l.id, l.account, l.day, l.object, l.kind, l.psp_id, l.subject, l.referenc
        l.their_amount_minor, l.their_currency, l.our_amount_minor, l.our_currency, l.our_status, l.our_psp_id,
        l.moved_at, l.first_seen, l.last_seen, l.gone_at
 FROM (
-    (SELECT a.id, a.account, a.day, a.object, a.kind, a.psp_id, a.subject, a.reference, a.other_tenant, a.lines, a.their_amount_minor, a.their_currency, a.our_amount_minor, a.our_currency, a.our_status, a.our_psp_id, a.moved_at, a.first_seen, a.last_seen, a.gone_at, a.raised_by, a.seen_by, a.their_status FROM statement_breaks AS a
+    (SELECT a.id, a.account, a.day, a.object, a.kind, a.psp_id, a.subject, a.reference, a.other_tenant, a.lines, a.their_amount_minor, a.their_currency, a.their_status, a.our_amount_minor, a.our_currency, a.our_status, a.our_psp_id, a.moved_at, a.first_seen, a.last_seen, a.gone_at, a.raised_by, a.seen_by FROM statement_breaks AS a
      WHERE $1::boolean AND a.gone_at IS NULL
        AND ($2::text IS NULL OR a.account = $2)
        AND ($3::text IS NULL OR a.kind = $3) AND a.id < $4::bigint
      ORDER BY a.id DESC LIMIT $5::int)
     UNION ALL
-    (SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines, b.their_amount_minor, b.their_currency, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id, b.moved_at, b.first_seen, b.last_seen, b.gone_at, b.raised_by, b.seen_by, b.their_status FROM statement_breaks AS b
+    (SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines, b.their_amount_minor, b.their_currency, b.their_status, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id, b.moved_at, b.first_seen, b.last_seen, b.gone_at, b.raised_by, b.seen_by FROM statement_breaks AS b
      WHERE NOT $1::boolean AND b.gone_at IS NOT NULL
        AND ($2::text IS NULL OR b.account = $2)
        AND ($3::text IS NULL OR b.kind = $3) AND b.id < $4::bigint
@@ -811,12 +811,12 @@ func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]Searc
 const searchMovements = `-- name: SearchMovements :many
 SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
     WHERE i.tenant_id = t.id AND i.id = $2::uuid) AS p
 UNION ALL
 SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
     WHERE i.tenant_id = t.id AND i.psp_charge_id = $3::text) AS p
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
@@ -887,7 +887,7 @@ SELECT (to_jsonb(k) - 'response_body')::text AS key_row,
        coalesce(convert_from(k.response_body, 'UTF8'), '')::text AS response_body,
        coalesce(to_jsonb(p), to_jsonb(r), 'null'::jsonb)::text AS movement_row
 FROM idempotency_keys AS k
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p
     ON true
 LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i

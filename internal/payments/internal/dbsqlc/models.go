@@ -22,13 +22,13 @@ type Payment struct {
 	Description       *string
 	Metadata          []byte
 	Status            string
+	PspObjectID       *string
 	PspChargeID       *string
 	DeclineCode       *string
 	RefundHeldMinor   int64
 	RefundedMinor     int64
-	CreatedAt         time.Time
-	PspObjectID       *string
 	MovedOutsideMinor int64
+	CreatedAt         time.Time
 }
 
 type Refund struct {

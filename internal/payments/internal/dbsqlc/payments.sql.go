@@ -65,7 +65,7 @@ FROM (
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
   AND ($12::text IS NULL OR b.tenant_id COLLATE "C" = $12)
 ON CONFLICT (tenant_id, id) DO NOTHING
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
 `
 
 type BeginPaymentsParams struct {
@@ -122,13 +122,13 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 			&i.Description,
 			&i.Metadata,
 			&i.Status,
+			&i.PspObjectID,
 			&i.PspChargeID,
 			&i.DeclineCode,
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
-			&i.CreatedAt,
-			&i.PspObjectID,
 			&i.MovedOutsideMinor,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -237,7 +237,7 @@ func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalk
 const bookedPayments = `-- name: BookedPayments :many
 SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
 WHERE t.psp_account = $2
 `
@@ -294,7 +294,7 @@ SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
 WHERE t.psp_account = $2
 `
@@ -350,13 +350,13 @@ func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([
 const chargesOfOurs = `-- name: ChargesOfOurs :many
 SELECT p.psp_charge_id::text AS charge_id
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS charge_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.charge_id) AS p
 WHERE t.psp_account = $2
 UNION ALL
 SELECT p.psp_object_id::text
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS charge_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = asked.charge_id
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = $2
@@ -438,7 +438,7 @@ func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (Execu
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
 SELECT p.tenant_id, p.idempotency_key, p.generation
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = $1) AS p
 WHERE $2::text = 'charge'
 UNION ALL
@@ -472,13 +472,13 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 const executionOfCharge = `-- name: ExecutionOfCharge :one
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = $1::text) AS p
 WHERE t.psp_account = $2
 UNION ALL
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = $1::text
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = $2
@@ -580,7 +580,7 @@ func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1 AND p.id = $2
 `
@@ -612,13 +612,13 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 		&i.Payment.Description,
 		&i.Payment.Metadata,
 		&i.Payment.Status,
+		&i.Payment.PspObjectID,
 		&i.Payment.PspChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
-		&i.Payment.CreatedAt,
-		&i.Payment.PspObjectID,
 		&i.Payment.MovedOutsideMinor,
+		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -626,7 +626,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1 AND r.id = $2
   AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = $1 AND i.id = $2)
@@ -672,13 +672,13 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Payment.Description,
 		&i.Payment.Metadata,
 		&i.Payment.Status,
+		&i.Payment.PspObjectID,
 		&i.Payment.PspChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
-		&i.Payment.CreatedAt,
-		&i.Payment.PspObjectID,
 		&i.Payment.MovedOutsideMinor,
+		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -686,7 +686,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const getPayment = `-- name: GetPayment :one
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments WHERE tenant_id = $1 AND id = $2
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments WHERE tenant_id = $1 AND id = $2
 `
 
 type GetPaymentParams struct {
@@ -709,13 +709,13 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 		&i.Description,
 		&i.Metadata,
 		&i.Status,
+		&i.PspObjectID,
 		&i.PspChargeID,
 		&i.DeclineCode,
 		&i.RefundHeldMinor,
 		&i.RefundedMinor,
-		&i.CreatedAt,
-		&i.PspObjectID,
 		&i.MovedOutsideMinor,
+		&i.CreatedAt,
 	)
 	return i, err
 }
@@ -785,7 +785,7 @@ func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]L
 }
 
 const listPayments = `-- name: ListPayments :many
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments
 WHERE tenant_id = $1 AND id < $2 AND id >= $3
   AND ($4::timestamptz IS NULL OR created_at >= $4)
   AND ($5::timestamptz IS NULL OR created_at < $5)
@@ -839,13 +839,13 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 			&i.Description,
 			&i.Metadata,
 			&i.Status,
+			&i.PspObjectID,
 			&i.PspChargeID,
 			&i.DeclineCode,
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
-			&i.CreatedAt,
-			&i.PspObjectID,
 			&i.MovedOutsideMinor,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1003,7 +1003,7 @@ func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 
 const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
 SELECT p.id, (p.status = 'succeeded')::boolean AS booked FROM (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = $2 AND i.id = asked.id) AS p
 WHERE $3::text = 'charge' AND p.id <> $4::uuid
   AND p.idempotency_key = $5::text AND p.generation = $6::integer
@@ -1092,7 +1092,7 @@ func (q *Queries) PSPOfAccount(ctx context.Context, pspAccount string) (string, 
 }
 
 const paymentOfKey = `-- name: PaymentOfKey :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1
   AND p.id = (SELECT k.subject FROM idempotency_keys AS k
@@ -1127,13 +1127,13 @@ func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (Pay
 		&i.Payment.Description,
 		&i.Payment.Metadata,
 		&i.Payment.Status,
+		&i.Payment.PspObjectID,
 		&i.Payment.PspChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
-		&i.Payment.CreatedAt,
-		&i.Payment.PspObjectID,
 		&i.Payment.MovedOutsideMinor,
+		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -1285,7 +1285,7 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 }
 
 const refundOfKey = `-- name: RefundOfKey :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, p.moved_outside_minor, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1
   AND r.id = (SELECT k.subject FROM idempotency_keys AS k
@@ -1336,13 +1336,13 @@ func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (Refun
 		&i.Payment.Description,
 		&i.Payment.Metadata,
 		&i.Payment.Status,
+		&i.Payment.PspObjectID,
 		&i.Payment.PspChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
-		&i.Payment.CreatedAt,
-		&i.Payment.PspObjectID,
 		&i.Payment.MovedOutsideMinor,
+		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
 	)
@@ -1392,7 +1392,7 @@ WHERE p.tenant_id = $1 AND p.id = $2 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $2 AND k.status = 'in_progress')
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
 `
 
 type ResumePaymentParams struct {
@@ -1425,13 +1425,13 @@ func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (P
 		&i.Description,
 		&i.Metadata,
 		&i.Status,
+		&i.PspObjectID,
 		&i.PspChargeID,
 		&i.DeclineCode,
 		&i.RefundHeldMinor,
 		&i.RefundedMinor,
-		&i.CreatedAt,
-		&i.PspObjectID,
 		&i.MovedOutsideMinor,
+		&i.CreatedAt,
 	)
 	return i, err
 }

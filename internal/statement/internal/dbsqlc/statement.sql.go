@@ -162,7 +162,7 @@ FROM (SELECT l.subject FROM statement_lines AS l
       WHERE l.day = $1 AND l.object = 'charge' AND l.subject IS NOT NULL
         AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
 CROSS JOIN tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id, moved_outside_minor FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = l.subject) AS p
 UNION ALL
 SELECT 'refund', r.id
@@ -713,7 +713,7 @@ SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count
        max(extract(epoch FROM payonce_now() - moved_at))::bigint AS oldest_movement
 FROM unnest($1::uuid[]) AS asked (id)
 CROSS JOIN LATERAL (SELECT i.account, i.day FROM statement_runs AS i WHERE i.id = asked.id LIMIT 1) AS r
-CROSS JOIN LATERAL (SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, gone_at, raised_by, seen_by, their_status FROM statement_breaks AS i
+CROSS JOIN LATERAL (SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, gone_at, raised_by, seen_by FROM statement_breaks AS i
                     WHERE i.account = r.account AND i.day = r.day AND i.gone_at IS NULL OFFSET 0) AS b
 GROUP BY 1, 2 ORDER BY 1, 2
 `

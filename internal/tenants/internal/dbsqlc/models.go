@@ -10,9 +10,9 @@ import (
 
 type Tenant struct {
 	ID                string
+	Psp               string
 	PspAccount        string
 	RequestsPerSecond int32
 	RequestBurst      int32
 	CreatedAt         time.Time
-	Psp               string
 }

@@ -74,7 +74,7 @@ func (q *Queries) ExpireKey(ctx context.Context, arg ExpireKeyParams) (*time.Tim
 }
 
 const getTenant = `-- name: GetTenant :one
-SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants WHERE id = $1
+SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM tenants WHERE id = $1
 `
 
 func (q *Queries) GetTenant(ctx context.Context, id string) (Tenant, error) {
@@ -82,11 +82,11 @@ func (q *Queries) GetTenant(ctx context.Context, id string) (Tenant, error) {
 	var i Tenant
 	err := row.Scan(
 		&i.ID,
+		&i.Psp,
 		&i.PspAccount,
 		&i.RequestsPerSecond,
 		&i.RequestBurst,
 		&i.CreatedAt,
-		&i.Psp,
 	)
 	return i, err
 }
@@ -229,7 +229,7 @@ func (q *Queries) ListKeys(ctx context.Context, maxRows int32) ([]ListKeysRow, e
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants ORDER BY id LIMIT $1
+SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM tenants ORDER BY id LIMIT $1
 `
 
 func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, error) {
@@ -243,11 +243,11 @@ func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, err
 		var i Tenant
 		if err := rows.Scan(
 			&i.ID,
+			&i.Psp,
 			&i.PspAccount,
 			&i.RequestsPerSecond,
 			&i.RequestBurst,
 			&i.CreatedAt,
-			&i.Psp,
 		); err != nil {
 			return nil, err
 		}
