@@ -1,10 +1,10 @@
 -- Dead letters, and what operators did about them.
 --
--- OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency. A dead letter holds the
--- generation and subject that it names. If it says that money moved (decline), it holds the key, whatever the key
--- stands for: no generation of it is executed then. moved_outside does not: that money moved out of a payment, and not
--- under its key. It does not hold the expired key of a payment that was executed: a renewal is a new payment. A key
--- without a row is held in its tombstone.
+-- OpenDeadLetter and RecomputeHold write dead_letter_hold in the tables of package idempotency, and WakeFreed writes
+-- there when a key is looked up next. A dead letter holds the generation and subject that it names. If it says that
+-- money moved (decline), it holds the key, whatever the key stands for: no generation of it is executed then.
+-- moved_outside does not: that money moved out of a payment, and not under its key. It does not hold the expired key of
+-- a payment that was executed: a renewal is a new payment. A key without a row is held in its tombstone.
 --
 -- An earlier statement of the same transaction has locked the key's row, or its tombstone: a step of the key, or
 -- LockKey of idempotency.sql. So both statements see every committed dead letter about the key, and no other

@@ -162,13 +162,10 @@ func (k *keyReader) read(ctx context.Context) error {
 }
 
 // readNothing is read for a key that does not exist. Requests that were refused may be remembered.
-func (k *keyReader) readNothing(ctx context.Context) error {
+func (k *keyReader) readNothing(ctx context.Context) (err error) {
 	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.of(k.ref)}
-	k.rows, k.held = rows{}, ""
-	held, err := k.c.config.Keys.HeldWithoutRow(ctx, k.ref)
-	if err == nil && held != nil {
-		k.held, err = k.c.config.Operators.Holder(ctx, k.ref)
-	}
+	k.rows = rows{}
+	k.held, err = k.c.config.Operators.Holder(ctx, k.ref)
 	return err
 }
 

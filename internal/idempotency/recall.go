@@ -15,11 +15,7 @@ import (
 // row that can be read is committed, but a failover may still undo the commit. FindDurably returns the row only if a
 // failover cannot undo it, and fails otherwise.
 func (k *Keys) FindDurably(ctx context.Context, ref Ref) (KeyRow, error) {
-	row, err := k.readRowDurably(ctx, ref, k.readAnyway)
-	if err != nil {
-		return KeyRow{}, err
-	}
-	return fromRow(ref, row).KeyRow, nil
+	return k.findDurably(ctx, ref, k.readAnyway)
 }
 
 // FindToTell is FindDurably for a client, who may ask again and again. A completed key was reserved durably, because it
@@ -30,11 +26,17 @@ func (k *Keys) FindToTell(ctx context.Context, ref Ref) (KeyRow, error) {
 	if err != nil || row.Status == CompletedStatus || row.Status == ExpiredStatus {
 		return row, err
 	}
-	again, err := k.readRowDurably(ctx, ref, k.db.ReadDurably)
+	return k.findDurably(ctx, ref, k.db.ReadDurably)
+}
+
+func (k *Keys) findDurably(
+	ctx context.Context, ref Ref, read func(context.Context, postgres.Call) error,
+) (KeyRow, error) {
+	row, err := k.readRowDurably(ctx, ref, read)
 	if err != nil {
 		return KeyRow{}, err
 	}
-	return fromRow(ref, again).KeyRow, nil
+	return fromRow(ref, row).KeyRow, nil
 }
 
 // PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was

@@ -132,16 +132,23 @@ func TestImpossibleGenerationHoldsNoKey(t *testing.T) {
 	}
 }
 
+// lostAgain is the next payment of an expired key. It is lost, and its grace period is over.
+func (g *stage) lostAgain() *stage {
+	g.t.Helper()
+	next := *g
+	next.movement = g.again()
+	next.lease = g.reserve(next.movement)
+	next.lost().windowPasses()
+	return &next
+}
+
 // A case says that money moved for an earlier payment of the key. That proves nothing for the payment that has it now.
 func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").failed().expired()
-	next := *g
-	next.movement = g.again()
-	next.lease = g.reserve(next.movement)
-	next.lost().windowPasses()
+	next := g.lostAgain()
 	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
 	psp.onLookup(finds())
 	i, err := s.service.Inquire(t.Context(), next.about(2), OperatorDecision{Action: deadletters.Executed})
@@ -165,10 +172,7 @@ func TestNextPaymentIsLookedUpOnceTheCaseOfTheEarlierOneIsClosed(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	g := s.charging("order-0000000001").failed().expired()
-	next := *g
-	next.movement = g.again()
-	next.lease = g.reserve(next.movement)
-	next.lost().windowPasses()
+	g.lostAgain()
 	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
 	resolves := func(want LookupResult) {
 		got, err := NewResolver(s.service, patient()).Resolve(t.Context(),

@@ -111,35 +111,32 @@ func parseChange(text string) (c change, err error) {
 	return c, nil
 }
 
-// apply writes changed copies below dir, and tells which copy stands for which file of the tree. It is strict:
-// the lines of a change must be in its declaration, once. Where the declaration is, and how a line is indented, does
-// not matter.
+// apply writes changed copies below dir, and tells which copy stands for which file of the tree. It is strict: the
+// lines of a change must be in its declaration, once. Where the declaration is, and how a line is indented, does not
+// matter.
 func (b bug) apply(t *tree, dir string) (map[string]string, error) {
-	files, grown := map[string][]string{}, map[place]int{}
+	type edit struct {
+		change
+		at int // the first of its old lines
+	}
+	edits, files := map[string][]edit{}, map[string][]string{}
 	for _, c := range b.changes {
-		at, err := t.find(c.place)
+		p, err := t.find(c.place)
 		if err != nil {
 			return nil, fmt.Errorf("%s no longer applies: %w", b.name, err)
 		}
-		lines := files[at.file]
-		if lines == nil {
-			lines = slices.Clone(t.lines[at.file])
-		}
-		now := at // What was changed above has moved it.
-		for before, n := range grown {
-			if before.file == at.file && before.begin <= at.begin {
-				now.end += n
-			}
-			if before.file == at.file && before.begin < at.begin {
-				now.begin += n
-			}
-		}
-		planted, err := c.plant(lines, now)
+		at, err := c.findIn(t.lines[p.file], p)
 		if err != nil {
 			return nil, fmt.Errorf("%s no longer applies: %w", b.name, err)
 		}
-		grown[at] += len(c.new) - len(c.old)
-		files[at.file] = planted
+		edits[p.file] = append(edits[p.file], edit{c, at})
+	}
+	for name, all := range edits {
+		files[name] = slices.Clone(t.lines[name])
+		slices.SortFunc(all, func(x, y edit) int { return y.at - x.at }) // the last first, so none moves another
+		for _, e := range all {
+			files[name] = slices.Replace(files[name], e.at, e.at+len(e.old), e.new...)
+		}
 	}
 	overlay := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -155,17 +152,18 @@ func (b bug) apply(t *tree, dir string) (map[string]string, error) {
 	return overlay, nil
 }
 
-// plant replaces the old lines of a change by its new ones.
-func (c change) plant(lines []string, at place) ([]string, error) {
+// findIn is the first of the old lines of a change, which are in its declaration once.
+func (c change) findIn(lines []string, p place) (at int, err error) {
 	same := func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
-	var found []int
-	for i := at.begin; i+len(c.old) <= at.end; i++ {
+	found := 0
+	for i := p.begin; i+len(c.old) <= p.end; i++ {
 		if slices.EqualFunc(lines[i:i+len(c.old)], c.old, same) {
-			found = append(found, i)
+			at = i
+			found++
 		}
 	}
-	if len(found) != 1 {
-		return nil, fmt.Errorf("%s has %d times, and not once:\n%s", c.place, len(found), strings.Join(c.old, "\n"))
+	if found != 1 {
+		return 0, fmt.Errorf("%s has %d times, and not once:\n%s", c.place, found, strings.Join(c.old, "\n"))
 	}
-	return slices.Replace(lines, found[0], found[0]+len(c.old), c.new...), nil
+	return at, nil
 }

@@ -140,12 +140,13 @@ func ignoreMissing(err error) error {
 
 // explainNoKey says what holds the key without a row. It looks at the other operation, too: a key is unique within one.
 func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
-	held, err := b.Keys.HeldWithoutRow(ctx, ref)
-	if err != nil {
+	holder, err := b.Operators.Holder(ctx, ref)
+	switch {
+	case err != nil:
 		return err
-	}
-	if held != nil {
-		return b.explainHold(ctx, ref)
+	case holder != "":
+		return fmt.Errorf("an open dead letter holds the key %q of tenant %q: nothing is executed under it until an operator "+
+			"has decided; see reconciler dlq show %s", ref.Key, ref.Tenant, holder)
 	}
 	tenant, key, other := ref.Tenant, ref.Key.String(), payments.RefundOperation
 	if string(ref.Operation) == other {
@@ -159,17 +160,4 @@ func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
 		return fmt.Errorf("tenant %q has no key %q: it was never used, or has been deleted; api tenants list shows the tenants", tenant, key)
 	}
 	return err
-}
-
-func (b Books) explainHold(ctx context.Context, ref idempotency.Ref) error {
-	holder, err := b.Operators.Holder(ctx, ref)
-	if err != nil {
-		return err
-	}
-	see := "list" // It was closed just now.
-	if holder != "" {
-		see = "show " + holder
-	}
-	return fmt.Errorf("an open dead letter holds the key %q of tenant %q: nothing is executed under it until an operator "+
-		"has decided; see reconciler dlq %s", ref.Key, ref.Tenant, see)
 }
