@@ -66,19 +66,21 @@ func (s *stage) judge(r *invariants.Reservations) []violation {
 	if err := invariants.Quiet(s.ctx, e); err != nil {
 		return []violation{{"I2", "", err.Error()}}
 	}
-	found, err := invariants.Check(s.ctx, e)
-	if err != nil {
-		return []violation{{caseKind, "", "the invariants could not be checked: " + err.Error()}}
-	}
+	// The cell comes first. The invariants ask for the statement of the day, and that is evidence: once the grace period
+	// is over, it decides a key that nothing else could.
 	var all []violation
-	for _, v := range found {
-		all = append(all, violation{v.Invariant, v.Key, v.Detail})
-	}
 	w := s.row.wants(s.fault)
 	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w)} {
 		if err != nil {
 			all = append(all, violation{caseKind, s.asked.key(), err.Error()})
 		}
+	}
+	found, err := invariants.Check(s.ctx, e)
+	if err != nil {
+		return append(all, violation{caseKind, "", "the invariants could not be checked: " + err.Error()})
+	}
+	for _, v := range found {
+		all = append(all, violation{v.Invariant, v.Key, v.Detail})
 	}
 	return all
 }
