@@ -68,7 +68,7 @@ func TestHelpNeedsNoSettings(t *testing.T) {
 	}
 	for _, args := range []string{"--help", "serve --help"} {
 		out, _ := command(t, garbage, strings.Fields(args)...)
-		for _, setting := range []string{"DATABASE_URL", "HTTP_ADDR", "LEASE", "DRAIN_LIMIT", "127.0.0.1:8081"} {
+		for _, setting := range []string{"DATABASE_URL", "HTTP_ADDR", "LEASE", "DRAIN_DELAY", "127.0.0.1:8081"} {
 			if !strings.Contains(out, setting) {
 				t.Errorf("api %s does not list %s", args, setting)
 			}

@@ -29,7 +29,7 @@ func TestEveryProblemPageShowsItsProblem(t *testing.T) {
 	// An empty PUBLIC_URL is as good as none: the pages have the address that the demo has found for itself. A hundred
 	// requests at once exceed the places for requests to the PSP. There are fewer places here than in the demo, because
 	// a busy machine starts a hundred curls slowly.
-	d := startDemo(t, pgtest.MigratedDir(t), "PUBLIC_URL=", "PSP_IN_FLIGHT=16", "RESOLVE_WORKERS=8")
+	d := startDemo(t, pgtest.MigratedDir(t), "PUBLIC_URL=", "PSP_IN_FLIGHT=16")
 	shown := 0
 	for _, entry := range problem.All() {
 		line := seeIt(t, d, entry.Code)

@@ -28,7 +28,7 @@ type demoOnly struct {
 // should not open the breaker.
 func demoDefaults() map[string]string {
 	return map[string]string{
-		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
+		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "LOG_LEVEL": "warn",
 		"PSP_SECRET": "demo-psp-secret", "PSP_URL": "(the mock PSP)", "PSP_BREAKER_FAILURES": "100",
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
 		"STRIPE_URL":      "(the mock PSP)", "STRIPE_SECRET": stripe.DemoSecret,
@@ -38,7 +38,6 @@ func demoDefaults() map[string]string {
 		"FIRST_LOOKUP": "5s", "PSP_LATE_LIMIT": "10s", "SWEEP_EVERY": "1s", "CLAIM_EVERY": "1s",
 		"LOOKUP_BUDGET": "4", "LOOKUP_BASE": "1s", "LOOKUP_CAP": "5s", "LOOKUP_RECHECK": "30s",
 		"SCAN_EVERY": "10s", "SCAN_OVERLAP": "2m", "PRUNE_EVERY": "10s",
-		"STOP_LIMIT": "10s",
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *Reconciler) assemble() error {
 		Settings: reconcile.Settings{
 			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
 			PruneRate:   c.PruneRate,
-			ScanOverlap: c.ScanOverlap, WebhookRetention: c.WebhookRetention, ResolveWorkers: c.ResolveWorkers,
+			ScanOverlap: c.ScanOverlap, ResolveWorkers: c.ResolveWorkers,
 			PollOnly: c.DBPooler, StopLimit: c.StopLimit,
 		},
 	})

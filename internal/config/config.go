@@ -18,7 +18,9 @@ type API struct {
 	StripeWebhookSecrets []string `env:"STRIPE_WEBHOOK_SECRETS" desc:"whsec_… secrets that Stripe signs webhooks with, the old one too while it rotates; none: no webhooks of Stripe's"`
 
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
-	DrainLimit time.Duration `env:"DRAIN_LIMIT" envDefault:"35s" desc:"longest time for payments in flight to finish at shutdown"`
+
+	// DrainLimit follows from LEASE: the longest time for payments in flight to finish at shutdown.
+	DrainLimit time.Duration
 
 	// PSPPage is not a setting: the demo knows that its PSP has a page for people, and that a browser reaches it. The
 	// start page leads there.
@@ -34,6 +36,9 @@ func Load(getenv func(string) string) (API, error) {
 	if err := c.publicURLFrom(c.HTTPAddr); err != nil {
 		return API{}, err
 	}
+	c.derive()
+	// An owner has until the end of its lease, and then its client is answered.
+	c.DrainLimit = c.Lease + drainMargin
 	return c, c.Check()
 }
 
@@ -49,13 +54,8 @@ func (c API) Check() error {
 	var bad refusals
 	c.check(&bad)
 	c.checkStripeWebhooks(&bad)
-	bad.positive(map[string]time.Duration{"DRAIN_LIMIT": c.DrainLimit}, "DRAIN_LIMIT")
 	if c.DrainDelay < 0 {
 		bad.refuse("DRAIN_DELAY is %s, must not be negative", c.DrainDelay)
-	}
-	if c.DrainLimit < c.Lease {
-		bad.refuse("DRAIN_LIMIT (%s) must not be shorter than LEASE (%s): a payment in flight could be cut off",
-			c.DrainLimit, c.Lease)
 	}
 	bad.addresses(map[string]string{"HTTP_ADDR": c.HTTPAddr, "OPERATOR_ADDR": c.OperatorAddr})
 	return errors.Join(bad...)
@@ -73,23 +73,23 @@ type Reconciler struct {
 	PruneEvery time.Duration `env:"PRUNE_EVERY" envDefault:"10s" desc:"how often keys are expired and deleted"`
 	PruneRate  int32         `env:"PRUNE_RATE" envDefault:"5000" desc:"keys per second that are expired, and as many that are deleted, at most"`
 
-	ScanOverlap      time.Duration `env:"SCAN_OVERLAP" envDefault:"10m" desc:"how much of the PSP's ledger is read again by each scan"`
-	WebhookRetention time.Duration `env:"WEBHOOK_RETENTION" envDefault:"168h" desc:"how long processed webhooks are kept; longer than the PSP repeats them"`
+	ScanOverlap time.Duration `env:"SCAN_OVERLAP" envDefault:"10m" desc:"how much of the PSP's ledger is read again by each scan"`
 
 	LookupBudget  int32         `env:"LOOKUP_BUDGET" envDefault:"12" desc:"lookups in a row that the PSP may leave unanswered; then it is an operator's case"`
 	LookupBase    time.Duration `env:"LOOKUP_BASE" envDefault:"5s" desc:"wait after the first lookup without an answer; each further one doubles it"`
 	LookupCap     time.Duration `env:"LOOKUP_CAP" envDefault:"10m" desc:"longest wait between two lookups"`
 	LookupRecheck time.Duration `env:"LOOKUP_RECHECK" envDefault:"1h" desc:"wait between lookups of a key that an operator has"`
 
-	ResolveWorkers int           `env:"RESOLVE_WORKERS" envDefault:"50" desc:"lookups at once"`
-	StopLimit      time.Duration `env:"STOP_LIMIT" envDefault:"20s" desc:"longest time for running jobs to finish at shutdown"`
+	// What follows from PSP_IN_FLIGHT and PSP_TIMEOUT. Only tests choose otherwise.
+	ResolveWorkers int           // lookups at once
+	StopLimit      time.Duration // longest time for running jobs to finish at shutdown
 }
 
-// What other packages make of the settings: how many jobs read ledgers at once, and how long PSPs repeat a webhook at
-// least.
 const (
-	ledgerReaders       = 6
-	minWebhookRetention = 24 * time.Hour
+	drainMargin = 5 * time.Second
+	stopMargin  = 4 * time.Second
+	// ledgerReaders is how many jobs read ledgers at once.
+	ledgerReaders = 6
 )
 
 // LoadReconciler reads the settings of the reconciler through getenv and checks them.
@@ -102,6 +102,12 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	if err := c.publicURLFrom(cmp.Or(getenv("HTTP_ADDR"), ":8080")); err != nil {
 		return Reconciler{}, err
 	}
+	c.derive()
+	// More lookups would be turned away by our own limit. One account has a share of it alone, and its further lookups
+	// wait.
+	c.ResolveWorkers = c.PSPInFlight - ledgerReaders
+	// A job asks the PSP twice at most, and writes what it has heard.
+	c.StopLimit = 2*c.PSPTotal + stopMargin
 	return c, c.Check()
 }
 
@@ -114,11 +120,10 @@ func (c Reconciler) Check() error {
 	c.check(&bad)
 	bad.positive(map[string]time.Duration{
 		"SWEEP_EVERY": c.SweepEvery, "CLAIM_EVERY": c.ClaimEvery, "SCAN_EVERY": c.ScanEvery,
-		"PRUNE_EVERY":  c.PruneEvery,
-		"SCAN_OVERLAP": c.ScanOverlap, "WEBHOOK_RETENTION": c.WebhookRetention, "LOOKUP_BASE": c.LookupBase,
-		"LOOKUP_CAP": c.LookupCap, "LOOKUP_RECHECK": c.LookupRecheck, "STOP_LIMIT": c.StopLimit,
-	}, "SWEEP_EVERY", "CLAIM_EVERY", "SCAN_EVERY", "PRUNE_EVERY", "SCAN_OVERLAP", "WEBHOOK_RETENTION", "LOOKUP_BASE",
-		"LOOKUP_CAP", "LOOKUP_RECHECK", "STOP_LIMIT")
+		"PRUNE_EVERY": c.PruneEvery, "SCAN_OVERLAP": c.ScanOverlap, "LOOKUP_BASE": c.LookupBase,
+		"LOOKUP_CAP": c.LookupCap, "LOOKUP_RECHECK": c.LookupRecheck,
+	}, "SWEEP_EVERY", "CLAIM_EVERY", "SCAN_EVERY", "PRUNE_EVERY", "SCAN_OVERLAP", "LOOKUP_BASE", "LOOKUP_CAP",
+		"LOOKUP_RECHECK")
 	// What a scan leaves alone, since an owner or a lookup is at work on it, must come by again after they should be
 	// done.
 	if needed := c.Lease + c.GracePeriod() + c.ScanEvery; c.ScanOverlap < needed {
@@ -134,17 +139,12 @@ func (c Reconciler) Check() error {
 		bad.refuse("LOOKUP_CAP (%s) and the grace period (%s) together must be shorter than PSP_KEY_MEMORY (%s)",
 			c.LookupCap, c.GracePeriod(), c.PSPMemory)
 	}
-	// Otherwise lookups would be turned away by our own limit. One account has a share of it alone, and its further
-	// lookups wait.
-	if c.ResolveWorkers+ledgerReaders > c.PSPInFlight {
-		bad.refuse("RESOLVE_WORKERS (%d) must be at most PSP_IN_FLIGHT (%d) less %d, which read ledgers",
-			c.ResolveWorkers, c.PSPInFlight, ledgerReaders)
+	if c.ResolveWorkers < 1 {
+		bad.refuse("PSP_IN_FLIGHT is %d, must be at least %d for the reconciler: %d of them read ledgers", c.PSPInFlight,
+			ledgerReaders+1, ledgerReaders)
 	}
-	if c.WebhookRetention < minWebhookRetention {
-		bad.refuse("WEBHOOK_RETENTION (%s) must be at least %s: a webhook that is repeated later would be processed again", c.WebhookRetention, minWebhookRetention)
-	}
-	if c.LookupBudget < 1 || c.ResolveWorkers < 1 {
-		bad.refuse("LOOKUP_BUDGET and RESOLVE_WORKERS must be at least 1")
+	if c.LookupBudget < 1 {
+		bad.refuse("LOOKUP_BUDGET is %d, must be at least 1", c.LookupBudget)
 	}
 	bad.addresses(map[string]string{"RECONCILER_ADDR": c.Addr})
 	return errors.Join(bad...)

@@ -30,7 +30,7 @@ func FuzzLoad(f *testing.F) {
 		getenv := func(name string) string { return environment[name] }
 		if c, err := Load(getenv); err == nil {
 			keepsRelations(t, c.Shared)
-			if c.DrainLimit < c.Lease || c.DrainDelay < 0 {
+			if c.DrainLimit <= c.Lease || c.DrainDelay < 0 {
 				t.Fatalf("taken: %+v", c)
 			}
 		} else {

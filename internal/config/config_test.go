@@ -50,8 +50,8 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		Shared: shared, Addr: "127.0.0.1:8083", SweepEvery: 5 * time.Second, ClaimEvery: time.Second,
 		ScanEvery:  time.Minute,
 		PruneEvery: 10 * time.Second, PruneRate: 5000, ScanOverlap: 10 * time.Minute,
-		WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
-		LookupBase: 5 * time.Second, LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 50,
+		LookupBudget: 12, LookupBase: 5 * time.Second,
+		LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 58,
 		StopLimit: 20 * time.Second,
 	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
@@ -67,10 +67,10 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		"STRIPE_WEBHOOK_SECRETS": "whsec_cccccccccccccccc,whsec_dddddddddddddddd",
 		"PSP_SECRET":             "s",
 		"LOG_LEVEL":              "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h",
-		"PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
+		"PSP_TIMEOUT":   "9s",
 		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8",
 		"DB_COMMIT_SLOTS": "9", "DB_ACQUIRE_TIMEOUT": "9s",
-		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
+		"DB_STATEMENT_TIMEOUT": "11s", "DRAIN_DELAY": "12s",
 		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true",
 		"WEBHOOK_SECRETS": "whsec_a,whsec_b", "CONSOLE_SECRET": "0123456789abcdef0123456789abcdef",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "TRACE_RATIO": "0.5",
@@ -82,16 +82,16 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 			ConsoleSecret: "0123456789abcdef0123456789abcdef",
 			PSPSecret:     "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour,
 			PSPMemory: 98 * time.Hour,
-			PSPLate:   61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 3 * time.Second,
+			PSPLate:   61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 2 * time.Second,
 			PSPTotal:    9 * time.Second,
 			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBCommitSlots: 9,
 			DBAcquire:          9 * time.Second,
-			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DBPooler: true,
+			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 4400 * time.Millisecond, DBPooler: true,
 			TraceEndpoint: "http://collector:4318", TraceRatio: 0.5,
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
 		StripeWebhookSecrets: []string{"whsec_cccccccccccccccc", "whsec_dddddddddddddddd"},
-		DrainDelay:           12 * time.Second, DrainLimit: 61 * time.Second,
+		DrainDelay:           12 * time.Second, DrainLimit: 65 * time.Second,
 	}
 	got, err := load(env)
 	if err != nil {
@@ -126,47 +126,31 @@ func TestEachRelationIsChecked(t *testing.T) {
 				"KEY_RETENTION is 0s, must be positive"}},
 		"memory": {func(c *API) { c.PSPMemory = 0 },
 			[]string{"LEASE (30s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
-		"dial": {func(c *API) { c.PSPDial = 0 }, []string{"PSP_DIAL_TIMEOUT is 0s, must be positive"}},
 		"total": {func(c *API) { c.PSPTotal = -time.Second },
-			[]string{"PSP_DIAL_TIMEOUT (2s) must not exceed PSP_TIMEOUT (-1s)",
-				"PSP_TIMEOUT is -1s, must be positive"}},
+			[]string{"PSP_TIMEOUT is -1s, must be positive"}},
 		"breaker": {func(c *API) { c.PSPBreakerOpen = 0 },
 			[]string{"PSP_BREAKER_OPEN is 0s, must be positive"}},
 		"acquire": {func(c *API) { c.DBAcquire = -1 },
 			[]string{"DB_ACQUIRE_TIMEOUT is -1ns, must be positive"}},
 		"statement": {func(c *API) { c.DBStatementTimeout = 0 },
-			[]string{"DB_LOCK_TIMEOUT (2s) must not exceed DB_STATEMENT_TIMEOUT (0s)",
-				"DB_STATEMENT_TIMEOUT is 0s, must be positive"}},
-		"lock": {func(c *API) { c.DBLockTimeout = 0 }, []string{"DB_LOCK_TIMEOUT is 0s, must be positive"}},
-		"drain limit": {func(c *API) { c.DrainLimit = 0 },
-			[]string{"DRAIN_LIMIT (0s) must not be shorter than LEASE (30s): a payment in flight could be cut off",
-				"DRAIN_LIMIT is 0s, must be positive"}},
+			[]string{"DB_STATEMENT_TIMEOUT is 0s, must be positive"}},
 		"drain delay": {func(c *API) { c.DrainDelay = -time.Second },
 			[]string{"DRAIN_DELAY is -1s, must not be negative"}},
 		"total and lease": {func(c *API) { c.PSPTotal = 10*time.Second + 1 },
 			[]string{"PSP_TIMEOUT (10.000000001s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
-		"total and answer": {func(c *API) {
-			c.PSPTotal, c.Lease, c.DrainLimit = 15*time.Second+1, time.Minute,
-				time.Minute
-		},
+		"total and answer": {func(c *API) { c.PSPTotal, c.Lease = 15*time.Second+1, time.Minute },
 			[]string{"PSP_TIMEOUT (15.000000001s) must not exceed 15s: the server ends a response after 30s"}},
 		"overflow": {func(c *API) { c.PSPTotal = maxNanos / 2 },
 			[]string{"PSP_TIMEOUT (1281023h53m38.427387903s) must not exceed 15s: the server ends a response after 30s",
 				"PSP_TIMEOUT (1281023h53m38.427387903s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
-		"dial and total": {func(c *API) { c.PSPDial = 8*time.Second + 1 },
-			[]string{"PSP_DIAL_TIMEOUT (8.000000001s) must not exceed PSP_TIMEOUT (8s)"}},
 		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 },
 			[]string{"KEY_RETENTION (23h59m59.999999999s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
-		"lease and memory": {func(c *API) { c.Lease, c.DrainLimit = 24*time.Hour, 24*time.Hour },
+		"lease and memory": {func(c *API) { c.Lease = 24 * time.Hour },
 			[]string{"LEASE (24h0m0s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
 		"public address": {func(c *API) { c.HTTPAddr = "8080" },
 			[]string{`HTTP_ADDR is "8080", must be host:port or :port, such as :8080`}},
 		"operator's address": {func(c *API) { c.OperatorAddr = "::1:8081" },
 			[]string{`OPERATOR_ADDR is "::1:8081", must be host:port or :port, such as :8080`}},
-		"lock and statement": {func(c *API) { c.DBLockTimeout = 5*time.Second + 1 },
-			[]string{"DB_LOCK_TIMEOUT (5.000000001s) must not exceed DB_STATEMENT_TIMEOUT (5s)"}},
-		"drain and lease": {func(c *API) { c.DrainLimit = 30*time.Second - 1 },
-			[]string{"DRAIN_LIMIT (29.999999999s) must not be shorter than LEASE (30s): a payment in flight could be cut off"}},
 		"connections":      {func(c *API) { c.DBMaxConns = 1 }, []string{counts}},
 		"in flight":        {func(c *API) { c.PSPInFlight = 0 }, []string{counts}},
 		"breaker failures": {func(c *API) { c.PSPBreakerFailures = 0 }, []string{counts}},
@@ -234,10 +218,8 @@ func TestEachRelationIsChecked(t *testing.T) {
 func TestValuesAtTheirLimitAreTaken(t *testing.T) {
 	t.Parallel()
 	c := defaults(t)
-	c.PSPTotal, c.PSPDial = 10*time.Second, 10*time.Second
+	c.PSPTotal = 10 * time.Second
 	c.Retention = c.PSPMemory
-	c.DBLockTimeout = c.DBStatementTimeout
-	c.DrainLimit = c.Lease
 	c.DBMaxConns, c.PSPInFlight, c.PSPBreakerFailures = 2, 1, 1
 	c.TraceRatio = 1
 	if err := c.Check(); err != nil {
@@ -248,11 +230,11 @@ func TestValuesAtTheirLimitAreTaken(t *testing.T) {
 func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
-		"LEASE": "30", "KEY_RETENTION": "two days", "PSP_KEY_MEMORY": "1d", "PSP_DIAL_TIMEOUT": "x",
+		"LEASE": "30", "KEY_RETENTION": "two days", "PSP_KEY_MEMORY": "1d",
 		"PSP_TIMEOUT": "8 s", "PSP_BREAKER_OPEN": "5sec",
 		"PSP_IN_FLIGHT": "many", "PSP_BREAKER_FAILURES": "-1", "DB_MAX_CONNS": "99999999999",
 		"DB_ACQUIRE_TIMEOUT": "1,5s", "DB_STATEMENT_TIMEOUT": "NaN",
-		"DB_LOCK_TIMEOUT": "-", "DRAIN_DELAY": "soon", "DRAIN_LIMIT": "∞", "LOG_LEVEL": "loud", "PUBLIC_URL": "x",
+		"DRAIN_DELAY": "soon", "LOG_LEVEL": "loud", "PUBLIC_URL": "x",
 		"PSP_URL": "x", "PSP": "x", "STRIPE_URL": "x", "STRIPE_SECRET": "x", "STRIPE_WEBHOOK_SECRETS": "x",
 		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x", "TRACE_RATIO": "1%", "OTEL_EXPORTER_OTLP_ENDPOINT": "x",
 	} {
@@ -368,7 +350,6 @@ func TestBothProcessesHaveOnePublicURLInOneEnvironment(t *testing.T) {
 // Each row breaks what it names, and nothing else unless it cannot be helped.
 func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 	t.Parallel()
-	const counts = "LOOKUP_BUDGET and RESOLVE_WORKERS must be at least 1"
 	for name, row := range map[string]struct {
 		edit func(*Reconciler)
 		want string
@@ -378,22 +359,18 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 		"scan":  {func(c *Reconciler) { c.ScanEvery = 0 }, "SCAN_EVERY is 0s, must be positive"},
 		"prune": {func(c *Reconciler) { c.PruneEvery = 0 }, "PRUNE_EVERY is 0s, must be positive"},
 		"pace":  {func(c *Reconciler) { c.PruneRate = 0 }, "PRUNE_RATE is 0, must be at least 1"},
-		"retention": {func(c *Reconciler) { c.WebhookRetention = 24*time.Hour - 1 },
-			"WEBHOOK_RETENTION (23h59m59.999999999s) must be at least 24h0m0s: a webhook that is repeated later would be processed again"},
 		"cap and memory": {func(c *Reconciler) { c.LookupCap = 24 * time.Hour },
 			"LOOKUP_CAP (24h0m0s) and the grace period (1m30s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"},
-		"workers and PSP": {func(c *Reconciler) { c.ResolveWorkers = 59 },
-			"RESOLVE_WORKERS (59) must be at most PSP_IN_FLIGHT (64) less 6, which read ledgers"},
 		"first lookup": {func(c *Reconciler) { c.FirstLookup = 24 * time.Hour },
 			"LEASE (30s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (24h0m0s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"},
 		"recheck": {func(c *Reconciler) { c.LookupRecheck = 0 }, "LOOKUP_RECHECK is 0s, must be positive"},
-		"stop":    {func(c *Reconciler) { c.StopLimit = 0 }, "STOP_LIMIT is 0s, must be positive"},
 		"overlap": {func(c *Reconciler) { c.ScanOverlap = 3*time.Minute - 1 },
 			"SCAN_OVERLAP (2m59.999999999s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (3m0s): a movement could slip through"},
 		"cap": {func(c *Reconciler) { c.LookupCap = 4 * time.Second },
 			"LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},
-		"budget":  {func(c *Reconciler) { c.LookupBudget = 0 }, counts},
-		"workers": {func(c *Reconciler) { c.ResolveWorkers = 0 }, counts},
+		"budget": {func(c *Reconciler) { c.LookupBudget = 0 }, "LOOKUP_BUDGET is 0, must be at least 1"},
+		"workers": {func(c *Reconciler) { c.PSPInFlight, c.ResolveWorkers = 6, 0 },
+			"PSP_IN_FLIGHT is 6, must be at least 7 for the reconciler: 6 of them read ledgers"},
 		"address": {func(c *Reconciler) { c.Addr = "8083" },
 			`RECONCILER_ADDR is "8083", must be host:port or :port, such as :8080`},
 		"shared": {func(c *Reconciler) { c.PSPLate = 0 }, "PSP_LATE_LIMIT is 0s, must be positive"},

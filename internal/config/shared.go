@@ -27,7 +27,6 @@ type Shared struct {
 	PSPLate     time.Duration `env:"PSP_LATE_LIMIT" envDefault:"60s" desc:"how late the PSP may still execute; with LEASE, the grace period"`
 	FirstLookup time.Duration `env:"FIRST_LOOKUP" envDefault:"10s" desc:"how long a lost outcome waits for a webhook before the PSP is asked"`
 
-	PSPDial            time.Duration `env:"PSP_DIAL_TIMEOUT" envDefault:"2s" desc:"longest time to connect to the PSP"`
 	PSPTotal           time.Duration `env:"PSP_TIMEOUT" envDefault:"8s" desc:"longest time for a PSP request"`
 	PSPInFlight        int           `env:"PSP_IN_FLIGHT" envDefault:"64" desc:"PSP requests at once; one account holds at most half of what is free: a third, where it is alone"`
 	PSPBreakerFailures uint32        `env:"PSP_BREAKER_FAILURES" envDefault:"20" desc:"failures in a row that open an account's breaker"`
@@ -36,18 +35,28 @@ type Shared struct {
 	DBMaxConns         int32         `env:"DB_MAX_CONNS" envDefault:"16" desc:"size of the database pool"`
 	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
-	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
 	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"group commits at once in this process, about one per core of the database; payments that find no free slot wait and form the next group; 0: every payment commits alone"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
 
 	TraceEndpoint string  `env:"OTEL_EXPORTER_OTLP_ENDPOINT" desc:"base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318, for traces by OTLP/HTTP; none: no traces"`
 	TraceRatio    float64 `env:"TRACE_RATIO" envDefault:"0.01" desc:"share of payments whose traces are recorded, above 0 and at most 1; the same for all processes"`
 
+	// What follows from the settings above. Only tests choose otherwise.
+	PSPDial       time.Duration // longest time to connect to the PSP
+	DBLockTimeout time.Duration // longest wait for a row lock
+
 	// DemoPage is not a setting: the demo has a page beside the console, and the console links it.
 	DemoPage string
 	// Notice is not a setting: a demo says on every page for people that a bug is planted in it, or that a wrong server
 	// runs beside it.
 	Notice string
+}
+
+// derive fills in what follows from the settings.
+func (c *Shared) derive() {
+	c.PSPDial = min(maxPSPDial, c.PSPTotal/2)
+	// Who waits for a lock must have time left for the statement.
+	c.DBLockTimeout = c.DBStatementTimeout * 2 / 5
 }
 
 // GracePeriod is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until
@@ -59,6 +68,9 @@ const minConsoleSecret = 32
 
 // maxPSPTotal leaves time for both transactions within the server's write timeout.
 const maxPSPTotal = 15 * time.Second
+
+// maxPSPDial is enough for a handshake across the world, with one packet lost.
+const maxPSPDial = 2 * time.Second
 
 // refusals collects what is wrong with settings.
 type refusals []error
@@ -86,12 +98,10 @@ func (r *refusals) addresses(named map[string]string) {
 func (c Shared) check(bad *refusals) {
 	bad.positive(map[string]time.Duration{
 		"LEASE": c.Lease, "KEY_RETENTION": c.Retention, "PSP_KEY_MEMORY": c.PSPMemory, "PSP_LATE_LIMIT": c.PSPLate,
-		"PSP_DIAL_TIMEOUT": c.PSPDial, "PSP_TIMEOUT": c.PSPTotal, "PSP_BREAKER_OPEN": c.PSPBreakerOpen,
+		"PSP_TIMEOUT": c.PSPTotal, "PSP_BREAKER_OPEN": c.PSPBreakerOpen,
 		"DB_ACQUIRE_TIMEOUT": c.DBAcquire, "DB_STATEMENT_TIMEOUT": c.DBStatementTimeout,
-		"DB_LOCK_TIMEOUT": c.DBLockTimeout,
-	}, "LEASE", "KEY_RETENTION", "PSP_KEY_MEMORY", "PSP_LATE_LIMIT", "PSP_DIAL_TIMEOUT", "PSP_TIMEOUT",
-		"PSP_BREAKER_OPEN",
-		"DB_ACQUIRE_TIMEOUT", "DB_STATEMENT_TIMEOUT", "DB_LOCK_TIMEOUT")
+	}, "LEASE", "KEY_RETENTION", "PSP_KEY_MEMORY", "PSP_LATE_LIMIT", "PSP_TIMEOUT", "PSP_BREAKER_OPEN",
+		"DB_ACQUIRE_TIMEOUT", "DB_STATEMENT_TIMEOUT")
 	if c.Audit < 0 || c.FirstLookup < 0 {
 		bad.refuse("KEY_AUDIT (%s) and FIRST_LOOKUP (%s) must not be negative", c.Audit, c.FirstLookup)
 	}
@@ -103,9 +113,6 @@ func (c Shared) check(bad *refusals) {
 	if c.PSPTotal > maxPSPTotal {
 		bad.refuse("PSP_TIMEOUT (%s) must not exceed %s: the server ends a response after 30s", c.PSPTotal, maxPSPTotal)
 	}
-	if c.PSPDial > c.PSPTotal {
-		bad.refuse("PSP_DIAL_TIMEOUT (%s) must not exceed PSP_TIMEOUT (%s)", c.PSPDial, c.PSPTotal)
-	}
 	if c.Retention < c.PSPMemory {
 		bad.refuse("KEY_RETENTION (%s) must not be shorter than PSP_KEY_MEMORY (%s)", c.Retention, c.PSPMemory)
 	}
@@ -116,10 +123,6 @@ func (c Shared) check(bad *refusals) {
 	}
 	if n := len(c.ConsoleSecret); n > 0 && n < minConsoleSecret {
 		bad.refuse("CONSOLE_SECRET has %d characters, must have at least %d", n, minConsoleSecret)
-	}
-	if c.DBLockTimeout > c.DBStatementTimeout {
-		bad.refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout,
-			c.DBStatementTimeout)
 	}
 	if c.DBMaxConns < 2 || c.PSPInFlight < 1 || c.PSPBreakerFailures < 1 {
 		bad.refuse("DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1")

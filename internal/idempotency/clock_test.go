@@ -81,7 +81,7 @@ func (b *bench) awaitOver(ctx context.Context, sql string) {
 // The one statement of ours with such a condition is that of a retry: the PSP's memory of the key may end while it
 // waits for the row. Behind a change, it does not pass then. Behind one who gave up it does, and its lease counts from
 // before the wait: it is over the earlier for it. What it has beyond the PSP's memory is as long as the wait, which
-// DB_LOCK_TIMEOUT bounds, and a retry leaves a whole lease.
+// the longest wait for a lock bounds, and a retry leaves a whole lease.
 func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,6 +14,10 @@ const (
 	longestRun = 25 * time.Second // shorter than jobTimeout
 )
 
+// webhookRetention is how long processed webhooks are kept. It is longer than any PSP repeats a delivery: one that came
+// later would be processed again.
+const webhookRetention = 7 * 24 * time.Hour
+
 // prune expires keys whose retention is over, and deletes keys and webhooks that were kept long enough.
 type prune struct {
 	river.WorkerDefaults[pruneArgs]
@@ -33,7 +37,7 @@ func (w *prune) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 		w.r.keys.Delete,
 		// Crash window 26: the same for webhooks.
 		func(ctx context.Context, limit int32) (int64, error) {
-			return w.r.inbox.Prune(ctx, w.r.settings.WebhookRetention, limit)
+			return w.r.inbox.Prune(ctx, webhookRetention, limit)
 		})
 }
 

@@ -27,9 +27,8 @@ type Settings struct {
 	SweepEvery, ClaimEvery, ScanEvery, PruneEvery time.Duration
 	PruneRate                                     int32 // keys per second
 
-	ScanOverlap      time.Duration // how much of a ledger each new walk reads again
-	WebhookRetention time.Duration // how long processed events are kept; longer than the PSP repeats a delivery
-	ResolveWorkers   int           // lookups at the same time
+	ScanOverlap    time.Duration // how much of a ledger each new walk reads again
+	ResolveWorkers int           // lookups at the same time
 	// PollOnly is for a pooler in transaction mode, which does not support LISTEN.
 	PollOnly bool
 	// StopLimit is how long jobs may continue after the process was told to stop.

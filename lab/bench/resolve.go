@@ -95,7 +95,7 @@ func (b *bench) resolvingThese(ctx context.Context, d *rig.Database, psp *rig.Pr
 	}
 	return b.slice(ctx, contender{run: func(ctx context.Context) (effort, error) {
 		reconciler, err := d.Run(ctx, rig.Spec{Program: rig.Reconciler, Args: []string{"run"}, Env: append(seldom(),
-			"PSP_URL=http://"+psp.Address, "RESOLVE_WORKERS=100", "PSP_IN_FLIGHT=303", "CLAIM_EVERY=1s")})
+			"PSP_URL=http://"+psp.Address, "PSP_IN_FLIGHT=303", "CLAIM_EVERY=1s")})
 		if err != nil {
 			return effort{}, err
 		}
@@ -121,8 +121,7 @@ func (b *bench) warmUpQueue(ctx context.Context, d *rig.Database, psp *rig.Proce
 
 // seldom keeps the reconciler's schedule out of the way of what is measured.
 func seldom() []string {
-	return []string{"SWEEP_EVERY=1h", "CLAIM_EVERY=1h", "SCAN_EVERY=1h", "PRUNE_EVERY=1h", "SCAN_OVERLAP=2h",
-		"STOP_LIMIT=1s"}
+	return []string{"SWEEP_EVERY=1h", "CLAIM_EVERY=1h", "SCAN_EVERY=1h", "PRUNE_EVERY=1h", "SCAN_OVERLAP=2h"}
 }
 
 // chargesOf is what a PSP knows that has charged for each of the keys.

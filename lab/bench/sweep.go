@@ -36,7 +36,7 @@ func (b *bench) sweep(ctx context.Context, s *report.Section) (err error) {
 	defer func() { err = errors.Join(err, b.db.Forget(context.WithoutCancel(ctx), rig.AbandonedMark)) }()
 	defer b.stopAll() // before its keys and jobs are gone
 	reconciler, err := b.start(ctx, b.db, rig.Spec{Program: rig.Reconciler, Args: []string{"run"}, Env: append(seldom(),
-		"SWEEP_EVERY="+sweepEvery.String(), "PSP_URL=http://"+silent.Addr().String(), "RESOLVE_WORKERS=1")})
+		"SWEEP_EVERY="+sweepEvery.String(), "PSP_URL=http://"+silent.Addr().String(), "PSP_IN_FLIGHT=7")})
 	if err != nil {
 		return err
 	}

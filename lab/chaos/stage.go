@@ -79,7 +79,7 @@ func (g *stage) start(ctx context.Context, s settings, target string) error {
 		Env: map[string]string{
 			"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8", "KEY_RETENTION": s.retention().String(),
 			"KEY_AUDIT":      s.Audit.String(),
-			"PSP_KEY_MEMORY": s.memory().String(), "PRUNE_EVERY": "1s", "WEBHOOK_RETENTION": "24h",
+			"PSP_KEY_MEMORY": s.memory().String(), "PRUNE_EVERY": "1s",
 		},
 		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},
 		Arrived: g.arrived,

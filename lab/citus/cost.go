@@ -61,7 +61,7 @@ func costOf(ctx context.Context, m *meter.Meter, o world.Options, stdout io.Writ
 		return err
 	}
 	defer func() { err = errors.Join(err, site.Close()) }()
-	w, err := site.New(ctx, world.Plan{Env: map[string]string{"DB_STATEMENT_TIMEOUT": "10s", "DB_LOCK_TIMEOUT": "5s"},
+	w, err := site.New(ctx, world.Plan{Env: map[string]string{"DB_STATEMENT_TIMEOUT": "12s"},
 		NoWebhooks: true})
 	if err != nil {
 		return err

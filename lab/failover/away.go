@@ -17,8 +17,7 @@ import (
 // awayTimes let a wait for the standby be given up long before an owner would call itself paused: what keeps a charge
 // back then is only that its reservation was not acknowledged.
 func awayTimes() map[string]string {
-	return map[string]string{"LEASE": "12s", "DRAIN_LIMIT": "12s", "DB_STATEMENT_TIMEOUT": "1s",
-		"DB_LOCK_TIMEOUT": "500ms"}
+	return map[string]string{"LEASE": "12s", "DB_STATEMENT_TIMEOUT": "1s"}
 }
 
 // awayCase cuts the line to the standby. A commit waits for it then, and statement_timeout does not end that. Once the

@@ -22,7 +22,7 @@ func movedScenes() []row {
 		{
 			window: 3, step: "declined, and a dead letter says that money moved",
 			// the answer is held for a while
-			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"},
+			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s"},
 			script: (*stage).declineBesideMovedMoney, want: want{posts: [2]int{1, 1}, check: (*stage).undecided},
 		},
 		{

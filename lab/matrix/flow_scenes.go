@@ -35,7 +35,7 @@ func sceneFlow() flow {
 		},
 		{
 			window: 1, step: "attempt 2 waits for a lock before it has its lease",
-			env:       map[string]string{"LEASE": "12s", "DRAIN_LIMIT": "12s"}, // a third of it is longer than the wait
+			env:       map[string]string{"LEASE": "12s"}, // a third of it is longer than the wait
 			oneServer: true, script: (*stage).leaseBehindALock, want: want{posts: [2]int{1, 1}, replayed: "false"},
 		},
 		{
@@ -68,7 +68,7 @@ func sceneFlow() flow {
 		{
 			window: 3, step: "asked again in flight, with each preference", noWebhooks: true,
 			// it is in flight as long as it is held
-			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"},
+			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s"},
 			script: (*stage).preferences, want: want{posts: [2]int{1, 1}},
 		},
 		{

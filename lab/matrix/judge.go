@@ -66,8 +66,8 @@ func (s *stage) judge(r *invariants.Reservations) []violation {
 	if err := invariants.Quiet(s.ctx, e); err != nil {
 		return []violation{{"I2", "", err.Error()}}
 	}
-	// The cell comes first. The invariants ask for the statement of the day, and that is evidence: once the grace period
-	// is over, it decides a key that nothing else could.
+	// The cell comes first. The invariants ask for the statement of the day, and that is evidence: once the grace
+	// period is over, it decides a key that nothing else could.
 	var all []violation
 	w := s.row.wants(s.fault)
 	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w)} {

@@ -20,11 +20,11 @@ const (
 // Times are the settings of the API and the reconciler.
 func Times() map[string]string {
 	return map[string]string{
-		"LEASE": Lease.String(), "PSP_TIMEOUT": PSPTimeout.String(), "PSP_DIAL_TIMEOUT": "500ms",
+		"LEASE": Lease.String(), "PSP_TIMEOUT": PSPTimeout.String(),
 		"PSP_LATE_LIMIT": PSPLate.String(),
-		"FIRST_LOOKUP":   FirstLookup.String(), "DRAIN_LIMIT": "5s", "STOP_LIMIT": "5s",
-		"KEY_RETENTION": Retention.String(),
-		"SWEEP_EVERY":   "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
+		"FIRST_LOOKUP":   FirstLookup.String(),
+		"KEY_RETENTION":  Retention.String(),
+		"SWEEP_EVERY":    "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
 		"LOOKUP_BASE": "300ms", "LOOKUP_CAP": "2s", "LOOKUP_BUDGET": "12",
 	}
 }

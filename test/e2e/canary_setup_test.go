@@ -191,7 +191,7 @@ func (p *programs) run(w *world) {
 	p.environment = []string{
 		"PSP_URL=http://" + psp, "PSP_SECRET=" + canary("PSP secret"), "HTTP_ADDR=" + p.public, "OPERATOR_ADDR=" +
 			p.operator, "PUBLIC_URL=http://payonce.test",
-		"WEBHOOK_SECRETS=" + webhookCanary(), "LOG_LEVEL=debug", "PSP_TIMEOUT=1s", "PSP_DIAL_TIMEOUT=1s", "LEASE=3s",
+		"WEBHOOK_SECRETS=" + webhookCanary(), "LOG_LEVEL=debug", "PSP_TIMEOUT=1s", "LEASE=3s",
 		"PSP_LATE_LIMIT=1s", "FIRST_LOOKUP=1s",
 		"DB_ACQUIRE_TIMEOUT=5s",
 	}

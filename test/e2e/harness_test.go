@@ -151,7 +151,7 @@ func testSettings(t testing.TB, databaseURL, pspURL string) config.API {
 	t.Helper()
 	env := map[string]string{
 		"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "PSP_SECRET": pspSecret,
-		"PUBLIC_URL": "http://payonce.test", "DB_ACQUIRE_TIMEOUT": "30s", "DB_LOCK_TIMEOUT": "20s",
+		"PUBLIC_URL": "http://payonce.test", "DB_ACQUIRE_TIMEOUT": "30s",
 		"DB_STATEMENT_TIMEOUT": "30s",
 	}
 	settings, err := config.Load(func(name string) string { return env[name] })

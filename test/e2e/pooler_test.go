@@ -177,7 +177,7 @@ func reconcileThroughPooler(t *testing.T, database, psp string) {
 	env := map[string]string{
 		"DATABASE_URL": database, "DB_POOLER": "true", "PSP_URL": psp, "PSP_SECRET": pspSecret,
 		"PUBLIC_URL": "http://payonce.test",
-		"LEASE":      "6s", "PSP_TIMEOUT": "2s", "PSP_DIAL_TIMEOUT": "2s", "PSP_LATE_LIMIT": "1s",
+		"LEASE":      "6s", "PSP_TIMEOUT": "2s", "PSP_LATE_LIMIT": "1s",
 		"FIRST_LOOKUP":    "1ms",
 		"RECONCILER_ADDR": "127.0.0.1:0", "SWEEP_EVERY": "200ms", "CLAIM_EVERY": "200ms", "LOOKUP_BASE": "100ms",
 		"LOOKUP_CAP": "200ms",

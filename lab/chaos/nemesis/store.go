@@ -131,17 +131,17 @@ func (n *Nemesis) storeAway(ctx context.Context, p *world.Process, d time.Durati
 	return true
 }
 
-// ageWebhooks has the retention of processed webhooks pass, which is a day at least: the reconciler forgets them, and
-// the PSP may send them again.
+// ageWebhooks has the retention of processed webhooks pass, which is a week: the reconciler forgets them, and the PSP
+// may send them again.
 func (n *Nemesis) ageWebhooks(ctx context.Context, _ time.Duration) bool {
-	const aged = `UPDATE webhook_events SET processed_at = processed_at - interval '25 hours' WHERE processed_at > clock_timestamp() - interval '1 hour'`
+	const aged = `UPDATE webhook_events SET processed_at = processed_at - interval '8 days' WHERE processed_at > clock_timestamp() - interval '1 hour'`
 	done, err := n.o.World.DB.Exec(ctx, aged)
 	if err != nil {
 		return false
 	}
 	n.o.Tally.Add("webhook", "grown old", int(done.RowsAffected()))
 	var left int
-	const old = `SELECT count(*) FROM webhook_events WHERE processed_at < clock_timestamp() - interval '1 day'`
+	const old = `SELECT count(*) FROM webhook_events WHERE processed_at < clock_timestamp() - interval '7 days'`
 	for world.Wait(ctx, pruneEvery) {
 		if err := n.o.World.DB.QueryRow(ctx, old).Scan(&left); err == nil && left == 0 {
 			n.o.Tally.Add("webhook", "pruned", int(done.RowsAffected()))

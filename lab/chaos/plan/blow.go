@@ -31,7 +31,7 @@ const (
 	MangleCalls     BlowKind = "mangle-calls" // to the PSP: cut before, cut after, half an answer, a 500
 	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the grace period
 	HoldObjects     BlowKind = "hold-objects" // Stripe's, on their way into the database, until the lease is over
-	AgeWebhooks     BlowKind = "age-webhooks" // WEBHOOK_RETENTION has passed for those that are processed
+	AgeWebhooks     BlowKind = "age-webhooks" // a week has passed for those that are processed
 	CrashWorker     BlowKind = "crash-worker" // of Citus
 	MoveTenant      BlowKind = "move-tenant"  // to another worker of Citus
 )

@@ -69,10 +69,10 @@ func settings(getenv func(string) string) []string {
 	var all []string
 	for _, pair := range [][2]string{
 		{"PUBLIC_URL", "http://payonce.test"},
-		{"PSP_DIAL_TIMEOUT", "500ms"}, {"FIRST_LOOKUP", "500ms"}, {"DRAIN_LIMIT", "5s"}, {"STOP_LIMIT", "5s"},
+		{"FIRST_LOOKUP", "500ms"},
 		{"SWEEP_EVERY", "300ms"}, {"CLAIM_EVERY", "200ms"}, {"SCAN_EVERY", "1s"}, {"SCAN_OVERLAP", "30s"},
 		{"LOOKUP_BASE", "300ms"}, {"LOOKUP_CAP", "2s"}, {"PSP_BREAKER_OPEN", "1s"}, {"PRUNE_EVERY", "500ms"},
-		{"WEBHOOK_RETENTION", "24h"}, {"LOG_LEVEL", "warn"},
+		{"LOG_LEVEL", "warn"},
 	} {
 		if getenv(pair[0]) == "" {
 			all = append(all, pair[0]+"="+pair[1])
