@@ -57,7 +57,8 @@ break: need-go ## the demo with one planted bug, on data of its own: make break 
 	@bin/mutations demo $(BUG)
 	@DEMO_DATA_DIR="$${DEMO_DATA_DIR:-bin/break/$(BUG)/data}" exec bin/break/$(BUG)/demo
 
-# A test that takes long asks testing.Short() and is left to test-all. So is the race detector: with it, the tests take two to three times the CPU time.
+# A test that takes long asks testing.Short() and is left to test-all. With the race detector, tests take two to three times the CPU time, so CI has it
+# for the product's packages, and make race for all.
 # make verify vets everything, with more checks than go test does. What the tests build has no tables for debuggers (-w): linking takes a third less
 # CPU time, and a panic has its trace all the same. With GOGC=400, the linker and the tests spend less of it on collecting garbage.
 FRUGAL = GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w"
@@ -67,9 +68,24 @@ test: ## run the tests of every package, without the long ones, in three minutes
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) -short -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-all
-test-all: ## run all tests in random order, with the race detector where it works, in a quarter of an hour; CI does
+test-all: ## run all tests in random order, those of internal/ with the race detector where it works, in eight minutes; CI does
+	@$(BUILD) -o bin/testrun ./test/testrun
+	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(patsubst -race,-race-in=payonce/internal,$(shell tools/race-flag $(GO))) \
+		-shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: race
+race: ## run all tests with the race detector, in a quarter of an hour
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(shell tools/race-flag $(GO)) -shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
+
+# What CI has no time for, or what it lacks. Everything here is also a target of its own.
+.PHONY: proof-all
+proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hours; before an issue is closed
+	$(MAKE) race
+	$(MAKE) matrix
+	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
+	$(MAKE) caller mutations model failover citus grade
+	$(MAKE) mutants
 
 .PHONY: links
 links: ## have the links of the course and of docs/sources.md lead to where their code is now

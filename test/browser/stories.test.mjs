@@ -249,27 +249,3 @@ test("while it is live, nothing on the page moves but what grows", async () => {
   await page.locator(".steps").getByText("201, replayed").waitFor();
   assert.deepEqual((await boxes()).slice(0, 2), [title, picture]);
 });
-
-// A measurement, not a test: it only says how long it takes.
-test("measured: from the answer to the screen", async (t) => {
-  const page = await open(browser);
-  await signIn(page);
-  const took = [];
-  for (let i = 0; i < 20; i++) {
-    const key = freshKey("soon");
-    await page.goto(`${operator}/console/keys/acme/payments/${key}`);
-    await page.getByText("Nobody has used this key yet").waitFor();
-    await page.waitForTimeout(300); // for the stream
-    const shown = page.evaluate(() => new Promise((done) => {
-      new MutationObserver(() => {
-        if (document.querySelector(".status.completed")) {
-          done(Date.now());
-        }
-      }).observe(document.body, { childList: true, subtree: true });
-    }));
-    await pay(key);
-    took.push(await shown - Date.now());
-  }
-  took.sort((a, b) => a - b);
-  t.diagnostic(`answer to screen, in milliseconds: median ${-took[10]}, all ${took.map((ms) => -ms)}`);
-});

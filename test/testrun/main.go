@@ -34,7 +34,8 @@ func main() {
 	defer stop()
 	if len(os.Args) < 4 {
 		fmt.Fprintln(os.Stderr,
-			"usage: testrun <go command> <directories of modules, separated by commas> [flags of go test] ./...")
+			"usage: testrun <go command> <directories of modules, separated by commas> [-race-in=<package>] "+
+				"[flags of go test] ./...")
 		os.Exit(2)
 	}
 	code, err := runShared(ctx)
@@ -60,7 +61,13 @@ func runShared(ctx context.Context) (code int, err error) {
 func run(
 	ctx context.Context, goCommand string, modules, args []string, out io.Writer, now func() time.Time,
 ) (int, error) {
-	total, flags, patterns := 0, args[:len(args)-1], args[len(args)-1:]
+	flags, patterns, total := args[:len(args)-1], args[len(args)-1:], 0
+	raced, races := "", false
+	if len(flags) > 0 {
+		if raced, races = strings.CutPrefix(flags[0], "-race-in="); races {
+			flags = flags[1:]
+		}
+	}
 	packages := make([][]string, len(modules))
 	for i, dir := range modules {
 		var err error
@@ -74,13 +81,33 @@ func run(
 	code := 0
 	for i, dir := range modules {
 		// go test keeps the order, and drops what the pattern names once more.
-		ended, err := test(ctx, goCommand, dir, slices.Concat(flags, packages[i], patterns), r)
-		code = cmp.Or(code, ended)
-		if err != nil || ctx.Err() != nil {
-			return max(code, 1), err
+		groups := [][]string{slices.Concat(flags, packages[i], patterns)}
+		if races {
+			groups = apart(packages[i], raced, flags)
+		}
+		for _, group := range groups {
+			ended, err := test(ctx, goCommand, dir, group, r)
+			code = cmp.Or(code, ended)
+			if err != nil || ctx.Err() != nil {
+				return max(code, 1), err
+			}
 		}
 	}
 	return code, nil
+}
+
+// apart are the arguments of two runs: of the packages below one path with the race detector, and of the others without
+// it. A run of no packages is left out.
+func apart(packages []string, below string, flags []string) (runs [][]string) {
+	for _, race := range []bool{true, false} {
+		group := slices.DeleteFunc(slices.Clone(packages), func(name string) bool {
+			return (name == below || strings.HasPrefix(name, below+"/")) != race
+		})
+		if len(group) > 0 {
+			runs = append(runs, slices.Concat([]string{fmt.Sprintf("-race=%t", race)}, flags, group))
+		}
+	}
+	return runs
 }
 
 // test runs go test in a module, and returns its exit code.

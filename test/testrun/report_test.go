@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // modules are one with tests that end in each way, and another below it.
@@ -98,6 +100,18 @@ func TestPackageWithTheMostTestsBeginsFirst(t *testing.T) {
 	want := []string{"payonce/well", "payonce/failing", "payonce/panicked", "payonce/unbuilt"}
 	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("the order is %q, want %q: %v", names, want, err)
+	}
+}
+
+func TestRaceDetectorIsForPackagesBelowOnePath(t *testing.T) {
+	t.Parallel()
+	got := apart([]string{"m/in/a", "m/inner", "m/in", "m/b"}, "m/in", []string{"-short"})
+	want := [][]string{{"-race=true", "-short", "m/in/a", "m/in"}, {"-race=false", "-short", "m/inner", "m/b"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got = apart([]string{"lab/a"}, "m/in", nil); len(got) != 1 {
+		t.Errorf("a run of no packages: %q", got)
 	}
 }
 
