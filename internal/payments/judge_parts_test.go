@@ -43,17 +43,17 @@ func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
 	elsewhere := recordOfOwn("psp_1", "declined", 12000)
 	elsewhere.Account = "globex"
 	vouched := paidAs(OperatorPSPID + "42")
-	const opens = "dead letter `psp_contradicts_request`, one for each key and record"
+	const opens = "dead letter `psp_contradicts_request` per key and record"
 	for _, c := range []tableRow{
 		// A reply.
 		{"a success of an earlier attempt, after a later one has another success",
-			"dead letter `duplicate_movement`, one for each record, holds the key",
+			"dead letter `duplicate_movement` per record, holds the key",
 			earlier(gateway.Succeeded{ID: "psp_2"}), done(paidAs("psp_1"))},
 		{"a reply of this attempt, when the key is another payment's",
-			"dead letter `late_after_expiry`, one for each record, holds the key",
+			"dead letter `late_after_expiry` per record, holds the key",
 			mine(yes()), keyIs(idempotency.InProgressStatus, neverRun(), ofAnother("subject"))},
 		{"a reply of this attempt, when the key is of another generation",
-			"dead letter `late_after_expiry`, one for each record, holds the key",
+			"dead letter `late_after_expiry` per record, holds the key",
 			mine(yes()), keyIs(idempotency.InProgressStatus, neverRun(), ofAnother("generation"))},
 		{"a doubt of an earlier attempt", "nothing", mine(gateway.Indeterminate{Reason: "no answer"}),
 			keyIs(idempotency.InProgressStatus, processing(), ofAnother("attempt"))},
@@ -67,19 +67,19 @@ func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
 		{"a decline of this attempt's object", "→ `completed`, with the 402",
 			sayRecord(SourceWebhook, "psp_1", "declined", 12000),
 			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
-		{"a success that another PSP tells", "dead letter `other_account`, one for each record", byAnotherPSP(charged),
+		{"a success that another PSP tells", "dead letter `other_account` per record", byAnotherPSP(charged),
 			anUnknown()},
 		{"a success that the tenant's own PSP tells", "→ `completed`, with the 201", byAnotherPSP(charged),
 			keyIs(idempotency.UnknownStatus, processing(), atStripe)},
 		{"a success of a stored record, which names no PSP", "→ `completed`, with the 201", charged,
 			keyIs(idempotency.UnknownStatus, processing(), atStripe)},
 		// What a scan leaves to others.
-		{"a scan of a key that is in progress", "left to those who are at work on it",
+		{"a scan of a key that is in progress", "left alone",
 			sayRecord(SourceScan, "psp_1", "succeeded", 12000), anInProgress()},
 		{"a scan at the very end of the grace period", "→ `completed`, with the 201",
 			sayRecord(SourceScan, "psp_1", "succeeded", 12000), anUnknown()},
 		{"a scan of a payment whose key is in progress for another one",
-			"dead letter `late_after_expiry`, one for each record, holds the key",
+			"dead letter `late_after_expiry` per record, holds the key",
 			sayRecord(SourceScan, "psp_1", "succeeded", 12000),
 			keyIs(idempotency.InProgressStatus, neverRun(), ofAnother("subject"))},
 		{"a scan of a key that is released within the grace period of its execution", "→ `completed`, with the 201",
@@ -92,15 +92,15 @@ func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
 			keyIs(idempotency.UnknownStatus, processing(), isWoken)},
 		{"a lookup that contradicts, when the key is executed again", opens, looked, anInProgress()},
 		{"a lookup that contradicts, when the key is unknown for another payment",
-			"dead letter `late_after_expiry`, one for each record, holds the key", looked,
+			"dead letter `late_after_expiry` per record, holds the key", looked,
 			keyIs(idempotency.UnknownStatus, neverRun(), ofAnother("subject"))},
 		{"a lookup that finds the success", "→ `completed`, with the 201",
 			sayRecord(SourceLookup, "psp_1", "succeeded", 12000), anUnknown()},
 		// A final result.
 		{"another payment's id, when an operator has vouched for this one",
-			"dead letter `contradicts_completed`, one for each record, holds the key", charged, done(vouched, isTaken)},
+			"dead letter `contradicts_completed` per record, holds the key", charged, done(vouched, isTaken)},
 		{"another payment's id, when this one has another id",
-			"dead letter `contradicts_completed`, one for each record, holds the key", twice,
+			"dead letter `contradicts_completed` per record, holds the key", twice,
 			done(paidAs("psp_1"), isTaken)},
 		{"charged, and an open dead letter says so already", "→ `completed`, with the 201", charged,
 			keyIs(idempotency.UnknownStatus, processing(), isCharged)},

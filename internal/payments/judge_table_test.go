@@ -394,7 +394,7 @@ func inWords(s Seen, step Step) string {
 	case step.To != "":
 		words = append(words, "→ `"+string(step.To)+"`")
 	case step.LeftAlone:
-		words = append(words, "left to those who are at work on it")
+		words = append(words, "left alone")
 	case step.Named != "":
 		words = append(words, "the row takes the PSP's id")
 	}
@@ -402,11 +402,11 @@ func inWords(s Seen, step Step) string {
 		words = append(words, "closes the dead letter `"+string(step.Answer.Kind)+"`")
 	}
 	if step.Open != nil {
-		words = append(words, "dead letter `"+string(step.Open.Kind)+"`, "+names(s, *step.Open))
+		words = append(words, "dead letter `"+string(step.Open.Kind)+"` "+names(s, *step.Open))
 	}
 	if step.Outside != nil {
-		words = append(words, "stored on the payment, and "+
-			map[bool]string{true: "bounds its refunds", false: "bounds nothing"}[step.Outside.Status != "declined"])
+		words = append(words, "stored; bounds "+
+			map[bool]string{true: "its refunds", false: "nothing"}[step.Outside.Status != "declined"])
 	}
 	if step.Note != nil && step.To == "" && step.AskAgain == nil {
 		words = append(words, "a line in the timeline")
@@ -438,17 +438,17 @@ func names(s Seen, c Case) string {
 	key := c.AboutKey && strings.HasPrefix(c.Finding, s.about().KeyFinding(s.Own.Subject))
 	switch record := strings.Contains(c.Finding, "record "); {
 	case key && record:
-		return "one for each key and record"
+		return "per key and record"
 	case key:
-		return "one for each key"
+		return "per key"
 	case c.Kind == deadletters.MovedOutside:
-		return "one for each status and amount of each record, holds the key"
+		return "per status and amount, holds the key"
 	case record && c.AboutKey:
-		return "one for each record, holds the key"
+		return "per record, holds the key"
 	case record:
-		return "one for each record"
+		return "per record"
 	}
-	return "one for each payment, holds the key"
+	return "per payment, holds the key"
 }
 
 func when(wait Wait) string {
@@ -460,9 +460,9 @@ func when(wait Wait) string {
 		return "after `LOOKUP_RECHECK`"
 	case p.Base:
 		if wait.Failures == 0 {
-			return "after `LOOKUP_BASE`, less up to a half"
+			return "after `LOOKUP_BASE`"
 		}
-		return "after `LOOKUP_BASE`, doubled by each failure in a row up to `LOOKUP_CAP`, less up to a half"
+		return "after a growing wait"
 	case 30 * time.Second:
 		return "when the grace period is over, and after `LOOKUP_CAP` at the latest"
 	}
