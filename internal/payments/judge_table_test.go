@@ -178,7 +178,7 @@ func lateReplies() []tableRow {
 		{"charged", "unknown, of its attempt", mine(yes()), anUnknown()},
 		{"charged", "released", earlier(yes()), keyIs(idempotency.FailedRetryableStatus, neverRun())},
 		{"charged", "in progress or unknown, of a later attempt", earlier(yes()), anUnknown()},
-		{"charged, by a PSP that executes in two steps", "in progress or unknown, of a later attempt", earlier(yes()),
+		{"charged, by a PSP with two steps", "in progress or unknown, of a later attempt", earlier(yes()),
 			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"declined, never sent, or no answer", "any", mine(no()), anUnknown()},
 		{"something else than was asked", "unknown", mine(contradicting()), anUnknown()},
@@ -252,10 +252,10 @@ func lookupRows() []tableRow {
 			keyIs(idempotency.UnknownStatus, processing(), isWornOut)},
 		{"nothing", "unknown, as its 20th attempt, and older than the PSP's memory", Nothing{},
 			keyIs(idempotency.UnknownStatus, processing(), isWornOut, isOld)},
-		{"nothing, and the PSP, which executes in two steps, has not cancelled it", "unknown, as its 20th attempt",
+		{"nothing, and a PSP with two steps has not cancelled it", "unknown, as its 20th attempt",
 			Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isWornOut, inTwoSteps)},
 		{"nothing", "unknown", Nothing{}, anUnknown()},
-		{"nothing, and the PSP, which executes in two steps, has not cancelled it", "unknown", Nothing{},
+		{"nothing, and a PSP with two steps has not cancelled it", "unknown", Nothing{},
 			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"nothing, and the PSP has cancelled it", "unknown, within the grace period, and older than the PSP's memory",
 			Nothing{Final: true}, keyIs(idempotency.UnknownStatus, processing(), inGrace, isOld)},
@@ -385,11 +385,11 @@ func inWords(s Seen, step Step) string {
 	case step.Refuse != nil:
 		return "refused: `" + string(step.Refuse.Ground) + "`"
 	case step.To == idempotency.CompletedStatus && step.Verdict.status == Declined:
-		words = append(words, "→ `completed`, with the 402"+without(step.Verdict.pspID == "", ", and without the id"))
+		words = append(words, "→ `completed`, 402"+without(step.Verdict.pspID == "", ", without the id"))
 	case step.To == idempotency.CompletedStatus:
 		id, ours := strings.CutPrefix(step.Verdict.pspID, OperatorPSPID)
 		named := ours && id != s.DeadLetter.ID.String()
-		words = append(words, "→ `completed`, with the 201"+without(named, ", as `operator:<the id>`")+
+		words = append(words, "→ `completed`, 201"+without(named, ", as `operator:<the id>`")+
 			without(ours && !named, ", as `operator:<dead letter>`"))
 	case step.To != "":
 		words = append(words, "→ `"+string(step.To)+"`")
