@@ -3,7 +3,6 @@ package windows
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,31 +50,6 @@ func TestTokensAreThoseOfTheMockPSP(t *testing.T) {
 		if !slices.ContainsFunc(mockpsp.Tokens(), func(token mockpsp.Token) bool { return token.Name == w.Token }) {
 			t.Errorf("window %s: the mock PSP has no token %s", w.ID, w.Token)
 		}
-	}
-}
-
-// "See it yourself" lists what the page offers.
-func TestDocumentNamesEveryWindowOfThePage(t *testing.T) {
-	t.Parallel()
-	document, err := os.ReadFile("../../docs/crash_windows.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	for _, w := range Windows(Stripe()) {
-		ids = append(ids, w.ID)
-	}
-	listed := regexp.MustCompile(`(?m)^\| (\d+[a-c]?) \| (.+?) \|$`).FindAllStringSubmatch(string(document), -1)
-	var found []string
-	for _, row := range listed {
-		for _, w := range Windows(Stripe()) {
-			if row[1] == w.ID && row[2] == w.Place {
-				found = append(found, w.ID)
-			}
-		}
-	}
-	if strings.Join(found, " ") != strings.Join(ids, " ") {
-		t.Errorf("the document lists the places of %q, the page of %q", found, ids)
 	}
 }
 
