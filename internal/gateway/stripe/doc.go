@@ -9,7 +9,7 @@
 // If the answer to a confirmation is no verdict, the intent itself is read. Reading an object by its id is strongly
 // consistent. An intent that is not executed yet is cancelled: "After it's canceled, no additional charges are made by
 // the PaymentIntent" (https://docs.stripe.com/api/payment_intents/cancel). So non-execution is a fact at once, and no
-// grace period is needed. docs/adr/0049-make-the-object-then-execute-it.md has the table of all steps and answers.
+// grace period is needed (docs/adr/0049-make-the-object-then-execute-it.md). table_test.go has all steps and answers.
 //
 // # What is ours
 //
@@ -19,12 +19,12 @@
 // is a record without key and reference, and the caller looks for its intent. The id of a charge is the id of its
 // PaymentIntent (pi_), and the id of a refund is that of the Refund (re_).
 //
-// # What is not used
+// # What proves nothing
 //
-// Stripe's search (/v1/payment_intents/search) is never used. It lags by up to a minute, and in an outage by more
-// (https://docs.stripe.com/search#data-freshness). So a search that finds nothing proves nothing. An intent whose id is
-// not known is found by making it again under the same key: Stripe then returns the first answer
-// (https://docs.stripe.com/api/idempotent_requests). Refunds are found by the list of their intent, which has no lag.
+// Stripe's search (/v1/payment_intents/search) lags by up to a minute, and in an outage by more
+// (https://docs.stripe.com/search#data-freshness). So what it finds counts, and a search that finds nothing proves
+// nothing. An intent whose id is not known is found by making it again under the same key: Stripe then returns the
+// first answer (https://docs.stripe.com/api/idempotent_requests). Refunds are found by the list of their intent.
 //
 // # Where to read
 //
