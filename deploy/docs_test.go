@@ -149,16 +149,14 @@ func TestGuideGivesTheSettingsWithTheirDefaults(t *testing.T) {
 	for _, match := range settingForm.FindAllStringSubmatch(help.String(), -1) {
 		defaults[match[1]] = match[2]
 	}
-	for _, page := range []string{guide, "../README.md"} {
-		rows := table(t, page, "Settings")
-		if len(rows) < 5 {
-			t.Errorf("%s has %d settings", page, len(rows))
-		}
-		for _, row := range rows {
-			fallback, ok := defaults[row[0]]
-			if !ok || row[1] != fallback {
-				t.Errorf("%s says that %s is %q, it is %q", page, row[0], row[1], fallback)
-			}
+	rows := table(t, guide, "Settings")
+	if len(rows) < 5 {
+		t.Errorf("%s has %d settings", guide, len(rows))
+	}
+	for _, row := range rows {
+		fallback, ok := defaults[row[0]]
+		if !ok || row[1] != fallback {
+			t.Errorf("%s says that %s is %q, it is %q", guide, row[0], row[1], fallback)
 		}
 	}
 }

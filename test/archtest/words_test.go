@@ -26,8 +26,7 @@ func TestGivenUpPhraseIsFound(t *testing.T) {
 		"the key is taken anew", "KeyTakenAnewFirst", "Whoever waits", "SpareWhoeverNamesIt", "spelt in two ways",
 		"HoweverItIsSpelt", "who mends a fault", "IsToldAndMended",
 	} {
-		for name, want := range map[string]bool{"docs/a.md": true, "db/a.sql": true, "CHANGELOG.md": false,
-			"a.png": false} {
+		for name, want := range map[string]bool{"docs/a.md": true, "db/a.sql": true, "a.png": false} {
 			breaches, err := phraseBreaches(fstest.MapFS{name: {Data: []byte("fine\n" + text + "\n")}}, []string{name})
 			if err != nil {
 				t.Fatal(err)

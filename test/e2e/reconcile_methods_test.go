@@ -15,7 +15,7 @@ type ending struct {
 	ends  func(w *world, key string, retry func() reply)
 }
 
-// Every way in which an outcome can be lost, by the token that picks it. See the README's table of test tokens.
+// Every way in which an outcome can be lost, by the token that picks it. See the test tokens in docs/by_hand.md.
 func endings() []ending {
 	return []ending{
 		{"pm_ok", http.StatusCreated, live},
