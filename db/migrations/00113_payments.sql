@@ -35,7 +35,7 @@ CREATE TABLE payments (
 ) WITH (fillfactor = 90);
 
 -- WHERE … IS NOT NULL keeps PostgreSQL from searching an index for tenant and id: it would read a tenant (ADR 0052).
--- A charge belongs to one payment (ADR 0007). The PSP's ids are unique in an account, and a tenant has one account.
+-- A charge belongs to one payment (ADR 0039). The PSP's ids are unique in an account, and a tenant has one account.
 CREATE UNIQUE INDEX payments_psp_charge_unique ON payments (tenant_id, psp_charge_id) WHERE psp_charge_id IS NOT NULL;
 CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id) WHERE customer_id IS NOT NULL;
 -- Finds the payment of a refund whose charge is not confirmed here yet. After the confirmation,

@@ -6,7 +6,7 @@ import (
 )
 
 // hashedKeyMark ends a key that was replaced by its hash. No key of ours ends with it: the ending .g and digits is
-// reserved for generations (ADR 0004), and there is no generation 0.
+// reserved for generations (ADR 0023), and there is no generation 0.
 const hashedKeyMark = ".g0"
 
 // shortestHash is how many characters of the hash a key must have: 162 bits.

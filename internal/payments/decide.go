@@ -163,7 +163,7 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 // now, after the grace period; with two steps, the PSP must have ended the request. Without such an answer, the
 // client's next retry could charge a second time. It is refused while the PSP lists money that moved under the key,
 // whatever for. If the PSP has declined something else than was asked, the key is completed as declined: the PSP would
-// give the same record to every retry (ADR 0042).
+// give the same record to every retry (ADR 0018).
 func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 	note := &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator and the PSP say: not executed"}
 	if r, is := s.declinedOtherwise(d); is {

@@ -206,7 +206,7 @@ func (b *books) excused(d difference) bool {
 }
 
 // letPass reports whether an operator has completed the row as the PSP's record has it: as executed, or, if the record
-// is a decline, as not executed (ADR 0042).
+// is a decline, as not executed (ADR 0018).
 func (b *books) letPass(e *Entry, row *movementRow) bool {
 	if e.Executed() {
 		return b.calledExecuted(row)

@@ -4,7 +4,7 @@
  * Every atomic block is one statement of db/queries/idempotency.sql, or one thing that the world does. Between two of them anything else may
  * happen, for as long as it likes: that is what a crash, a pause, a slow network and a second instance come to.
  *
- * Time passes in ticks, and only where something waits for it. Three limits are what the grace period is made of (ADR 0012):
+ * Time passes in ticks, and only where something waits for it. Three limits are what the grace period is made of (ADR 0035):
  *   CHECK   an owner that has held its lease for longer does not send (a third of the lease)
  *   STALL   how long an owner may be paused between that decision and the send (a lease)
  *   LATE    how long after the send the PSP may still execute it (PSP_LATE_LIMIT)
