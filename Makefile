@@ -15,7 +15,6 @@ SEED ?= 1
 QUICK_VARIANTS = design no-fence no-window retake-expired object-design same-object-again generations no-tombstone any-generation refunds-late refund-no-lock
 
 SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
-BENCHSTAT = $(GO) tool -modfile=tools/benchstat/go.mod benchstat
 LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
 # Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
 # Nor lab/dbos: what the product is judged by must not depend on whether a peer can be had.
@@ -131,17 +130,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@tools/fuzz $(GO) $(FUZZTIME)
 
 .PHONY: bench
-bench: ## measure against PostgreSQL itself, in about nine minutes; QUICK=1 in one; REF=<commit> against that commit
+bench: ## measure against PostgreSQL itself, in about six minutes; QUICK=1 in one; REF=<commit> against that commit
 	@$(BUILD_LAB) ./bench
 	@exec bin/bench
-
-.PHONY: bench-compare
-bench-compare: ## compare two results: make bench-compare OLD=old.json NEW=new.json
-	@test -f "$(OLD)" && test -f "$(NEW)" || { echo "usage: make bench-compare OLD=old.json NEW=new.json"; exit 1; }
-	@$(BUILD_LAB) ./bench
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
-		bin/bench convert <"$(OLD)" >"$$dir/old" && bin/bench convert <"$(NEW)" >"$$dir/new" && \
-		$(BENCHSTAT) old="$$dir/old" new="$$dir/new"
 
 .PHONY: chaos
 chaos: ## run everything through a storm, and check I1 to I10: make chaos DURATION=10m SEED=7; QUICK=1 for the short one; PSP=stripe for the other dialect

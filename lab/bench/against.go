@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/report"
 	"payonce/lab/bench/rig"
+	"payonce/lab/world"
 )
-
-const againstSection = "against"
 
 // What both databases begin with, made by the programs themselves: the schemas may differ, so that rows cannot be
 // copied in.
@@ -19,17 +17,23 @@ const (
 	againstUnknown  = 4000
 )
 
-// againstFirst is the commit that the bars are about: they say what array statements and cheaper guards were to bring.
-const againstFirst = "eee957c"
-
-// againstBars are by clients.
-var againstBars = map[int]struct{ cpu, rate float64 }{1: {0.75, 1.15}, 8: {0.70, 1.2}, 64: {0.50, 1.45}}
+// refBars are those of two commits: what came after eee957c was to bring array statements and cheaper guards, and what
+// came after 87d65db plans that do not depend on statistics.
+var refBars = map[string]map[string]report.Bar{
+	"eee957c": {
+		"payments, 1": report.AtLeast(1.15), "payments, 8": report.AtLeast(1.2), "payments, 64": report.AtLeast(1.45),
+		"PostgreSQL's CPU, 1": report.AtMost(0.75), "PostgreSQL's CPU, 8": report.AtMost(0.70),
+		"PostgreSQL's CPU, 64": report.AtMost(0.50),
+		"p99, 1":               report.AtMost(1), "p99, 8": report.AtMost(1), "p99, 64": report.AtMost(1),
+		"replays": report.AtLeast(1), "unknown → final": report.AtLeast(1.3),
+	},
+	"87d65db": {"payments on fresh tables": report.AtLeast(1.5)},
+}
 
 // version is one of two that are compared, such as a commit.
 type version struct {
 	name string
 	db   *rig.Database
-	env  []string // settings of its own
 }
 
 // against asks how this program stands beside that of another commit: on one server, each on tables of its own, turn by
@@ -54,22 +58,50 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 			return err
 		}
 	}
-	traces, end, err := traceSink(b.settings.Traced)
+	apis := make([]*world.Process, len(versions))
+	for i, each := range versions {
+		if apis[i], err = b.serve(ctx, each.db); err != nil {
+			return err
+		}
+	}
+	bars := refBars[short]
+	for _, clients := range []int{1, 8, 64} {
+		slices, err := b.sideBySide(ctx, s, versions, apis, clients)
+		if err != nil {
+			return err
+		}
+		for _, each := range []struct {
+			what string
+			of   func(taken) float64
+		}{{"payments", rate}, {"PostgreSQL's CPU", pgCPU}, {"p99", p99}} {
+			compare(s, withClients(clients)(each.what+", this ÷ other"), slices[1], slices[0], each.of,
+				bars[fmt.Sprintf("%s, %d", each.what, clients)])
+		}
+	}
+	replays := make([]contender, len(versions))
+	for i, each := range versions {
+		keys, err := each.db.Keys(ctx, "", againstPayments)
+		if err != nil {
+			return err
+		}
+		replays[i] = b.loaded("replays: "+each.name, apis[i],
+			load.Plan{Kind: load.Replay, Keys: keys, Clients: 8, APIKey: each.db.APIKey})
+	}
+	replayed, err := b.rounds(ctx, b.settings.Rounds, replays...)
 	if err != nil {
 		return err
 	}
-	defer end()
-	if versions[1].env = traces; traces != nil {
-		s.Note += fmt.Sprintf(" This tree traces %v of its payments.", b.settings.Traced)
+	b.stopAll()
+	resolved, err := b.resolveTurns(ctx, versions, againstUnknown)
+	if err != nil {
+		return err
 	}
-	first := strings.HasPrefix(commit, againstFirst)
-	for _, step := range []func(context.Context, *report.Section, []version, bool) error{b.againstNew, b.againstReplays,
-		b.againstResolve} {
-		if err := step(ctx, s, versions, first); err != nil {
-			return err
-		}
-		b.stopAll()
+	for i, each := range versions {
+		tell(s, "replays: "+each.name, replaysUnit, replayed[i])
+		tell(s, "unknown → final: "+each.name, keysUnit, resolved[i])
 	}
+	compare(s, "replays, this ÷ other", replayed[1], replayed[0], rate, bars["replays"])
+	compare(s, "unknown → final, this ÷ other", resolved[1], resolved[0], rate, bars["unknown → final"])
 	return nil
 }
 
@@ -77,172 +109,60 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 func (b *bench) fill(ctx context.Context, of version) error {
 	b.progress("%s: %d payments to begin with", of.name, againstPayments)
 	defer b.stopAll()
-	p, err := b.start(ctx, of.db, rig.Spec{Program: rig.APIInProcess, Env: of.env})
+	p, err := b.start(ctx, of.db, rig.API)
 	if err != nil {
 		return err
 	}
 	plan := load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Requests: againstPayments, Seconds: 120,
 		APIKey: of.db.APIKey}
-	if _, err := generate(ctx, plan, nil); err != nil {
+	if _, err := generate(ctx, plan); err != nil {
 		return err
 	}
 	return of.db.Rest(ctx)
 }
 
-// inProcess starts the API of each version.
-func (b *bench) inProcess(ctx context.Context, versions []version) ([]*rig.Process, error) {
-	apis := make([]*rig.Process, len(versions))
-	for i, each := range versions {
-		var err error
-		if apis[i], err = b.start(ctx, each.db, rig.Spec{Program: rig.APIInProcess, Env: each.env}); err != nil {
-			return nil, fmt.Errorf("%s: %w", each.name, err)
-		}
-		if err := b.warmUp(ctx, apis[i], each.db); err != nil {
-			return nil, fmt.Errorf("%s: %w", each.name, err)
-		}
-	}
-	return apis, nil
-}
-
 // sideBySide has so many clients make new payments with each version, by turns.
 func (b *bench) sideBySide(
-	ctx context.Context, rounds int, versions []version, apis []*rig.Process, clients int,
+	ctx context.Context, s *report.Section, versions []version, apis []*world.Process, clients int,
 ) ([][]taken, error) {
+	name := withClients(clients)
 	var contenders []contender
 	for i, each := range versions {
-		contenders = append(contenders, b.loaded(fmt.Sprintf("%s, %d clients", each.name, clients), apis[i],
+		contenders = append(contenders, b.loaded(name(each.name), apis[i],
 			load.Plan{Kind: load.New, Clients: clients, APIKey: each.db.APIKey}))
 	}
-	return b.roundsOf(ctx, rounds, contenders...)
-}
-
-// withClients names a line by how many clients there were.
-func withClients(n int) func(string) string {
-	return func(text string) string { return fmt.Sprintf("%2d clients: %s", n, text) }
-}
-
-// tellEach adds the lines of each version: its rate, one percentile of its latency, and its CPU.
-func tellEach(
-	s *report.Section, versions []version, slices [][]taken, name func(string) string, percentile string,
-	latency func(taken) float64,
-) {
-	for i, each := range versions {
-		s.Lines = append(s.Lines,
-			line(name(each.name), perSecond, report.Higher, by(slices[i], rate)),
-			line(name(each.name+", "+percentile), millis, report.Lower, by(slices[i], latency)),
-			line(name(each.name+", PostgreSQL"), cpuMicros, report.Lower, by(slices[i], pgCPU)),
-			line(name(each.name+", API"), cpuMicros, report.Lower, by(slices[i], programCPU)))
-	}
-}
-
-func (b *bench) againstNew(ctx context.Context, s *report.Section, versions []version, first bool) error {
-	apis, err := b.inProcess(ctx, versions)
+	slices, err := b.rounds(ctx, b.settings.Rounds, contenders...)
 	if err != nil {
-		return err
-	}
-	for _, clients := range []int{1, 8, 64} {
-		slices, err := b.sideBySide(ctx, b.settings.Rounds, versions, apis, clients)
-		if err != nil {
-			return err
-		}
-		name := withClients(clients)
-		tellEach(s, versions, slices, name, "p99", p99)
-		faster := report.PairUp(name("payments, this ÷ other"), by(slices[1], rate), by(slices[0], rate))
-		cpu := report.PairUp(name("PostgreSQL's CPU per payment, this ÷ other"), by(slices[1], pgCPU),
-			by(slices[0], pgCPU))
-		slowest := report.PairUp(name("p99, this ÷ other"), by(slices[1], p99), by(slices[0], p99))
-		s.Ratios = append(s.Ratios, faster, cpu, slowest)
-		if bar := againstBars[clients]; first {
-			s.Bars = append(s.Bars,
-				report.Bar{What: fmt.Sprintf("new payments ÷ %s, at %d", againstFirst, clients), Op: report.AtLeast,
-					Value: bar.rate}.Of(faster.Samples()),
-				report.Bar{What: fmt.Sprintf("PostgreSQL's CPU per payment ÷ %s, at %d", againstFirst, clients),
-					Op: report.AtMost, Value: bar.cpu}.Of(cpu.Samples()),
-				report.Bar{What: fmt.Sprintf("p99 ÷ %s, at %d", againstFirst, clients), Op: report.AtMost,
-					Value: 1}.Of(slowest.Samples()))
-		}
-	}
-	return nil
-}
-
-func (b *bench) againstReplays(ctx context.Context, s *report.Section, versions []version, first bool) error {
-	apis, err := b.inProcess(ctx, versions)
-	if err != nil {
-		return err
-	}
-	var contenders []contender
-	for i, each := range versions {
-		keys, err := each.db.Keys(ctx, againstPayments)
-		if err != nil {
-			return err
-		}
-		contenders = append(contenders, b.loaded(each.name+", replays", apis[i],
-			load.Plan{Kind: load.Replay, KeyList: keys, Clients: 8, APIKey: each.db.APIKey}))
-	}
-	slices, err := b.rounds(ctx, contenders...)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, each := range versions {
-		s.Lines = append(s.Lines, line("replays: "+each.name, perSecondReplays, report.Higher, by(slices[i], rate)),
-			line("replays: "+each.name+", PostgreSQL", cpuMicros, report.Lower, by(slices[i], pgCPU)))
+		tell(s, name(each.name), paymentsUnit, slices[i])
 	}
-	faster := report.PairUp("replays, this ÷ other", by(slices[1], rate), by(slices[0], rate))
-	s.Ratios = append(s.Ratios, faster)
-	if first {
-		s.Bars = append(s.Bars, report.Bar{What: "replays ÷ " + againstFirst + ", at 8", Op: report.AtLeast,
-			Value: 1}.Of(faster.Samples()))
-	}
-	return nil
+	return slices, nil
 }
 
-// againstResolve has the reconciler of each version resolve payments whose answer was lost.
-func (b *bench) againstResolve(ctx context.Context, s *report.Section, versions []version, first bool) error {
-	psp, err := b.rig.PSP()
+// resolveTurns has the reconciler of each version resolve n payments whose answer was lost, by turns.
+func (b *bench) resolveTurns(ctx context.Context, versions []version, n int) ([][]taken, error) {
+	psp, err := rig.StartPSP(b.sample)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.running = append(b.running, psp)
+	defer psp.Close()
 	for _, each := range versions {
-		b.progress("%s: warming up the queue", each.name)
-		if _, err := b.resolvingLost(ctx, each.db, psp, warmingKeys); err != nil {
-			return fmt.Errorf("%s: %w", each.name, err)
-		}
-		if err := each.db.Rest(ctx); err != nil {
-			return err
+		if err := b.warmUpQueue(ctx, each.db, psp); err != nil {
+			return nil, fmt.Errorf("%s: %w", each.name, err)
 		}
 	}
 	slices := make([][]taken, len(versions))
-	rounds := b.settings.few()
-	for round := range rounds {
+	for round := range b.settings.few() {
 		for i, each := range versions {
-			b.progress("%s: resolving %d keys, round %d of %d", each.name, againstUnknown, round+1, rounds)
-			t, err := b.resolvingLost(ctx, each.db, psp, againstUnknown)
+			b.progress("%s: resolving %d keys, round %d of %d", each.name, n, round+1, b.settings.few())
+			t, err := b.resolving(ctx, each.db, psp, n)
 			if err != nil {
-				return fmt.Errorf("%s: %w", each.name, err)
+				return nil, fmt.Errorf("%s: %w", each.name, err)
 			}
 			slices[i] = append(slices[i], t)
 		}
 	}
-	for i, each := range versions {
-		s.Lines = append(s.Lines, line("unknown → final: "+each.name, perSecondKeys, report.Higher,
-			by(slices[i], rate)),
-			line("unknown → final: "+each.name+", PostgreSQL", cpuMicros, report.Lower, by(slices[i], pgCPU)))
-	}
-	faster := report.PairUp("unknown → final, this ÷ other", by(slices[1], rate), by(slices[0], rate))
-	s.Ratios = append(s.Ratios, faster)
-	if first {
-		s.Bars = append(s.Bars, report.Bar{What: "unknown → final ÷ " + againstFirst, Op: report.AtLeast,
-			Value: 1.3}.Of(faster.Samples()))
-	}
-	return nil
-}
-
-// resolvingLost is resolving for payments that the API has made itself.
-func (b *bench) resolvingLost(ctx context.Context, d *rig.Database, psp *rig.Process, n int) (taken, error) {
-	lost, err := d.Lose(ctx, n)
-	if err != nil {
-		return taken{}, err
-	}
-	return b.resolvingThese(ctx, d, psp, lost)
+	return slices, nil
 }

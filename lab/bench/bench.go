@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"regexp"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"payonce/lab/bench/load"
@@ -16,6 +16,7 @@ import (
 	"payonce/lab/bench/pgbench"
 	"payonce/lab/bench/report"
 	"payonce/lab/bench/rig"
+	"payonce/lab/world"
 )
 
 // bench is one run.
@@ -26,13 +27,11 @@ type bench struct {
 	meter    *meter.Meter
 	queries  map[string]pgbench.Query
 	sample   pgbench.Sample
-	pgbench  string
-	running  []*rig.Process // their CPU is ours, and not somebody else's
-	report   report.Report
+	pgbench  string           // path
+	running  []*world.Process // their CPU is ours, and not somebody else's
 	began    time.Time
-	out      io.Writer // of progress
 
-	kept, dropped int
+	kept, dropped int // slices
 }
 
 // section is one question.
@@ -48,93 +47,101 @@ type depth int
 const (
 	quick  depth = iota // in all
 	normal              // not in a quick one
-	long                // in a long one only, or where it is asked for by name
 	named               // only where it is asked for by name
 )
 
-func (d depth) String() string { return [...]string{"quick", "normal", "long", "named"}[d] }
+const (
+	againstSection = "against"
+	freshSection   = "fresh"
+)
 
 // sections in the order in which they run.
 func sections() []section {
 	return []section{
-		{"cost", quick, (*bench).cost}, // before others have left holes in the tables
 		{"new", quick, (*bench).newPayments},
-		{"pinned", quick, (*bench).pinned},
-		{"guards", normal, (*bench).guards},
 		{"replay", quick, (*bench).replays},
-		{"delay", quick, (*bench).delayedPSP},
-		{"footprint", quick, (*bench).footprint},
-		{"race", normal, (*bench).race},
 		{"resolve", normal, (*bench).resolve},
 		{"sweep", normal, (*bench).sweep},
 		{"prune", normal, (*bench).prune},
 		{"webhook", normal, (*bench).webhooks},
-		{"dialects", normal, (*bench).dialects},
 		{"peers", normal, (*bench).peers},
-		{"size", long, (*bench).size},
-		{"scale", long, (*bench).scale},
-		{"cache", long, (*bench).cache},
+		{"size", named, (*bench).size},
 		{againstSection, named, (*bench).against},
 		{freshSection, named, (*bench).fresh},
 	}
 }
 
-func runBench(ctx context.Context, s settings, out io.Writer) (_ report.Report, err error) {
-	b := &bench{settings: s, began: time.Now(), out: out}
+// measure runs the sections and prints what they have found.
+func measure(ctx context.Context, s settings) (err error) {
+	b := &bench{settings: s, began: time.Now()}
 	if b.meter, err = meter.New(); err != nil {
-		return report.Report{}, err
+		return err
 	}
-	root, err := sourceTree()
+	root, err := world.Root(ctx)
 	if err != nil {
-		return report.Report{}, err
+		return err
 	}
 	if b.queries, err = pgbench.Queries(root); err != nil {
-		return report.Report{}, err
+		return err
 	}
-	if b.rig, err = rig.Start(ctx, rig.Options{Root: root,
-		Say: func(text string) { b.progress("%s", text) }}); err != nil {
-		return report.Report{}, err
+	if b.rig, err = rig.Start(ctx, root, func(text string) { b.progress("%s", text) }); err != nil {
+		return err
 	}
 	defer b.rig.Stop()
-	if b.pgbench, err = b.rig.PostgresProgram("pgbench"); err != nil {
-		return report.Report{}, err
+	b.pgbench = b.rig.Server.Program("pgbench")
+	if _, err := os.Stat(b.pgbench); err != nil {
+		return fmt.Errorf("find pgbench of PostgreSQL %s: %w; install the whole package, or set PG_BINDIR",
+			b.rig.Server.Version(), err)
 	}
 	if b.db, err = b.database(ctx, "payonce", s.Rows); err != nil {
-		return report.Report{}, err
+		return err
 	}
-	b.report.Taken = b.began.UTC().Format(time.RFC3339)
-	if b.report.Machine, err = meter.Describe(ctx, b.db.Admin, root); err != nil {
-		return report.Report{}, err
-	}
-	for _, each := range s.list() {
-		b.report.Settings = append(b.report.Settings, report.Setting{Name: each[0], Value: each[1]})
-	}
+	var done []report.Section
 	for _, each := range sections() {
 		if !s.wants(each) {
 			continue
 		}
-		if err := b.runSection(ctx, each); err != nil {
-			return report.Report{}, fmt.Errorf("section %s: %w", each.name, err)
+		found, err := b.runSection(ctx, each)
+		if err != nil {
+			return fmt.Errorf("section %s: %w", each.name, err)
 		}
+		done = append(done, found)
 	}
-	b.report.Settings = append(b.report.Settings,
-		report.Setting{Name: "slices", Value: fmt.Sprintf("%d kept, %d dropped", b.kept, b.dropped)},
-		report.Setting{Name: "took", Value: time.Since(b.began).Round(time.Second).String()})
-	return b.report, b.report.Check()
+	return report.Table(os.Stdout, b.conditions(ctx, root), done)
 }
 
 // runSection begins with tables at rest, and leaves no process behind.
-func (b *bench) runSection(ctx context.Context, s section) error {
+func (b *bench) runSection(ctx context.Context, s section) (report.Section, error) {
 	defer b.stopAll()
-	if err := b.db.Rest(ctx); err != nil {
-		return err
-	}
 	r := report.Section{Name: s.name}
-	if err := s.run(b, ctx, &r); err != nil {
-		return err
+	if err := b.db.Rest(ctx); err != nil {
+		return r, err
 	}
-	b.report.Sections = append(b.report.Sections, r)
-	return nil
+	return r, s.run(b, ctx, &r)
+}
+
+// conditions are what the run was measured on, and how. What is not known is left out.
+func (b *bench) conditions(ctx context.Context, root string) []string {
+	cpu := "CPU not known"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if model := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(text); model != nil {
+			cpu = string(model[1])
+		}
+	}
+	git := exec.CommandContext(ctx, "git", "-c", "safe.directory=*", "describe", "--always", "--dirty", "--abbrev=12")
+	git.Dir = root
+	commit, err := git.Output()
+	if err != nil {
+		commit = []byte("commit not known")
+	}
+	s := b.settings
+	return []string{
+		fmt.Sprintf("%s, %d cores, %s, PostgreSQL %s, %s", cpu, runtime.NumCPU(), runtime.Version(),
+			b.rig.Server.Version(), strings.TrimSpace(string(commit))),
+		fmt.Sprintf("%s: %d rows, %d rounds of %s, %d slices kept, %d dropped, took %s",
+			b.began.UTC().Format(time.RFC3339), s.Rows, s.Rounds, s.slice(), b.kept, b.dropped,
+			time.Since(b.began).Round(time.Second)),
+	}
 }
 
 // database makes one, has the API make a payment in it, and loads copies of that.
@@ -144,12 +151,12 @@ func (b *bench) database(ctx context.Context, name string, rows int) (*rig.Datab
 		return nil, err
 	}
 	defer b.stopAll()
-	p, err := b.start(ctx, d, rig.Spec{Program: rig.APIInProcess})
+	p, err := b.start(ctx, d, rig.API)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 1, Requests: 1, Seconds: 10,
-		APIKey: d.APIKey}, nil); err != nil {
+		APIKey: d.APIKey}); err != nil {
 		return nil, err
 	}
 	if b.sample, err = sampleOf(ctx, d); err != nil {
@@ -159,15 +166,28 @@ func (b *bench) database(ctx context.Context, name string, rows int) (*rig.Datab
 }
 
 // start runs a program until the section ends.
-func (b *bench) start(ctx context.Context, d *rig.Database, s rig.Spec) (*rig.Process, error) {
-	if len(s.Args) == 0 && (s.Program == rig.API || s.Program == rig.APIInProcess) {
-		s.Args = []string{"serve"}
-	}
-	p, err := d.Run(ctx, s)
+func (b *bench) start(ctx context.Context, d *rig.Database, program string, env ...string) (*world.Process, error) {
+	p, err := d.Run(ctx, program, env...)
 	if err == nil {
 		b.running = append(b.running, p)
 	}
 	return p, err
+}
+
+// serve starts the API and warms it up: every statement is prepared on every connection, and pages that change have
+// been written once.
+func (b *bench) serve(ctx context.Context, d *rig.Database, env ...string) (*world.Process, error) {
+	api, err := b.start(ctx, d, rig.API, env...)
+	if err != nil {
+		return nil, err
+	}
+	return api, b.warmUp(ctx, api, d)
+}
+
+func (b *bench) warmUp(ctx context.Context, p *world.Process, d *rig.Database) error {
+	b.progress("warming up")
+	_, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Seconds: 1, APIKey: d.APIKey})
+	return err
 }
 
 func (b *bench) stopAll() {
@@ -191,48 +211,7 @@ func sampleOf(ctx context.Context, d *rig.Database) (pgbench.Sample, error) {
 	return s, nil
 }
 
-// counted keeps the books of the slices.
-func (b *bench) counted(dropped bool) {
-	if dropped {
-		b.dropped++
-	} else {
-		b.kept++
-	}
-}
-
 // progress writes one line, with the time since the beginning.
 func (b *bench) progress(format string, args ...any) {
-	fmt.Fprintf(b.out, "%6.1f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
-}
-
-// line makes a line of figures that go by rounds.
-func line(name, unit string, better report.Better, figures []float64) report.Line {
-	l := report.Line{Name: name, Unit: unit, Better: better}
-	for _, f := range figures {
-		if math.IsNaN(f) {
-			l.Drop()
-		} else {
-			l.Keep(f)
-		}
-	}
-	return l
-}
-
-// samples are the figures of slices that were kept.
-func samples(figures []float64) []float64 { return line("", "", "", figures).Samples }
-
-// sourceTree is the module's root: programs are built and queries read from there.
-func sourceTree() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "lab", "bench", "testdata", "inprocess.go")); err == nil {
-			return at, nil
-		}
-		if at == filepath.Dir(at) {
-			return "", errors.New("run the bench within the source tree: it builds the programs from there")
-		}
-	}
+	fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }

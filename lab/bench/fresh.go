@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/report"
 	"payonce/lab/bench/rig"
+	"payonce/lab/world"
 )
-
-const freshSection = "fresh"
 
 // Tables grow in steps, so that the spread of their line shows whether a payment costs more as they grow.
 const (
@@ -19,16 +17,8 @@ const (
 	growSeconds = 60 // in all: a commit whose payments each read all others would grow for an hour
 )
 
-// freshFirst is the commit that the bar of the rate is about: its connections kept plans that were made for empty
-// tables.
-const freshFirst = "87d65db"
-
-// The bars. The rates are compared at some clients only, to stay within five minutes.
-const (
-	freshCPU     = 1.1
-	freshRate    = 1.5
-	freshClients = 8
-)
+// freshClients are those at which other commits are compared: at all, it would take more than five minutes.
+const freshClients = 8
 
 // fresh asks whether a payment costs more where PostgreSQL has no statistics. The API itself makes the tables, from
 // empty: its connections keep the plans of empty tables, which a fill by SQL would not give them. The analysed tables
@@ -40,7 +30,7 @@ func (b *bench) fresh(ctx context.Context, s *report.Section) error {
 	}
 	s.Note = "New payments, PSP in process, one tenant, autovacuum off. Fresh tables were never analysed, and the API that has made them from empty goes on. The others " +
 		"are analysed, and their API is started after that."
-	apis := make([]*rig.Process, len(versions))
+	apis := make([]*world.Process, len(versions))
 	for i, each := range versions {
 		if apis[i], err = b.grow(ctx, s, each); err == nil && i == 0 {
 			apis[i], err = b.analyse(ctx, each)
@@ -54,11 +44,17 @@ func (b *bench) fresh(ctx context.Context, s *report.Section) error {
 		if clients != freshClients {
 			turns = versions[:2]
 		}
-		slices, err := b.sideBySide(ctx, b.settings.Rounds, turns, apis, clients)
+		slices, err := b.sideBySide(ctx, s, turns, apis, clients)
 		if err != nil {
 			return err
 		}
-		tellFresh(s, turns, slices, clients, commit)
+		name := withClients(clients)
+		compare(s, name("PostgreSQL's CPU, fresh ÷ analysed"), slices[1], slices[0], pgCPU, report.AtMost(1.1))
+		compare(s, name("payments, fresh ÷ analysed"), slices[1], slices[0], rate, report.Bar{})
+		if len(turns) > 2 {
+			compare(s, name("payments on fresh tables, this ÷ other"), slices[1], slices[2], rate,
+				refBars[commit[:7]]["payments on fresh tables"])
+		}
 	}
 	return areFresh(ctx, versions)
 }
@@ -83,12 +79,12 @@ func (b *bench) freshVersions(ctx context.Context) (versions []version, commit s
 }
 
 // grow has the API make the payments of a version, from none, and leaves it running.
-func (b *bench) grow(ctx context.Context, s *report.Section, of version) (*rig.Process, error) {
-	api, err := b.start(ctx, of.db, rig.Spec{Program: rig.APIInProcess})
+func (b *bench) grow(ctx context.Context, s *report.Section, of version) (*world.Process, error) {
+	api, err := b.start(ctx, of.db, rig.API)
 	if err != nil {
 		return nil, err
 	}
-	slices, err := b.roundsOf(ctx, growSteps, b.loaded(of.name+", growing", api, load.Plan{Kind: load.New, Clients: 64,
+	slices, err := b.rounds(ctx, growSteps, b.loaded(of.name+", growing", api, load.Plan{Kind: load.New, Clients: 64,
 		Requests: int64(b.settings.Rows / growSteps), Seconds: growSeconds / growSteps, APIKey: of.db.APIKey}))
 	if err != nil {
 		return nil, err
@@ -98,44 +94,20 @@ func (b *bench) grow(ctx context.Context, s *report.Section, of version) (*rig.P
 		return nil, err
 	}
 	s.Note += fmt.Sprintf(" %d payments to begin with: %s.", payments, of.name)
-	if name := withClients(64); of.name != "analysed" { // which is not what it is yet
-		s.Lines = append(s.Lines, line(name(of.name+", growing"), perSecond, report.Higher, by(slices[0], rate)),
-			line(name(of.name+", growing, PostgreSQL"), cpuMicros, report.Lower, by(slices[0], pgCPU)))
+	if of.name != "analysed" { // which is not what it is yet
+		tell(s, withClients(64)(of.name+", growing"), paymentsUnit, slices[0])
 	}
 	return api, nil
 }
 
 // analyse gives PostgreSQL its statistics, and starts the API again: no connection keeps an older plan. It comes before
 // anything else runs.
-func (b *bench) analyse(ctx context.Context, of version) (*rig.Process, error) {
+func (b *bench) analyse(ctx context.Context, of version) (*world.Process, error) {
 	b.stopAll()
 	if _, err := of.db.Admin.Exec(ctx, "ANALYZE"); err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
-	api, err := b.start(ctx, of.db, rig.Spec{Program: rig.APIInProcess})
-	if err != nil {
-		return nil, err
-	}
-	return api, b.warmUp(ctx, api, of.db)
-}
-
-func tellFresh(s *report.Section, versions []version, slices [][]taken, clients int, commit string) {
-	name := withClients(clients)
-	tellEach(s, versions, slices, name, "p50", p50)
-	cpu := report.PairUp(name("PostgreSQL's CPU, fresh ÷ analysed"), by(slices[1], pgCPU), by(slices[0], pgCPU))
-	s.Ratios = append(s.Ratios, cpu,
-		report.PairUp(name("payments, fresh ÷ analysed"), by(slices[1], rate), by(slices[0], rate)))
-	s.Bars = append(s.Bars, report.Bar{Op: report.AtMost, Value: freshCPU,
-		What: fmt.Sprintf("CPU per payment, fresh tables ÷ analysed, at %d", clients)}.Of(cpu.Samples()))
-	if len(versions) == 2 {
-		return
-	}
-	faster := report.PairUp(name("payments, fresh, this ÷ other"), by(slices[1], rate), by(slices[2], rate))
-	s.Ratios = append(s.Ratios, faster)
-	if strings.HasPrefix(commit, freshFirst) {
-		s.Bars = append(s.Bars, report.Bar{Op: report.AtLeast, Value: freshRate,
-			What: fmt.Sprintf("payments on fresh tables ÷ %s, at %d", freshFirst, clients)}.Of(faster.Samples()))
-	}
+	return b.serve(ctx, of.db)
 }
 
 // areFresh checks at the end that all but the first are: an ANALYZE on the way would go unnoticed, and meet the bar.

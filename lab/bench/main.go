@@ -14,89 +14,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
 	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/lab/bench/load"
-	"payonce/lab/bench/psp"
-	"payonce/lab/bench/report"
 )
 
 const usage = `Usage:
-  bench              measure, print a table, and write the results as JSON
-  bench convert      JSON on stdin to the Go benchmark format on stdout, for benchstat
-  bench markdown     JSON on stdin to a table of the bars
+  bench              measure, and print a table
   bench load         generate load: a plan as JSON on stdin, the result on stdout
-  bench psp          serve a PSP that charges everything
 
 Settings, as environment variables with their defaults:
 `
 
-func main() {
-	cli.Main("bench", func(ctx context.Context) error {
-		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
-	})
-}
+func main() { cli.Main("bench", func(ctx context.Context) error { return run(ctx, os.Args[1:]) }) }
 
-func run(
-	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
-) error {
+func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return measure(ctx, getenv, stdout, stderr)
-	}
-	if len(args) > 1 {
-		return cli.Usagef("argument %q is not known; see bench --help", args[1])
-	}
-	switch args[0] {
-	case "load":
-		return load.Command(ctx, stdin, stdout)
-	case "psp":
-		return psp.Command(ctx, stdin, stdout)
-	case "convert":
-		return report.Convert(stdin, stdout)
-	case "markdown":
-		r, err := report.Read(stdin)
+		s, err := loadSettings(os.Getenv)
 		if err != nil {
 			return err
 		}
-		return r.Markdown(stdout)
+		if err = measure(ctx, s); ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		return err
+	}
+	switch args[0] {
+	case "load":
+		return load.Command(ctx, os.Stdin, os.Stdout)
 	case "help", "--help", "-help", "-h":
-		fmt.Fprint(stdout, usage)
-		return config.Describe(stdout, nil, settings{})
+		fmt.Fprint(os.Stdout, usage)
+		return config.Describe(os.Stdout, nil, settings{})
 	case "--version", "version":
-		return cli.PrintVersion(stdout, "bench")
+		return cli.PrintVersion(os.Stdout, "bench")
 	}
 	return cli.Usagef("command %q is not known; see bench --help", args[0])
-}
-
-func measure(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
-	s, err := loadSettings(getenv)
-	if err != nil {
-		return err
-	}
-	result, err := runBench(ctx, s, stderr)
-	if ctx.Err() != nil {
-		return errors.New("interrupted; nothing was written")
-	}
-	if err != nil {
-		return err
-	}
-	if err := result.Table(stdout); err != nil {
-		return err
-	}
-	return write(s.JSON, result)
-}
-
-func write(path string, r report.Report) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.JSON(file), file.Close())
 }

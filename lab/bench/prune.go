@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/report"
 	"payonce/lab/bench/rig"
+	"payonce/lab/world"
 )
 
 const (
@@ -24,9 +26,10 @@ const (
 	pruneRun    = 9 * time.Second
 	pruneSlice  = 1000 // the keys of a round are a multiple of this
 	// payingAtMost is for a pruner that has got stuck.
-	payingAtMost = 600
-	prunedMost   = 1_000_000
-	prunedSome   = 100_000 // where the table has less than prunedMost
+	payingAtMost  = 600
+	payingClients = 8
+	prunedMost    = 1_000_000
+	prunedSome    = 100_000 // where the table has less than prunedMost
 )
 
 // The figures of a round.
@@ -61,35 +64,26 @@ func (b *bench) prune(ctx context.Context, s *report.Section) (err error) {
 		return err
 	}
 	defer done()
-	api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess})
+	api, err := b.serve(ctx, b.db)
 	if err != nil {
 		return err
 	}
-	if err := b.warmUp(ctx, api, b.db); err != nil {
-		return err
-	}
-	rows, err := b.roundsOf(ctx, rounds, contender{name: "pruning while paying", process: api,
+	slices, err := b.rounds(ctx, rounds, contender{name: "pruning while paying", process: api,
 		run: func(ctx context.Context) (effort, error) {
 			return b.pruneWhilePaying(ctx, api, keys, int64(n/rounds/pruneSlice*pruneSlice))
 		}})
 	if err != nil {
 		return err
 	}
-	tellPruning(s, rows[0])
+	add := func(what, unit string, bar report.Bar, of string) {
+		s.Figures = append(s.Figures, report.Figure{What: what, Unit: unit, Rounds: by(slices[0], own(of)), Bar: bar})
+	}
+	add("keys that are marked, and as many deleted", keysUnit, report.AtLeast(4900), goneRate)
+	add("API, nobody prunes", paymentsUnit, report.Bar{}, paidQuiet)
+	add("API, while keys go", paymentsUnit, report.Bar{}, paidPruning)
+	s.Figures = append(s.Figures, report.Ratio("payments kept while pruning", by(slices[0], own(paidPruning)),
+		by(slices[0], own(paidQuiet)), report.AtLeast(0.9)))
 	return nil
-}
-
-func tellPruning(s *report.Section, rounds []taken) {
-	gone := line("keys marked, and as many deleted", "keys/s", report.Higher, by(rounds, figure(goneRate)))
-	s.Lines = append(s.Lines, gone, line("API, nobody prunes", perSecond, report.Higher, by(rounds, figure(paidQuiet))),
-		line("API, while keys go", perSecond, report.Higher, by(rounds, figure(paidPruning))))
-	kept := report.PairUp("API while pruning ÷ before and after", by(rounds, figure(paidPruning)),
-		by(rounds, figure(paidQuiet)))
-	s.Ratios = append(s.Ratios, kept)
-	s.Bars = append(s.Bars,
-		report.Bar{What: "keys that go while others pay", Op: report.AtLeast, Value: 4900,
-			Unit: "keys/s"}.Of(gone.Samples),
-		report.Bar{What: "payments kept while pruning", Op: report.AtLeast, Value: 0.9}.Of(kept.Samples()))
 }
 
 // keys is the store that the reconciler's job prunes by.
@@ -107,29 +101,30 @@ func (b *bench) keys(ctx context.Context) (*idempotency.Keys, func(), error) {
 
 // pruneWhilePaying prunes n keys in each way, with a while before and after.
 func (b *bench) pruneWhilePaying(
-	ctx context.Context, api *rig.Process, keys *idempotency.Keys, n int64,
+	ctx context.Context, api *world.Process, keys *idempotency.Keys, n int64,
 ) (effort, error) {
 	pause := b.settings.slice() / 2
 	loadCtx, kill := context.WithCancel(ctx)
 	defer kill()
-	paying, err := startLoad(loadCtx, load.Plan{Address: api.Address, Kind: load.New, Clients: 8, APIKey: b.db.APIKey,
-		Seconds: payingAtMost}, nil)
+	generator, wait, err := startLoad(loadCtx, load.Plan{Address: api.Address, Kind: load.New, Clients: payingClients,
+		APIKey: b.db.APIKey, Seconds: payingAtMost})
 	if err != nil {
 		return effort{}, err
 	}
 	var ends [4]time.Time // of: the start, a pause, pruning, a pause
+	rest := func() error { return sleep(ctx, pause) }
 	for i, step := range []func() error{
-		func() error { return wait(ctx, pause) },
-		func() error { return wait(ctx, pause) },
-		func() error { return pruned(ctx, n, keys.Expire, keys.Delete) },
-		func() error { return wait(ctx, pause) },
+		rest, rest, func() error { return pruned(ctx, n, keys.Expire, keys.Delete) }, rest,
 	} {
 		if err := step(); err != nil {
 			return effort{}, err
 		}
 		ends[i] = time.Now()
 	}
-	result, err := paying.stop()
+	if err := generator.Signal(os.Interrupt); err != nil {
+		return effort{}, fmt.Errorf("stop the load generator: %w", err)
+	}
+	done, err := wait(payingClients)
 	if err != nil {
 		return effort{}, err
 	}
@@ -140,11 +135,11 @@ func (b *bench) pruneWhilePaying(
 			return effort{}, err
 		}
 	}
-	return effort{perSecond: result.PerSecond, requests: float64(result.Requests), load: result,
-		figures: map[string]float64{
-			goneRate: float64(n) / seconds[1], paidPruning: paid[1] / seconds[1],
-			paidQuiet: (paid[0] + paid[2]) / (seconds[0] + seconds[2]),
-		}}, nil
+	done.figures = map[string]float64{
+		goneRate: float64(n) / seconds[1], paidPruning: paid[1] / seconds[1],
+		paidQuiet: (paid[0] + paid[2]) / (seconds[0] + seconds[2]),
+	}
+	return done, nil
 }
 
 // pruned takes n rows of each walk, run after run.
@@ -181,7 +176,7 @@ func (b *bench) paidBetween(ctx context.Context, from, to time.Time) (n float64,
 	return n, err
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

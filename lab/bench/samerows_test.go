@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http/httptest"
 	"os"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"payonce/internal/tenants"
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/pgbench"
-	"payonce/lab/bench/psp"
 	"payonce/lab/bench/rig"
 	"payonce/test/pgtest"
 )
@@ -75,21 +73,18 @@ func addTenant(t *testing.T, d *rig.Database) {
 	}
 }
 
-// serveAPI returns the API's address. Its PSP is the benchmark's.
+// serveAPI returns the API's address. Its PSP is the mock.
 func serveAPI(t *testing.T, databaseURL string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	mock, err := mockpsp.New(mockpsp.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	over := make(chan error, 1)
-	go func() { over <- psp.Serve(ctx, l, 0, 0) }()
+	psp := httptest.NewServer(mock)
 	settings, err := config.Load(func(name string) string {
 		return map[string]string{
-			"DATABASE_URL": databaseURL, "PSP_URL": "http://" + l.Addr().String(), "PSP_SECRET": "any",
-			"PUBLIC_URL":      "http://payonce.test",
-			"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
+			"DATABASE_URL": databaseURL, "PSP_URL": psp.URL, "PSP_SECRET": mockpsp.DefaultConfig().Secret,
+			"PUBLIC_URL": "http://payonce.test", "WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
 		}[name]
 	})
 	if err != nil {
@@ -103,8 +98,8 @@ func serveAPI(t *testing.T, databaseURL string) string {
 	t.Cleanup(func() {
 		server.Close()
 		api.Close()
-		stop()
-		if err := <-over; err != nil {
+		psp.Close()
+		if err := mock.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -116,7 +111,7 @@ func (s side) send(t *testing.T, plan load.Plan) {
 	t.Helper()
 	plan.Address, plan.Clients, plan.Requests, plan.Seconds = s.address, 1, 1, 30
 	result, err := load.Run(t.Context(), plan)
-	if err != nil || result.Requests != 1 || result.Unexpected != 0 || result.Lost != 0 {
+	if err != nil || result.Requests != 1 || result.Clean(0) != nil {
 		t.Fatalf("%+v, %v", result, err)
 	}
 }
@@ -124,8 +119,7 @@ func (s side) send(t *testing.T, plan load.Plan) {
 // run has pgbench work for a second, and returns how many transactions it has made.
 func (s side) run(t *testing.T, script pgbench.Script) int64 {
 	t.Helper()
-	result, err := pgbench.Run{Program: s.b.pgbench, URL: s.b.db.URL, Clients: 2, Threads: 1,
-		Seconds: 1}.Do(t.Context(), script)
+	result, err := pgbench.Run{Program: s.b.pgbench, URL: s.b.db.URL, Clients: 2, Seconds: 1}.Do(t.Context(), script)
 	if err != nil || result.Transactions == 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -164,41 +158,26 @@ func (s side) oneKind(t *testing.T, want int64, sql string) {
 
 func TestPgbenchLeavesTheRowsThatTheAPILeaves(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(map[string]pgbench.Query, pgbench.Sample) (pgbench.Script, error){
-		"pipelined": pgbench.NewPayment, "step by step": pgbench.StepByStep,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSide(t)
-			script, err := make(s.b.queries, s.b.sample)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all := 1 + s.run(t, script)
-			s.oneKind(t, all, `SELECT to_jsonb(k) - '{key,fingerprint,lease_id,subject,created_at,reserved_at,finished_at,expires_at,response_location}'::text[]
-				|| jsonb_build_object('kept', k.expires_at - k.reserved_at, 'took no time', k.finished_at - k.reserved_at < interval '1 minute')
-				FROM idempotency_keys AS k`)
-			s.oneKind(t, all,
-				"SELECT to_jsonb(p) - '{id,idempotency_key,psp_charge_id,created_at}'::text[] FROM payments AS p")
-			s.oneKind(t, all, `SELECT jsonb_build_object('one', k.subject = p.id AND k.key = p.idempotency_key, 'charged', p.psp_charge_id IS NOT NULL,
-				'completed', k.status, 'succeeded', p.status) FROM idempotency_keys AS k FULL JOIN payments AS p ON p.id = k.subject`)
-		})
+	s := newSide(t)
+	script, err := pgbench.NewPayment(s.b.queries, s.b.sample)
+	if err != nil {
+		t.Fatal(err)
 	}
+	all := 1 + s.run(t, script)
+	s.oneKind(t, all, `SELECT to_jsonb(k) - '{key,fingerprint,lease_id,subject,created_at,reserved_at,finished_at,expires_at,response_location}'::text[]
+		|| jsonb_build_object('kept', k.expires_at - k.reserved_at, 'took no time', k.finished_at - k.reserved_at < interval '1 minute')
+		FROM idempotency_keys AS k`)
+	s.oneKind(t, all,
+		"SELECT to_jsonb(p) - '{id,idempotency_key,psp_charge_id,created_at}'::text[] FROM payments AS p")
+	s.oneKind(t, all, `SELECT jsonb_build_object('one', k.subject = p.id AND k.key = p.idempotency_key, 'charged', p.psp_charge_id IS NOT NULL,
+		'completed', k.status, 'succeeded', p.status) FROM idempotency_keys AS k FULL JOIN payments AS p ON p.id = k.subject`)
 }
 
 func TestPgbenchLeavesTheEventThatTheAPILeaves(t *testing.T) {
 	t.Parallel()
 	s := newSide(t)
 	s.send(t, load.Plan{Kind: load.Webhook, Body: eventBody, WebhookSecret: mockpsp.DemoWebhookSecret})
-	alone, withJob, err := s.b.eventScripts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := 1 + s.run(t, withJob)
-	s.oneKind(t, all, `SELECT to_jsonb(j) - '{id,args,unique_key,created_at,scheduled_at}'::text[]
-		|| jsonb_build_object('about', e.id IS NOT NULL, 'key', octet_length(j.unique_key))
-		FROM river_job AS j LEFT JOIN webhook_events AS e ON e.id = j.args ->> 'eventId'`)
-	all += s.run(t, alone)
+	all := 1 + s.run(t, pgbench.Event(storedEvent()))
 	s.oneKind(t, all, `SELECT to_jsonb(e) - '{id,received_at,sent_at,body}'::text[] || jsonb_build_object('id', length(e.id), 'body', octet_length(e.body))
 		FROM webhook_events AS e`)
 }

@@ -13,6 +13,7 @@ import (
 
 	"payonce/lab/bench/report"
 	"payonce/lab/bench/rig"
+	"payonce/lab/world"
 )
 
 // The sweep runs more often than anybody would have it, so that there is something to measure in a second.
@@ -35,8 +36,8 @@ func (b *bench) sweep(ctx context.Context, s *report.Section) (err error) {
 	defer silent.Close()
 	defer func() { err = errors.Join(err, b.db.Forget(context.WithoutCancel(ctx), rig.AbandonedMark)) }()
 	defer b.stopAll() // before its keys and jobs are gone
-	reconciler, err := b.start(ctx, b.db, rig.Spec{Program: rig.Reconciler, Args: []string{"run"}, Env: append(seldom(),
-		"SWEEP_EVERY="+sweepEvery.String(), "PSP_URL=http://"+silent.Addr().String(), "PSP_IN_FLIGHT=7")})
+	reconciler, err := b.start(ctx, b.db, rig.Reconciler, append(seldom(), "SWEEP_EVERY="+sweepEvery.String(),
+		"PSP_URL=http://"+silent.Addr().String(), "PSP_IN_FLIGHT=7")...)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (b *bench) sweep(ctx context.Context, s *report.Section) (err error) {
 	if _, err := moreSweeps(ctx, reconciler, sweeps{}, idleSweeps); err != nil {
 		return err
 	}
-	slices, err := b.rounds(ctx,
+	slices, err := b.rounds(ctx, b.settings.Rounds,
 		contender{name: "sweep, nothing due", run: func(ctx context.Context) (effort, error) {
 			return sweepNothing(ctx, reconciler)
 		}},
@@ -54,18 +55,14 @@ func (b *bench) sweep(ctx context.Context, s *report.Section) (err error) {
 	if err != nil {
 		return err
 	}
-	nothing := line("sweep, nothing due", millis, report.Lower, by(slices[0], figure(sweepTook)))
-	thousand := line(fmt.Sprintf("sweep, %d leases over", abandonedKeys), millis, report.Lower,
-		by(slices[1], figure(sweepTook)))
-	s.Lines = append(s.Lines, nothing, thousand)
-	s.Bars = append(s.Bars,
-		report.Bar{What: "sweep, idle", Op: report.AtMost, Value: 1, Unit: millis}.Of(nothing.Samples),
-		report.Bar{What: "sweep of 1 000 rows, with their jobs", Op: report.AtMost, Value: 50,
-			Unit: millis}.Of(thousand.Samples))
+	s.Figures = append(s.Figures,
+		report.Figure{What: "sweep, idle", Unit: millis, Rounds: by(slices[0], own(sweepTook)), Bar: report.AtMost(1)},
+		report.Figure{What: fmt.Sprintf("sweep of %d rows, with their jobs", abandonedKeys), Unit: millis,
+			Rounds: by(slices[1], own(sweepTook)), Bar: report.AtMost(50)})
 	return nil
 }
 
-func sweepNothing(ctx context.Context, reconciler *rig.Process) (effort, error) {
+func sweepNothing(ctx context.Context, reconciler *world.Process) (effort, error) {
 	before, err := sweepsOf(ctx, reconciler)
 	if err != nil {
 		return effort{}, err
@@ -75,7 +72,7 @@ func sweepNothing(ctx context.Context, reconciler *rig.Process) (effort, error) 
 }
 
 // sweepAbandoned has a thousand leases swept, and takes the time of the run that does it.
-func (b *bench) sweepAbandoned(ctx context.Context, reconciler *rig.Process) (effort, error) {
+func (b *bench) sweepAbandoned(ctx context.Context, reconciler *world.Process) (effort, error) {
 	before, err := sweepsOf(ctx, reconciler)
 	if err != nil {
 		return effort{}, err
@@ -113,27 +110,17 @@ func (s sweeps) since(before sweeps) sweeps {
 func (s sweeps) mean() float64 { return s.millis / max(s.count, 1) }
 
 // moreSweeps waits until n more have ended.
-func moreSweeps(ctx context.Context, reconciler *rig.Process, before sweeps, n float64) (sweeps, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, resolveLimit, errors.New("the sweep does not run"))
-	defer cancel()
-	tick := time.NewTicker(sweepEvery / 2)
-	defer tick.Stop()
-	for {
-		now, err := sweepsOf(ctx, reconciler)
-		if err != nil || now.count >= before.count+n {
-			return now, err
-		}
-		select {
-		case <-ctx.Done():
-			return now, context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
+func moreSweeps(ctx context.Context, reconciler *world.Process, before sweeps, n float64) (now sweeps, err error) {
+	err = poll(ctx, "the sweep does not run", func(ctx context.Context) (bool, error) {
+		now, err = sweepsOf(ctx, reconciler)
+		return now.count >= before.count+n, err
+	})
+	return now, err
 }
 
 // sweepsOf reads the reconciler's metrics. One that has not run yet has none. One that failed was quick, perhaps: it is
 // an error.
-func sweepsOf(ctx context.Context, reconciler *rig.Process) (sweeps, error) {
+func sweepsOf(ctx context.Context, reconciler *world.Process) (sweeps, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reconciler.Operator+"/metrics", http.NoBody)
 	if err != nil {
 		return sweeps{}, err

@@ -27,13 +27,13 @@ type Process struct {
 	Operator string // and of the operator's; the same for a program that has one side only
 	Log      string // path
 
-	DB  *pgproxy.Proxy   // before the database; nil for the PSP
-	PSP *httpproxy.Proxy // before the PSP; nil for the PSP
+	DB  *pgproxy.Proxy   // before the database, or nil
+	PSP *httpproxy.Proxy // before the PSP, or nil
 
-	program string
-	args    []string
-	env     []string
-	probe   string
+	Program string // path
+	Args    []string
+	Env     []string
+	Probe   string // the URL that answers 200 as soon as the program is ready
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -55,8 +55,8 @@ func (p *Process) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(p.program, p.args...) //nolint:noctx // it is ended by name, in many ways
-	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
+	cmd := exec.Command(p.Program, p.Args...) //nolint:noctx // it is ended by name, in many ways
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.Env, log, log
 	cmd.SysProcAttr = child.Attributes()
 	done, err := child.Start(cmd)
 	_ = log.Close()
@@ -81,7 +81,7 @@ func (p *Process) awaitReady(ctx context.Context, done <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, http.NoBody)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Probe, http.NoBody)
 		if err != nil {
 			return err
 		}
@@ -154,8 +154,15 @@ func (p *Process) signal(sig syscall.Signal) {
 
 // Set changes a setting from the next start on.
 func (p *Process) Set(name, value string) {
-	p.env = append(slices.DeleteFunc(p.env, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+
+	p.Env = append(slices.DeleteFunc(p.Env, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+
 		value)
+}
+
+// PID is that of the process since it was last started.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd.Process.Pid
 }
 
 // Running tells whether the process has not ended.

@@ -17,7 +17,7 @@ func TestProcessDoesNotStartWhereAnotherAnswers(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	address := l.Addr().String()
 	p := &Process{Name: "late", Address: address, Operator: address, Log: filepath.Join(t.TempDir(), "log"),
-		program: os.Args[0]}
+		Program: os.Args[0]}
 	if err := p.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") || p.Running() {
 		t.Fatalf("started where another one answers: %v", err)
 	}

@@ -125,7 +125,7 @@ func (w *World) startPSP(ctx context.Context) error {
 	maps.Copy(settings, w.plan.PSPEnv)
 	w.PSP = &Process{
 		Name: MockPSP, Address: address, Operator: address, Log: filepath.Join(w.dir, "mockpsp.log"),
-		program: w.programs().Path(MockPSP), env: environment(settings), probe: "http://" + address + "/_faults",
+		Program: w.programs().Path(MockPSP), Env: environment(settings), Probe: "http://" + address + "/_faults",
 	}
 	return w.PSP.Start(ctx)
 }
@@ -137,8 +137,8 @@ func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
 		return nil, err
 	}
 	if w.plan.Program != "" {
-		p.program, p.args = w.plan.Program, nil
-		p.env = append(p.env, w.plan.ProgramEnv...)
+		p.Program, p.Args = w.plan.Program, nil
+		p.Env = append(p.Env, w.plan.ProgramEnv...)
 	}
 	w.mu.Lock()
 	w.apis = append(w.apis, p)
@@ -172,9 +172,9 @@ func (w *World) process(name, program string) (*Process, error) {
 	}
 	p := &Process{
 		Name: name, Address: public, Operator: operator, Log: filepath.Join(w.dir, name+".log"),
-		program: w.programs().Path(program), args: []string{map[string]string{API: "serve",
+		Program: w.programs().Path(program), Args: []string{map[string]string{API: "serve",
 			Reconciler: "run"}[program]},
-		probe: "http://" + operator + "/readyz",
+		Probe: "http://" + operator + "/readyz",
 	}
 	if p.DB, err = pgproxy.Open(w.site.urlAs(w.role(program), w.Name)); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (w *World) process(name, program string) (*Process, error) {
 		"HTTP_ADDR":       public, "OPERATOR_ADDR": operator, "RECONCILER_ADDR": operator,
 	})
 	maps.Copy(settings, w.plan.Env)
-	p.env = environment(settings)
+	p.Env = environment(settings)
 	w.mu.Lock()
 	w.processes = append(w.processes, p)
 	w.mu.Unlock()

@@ -1,103 +1,127 @@
 package load
 
 import (
+	"bufio"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // client is one connection and what it counts. It belongs to one goroutine.
 type client struct {
 	run     *run
-	address string
-	wire    *wire // nil when the connection was lost and there is no other
-	request *request
-	tally   tally
+	conn    net.Conn
+	answers *bufio.Reader
+	forget  func() bool
+	secret  []byte // of a webhook
+	request []byte
+
+	took             []time.Duration
+	unexpected, lost int64
 }
 
-// closed sends the next request when the answer to the one before has come.
-func (c *client) closed() {
-	for at := c.run.elapsed(); c.wire != nil && c.run.takes(at); {
-		c.renew(at)
-		status := c.ask()
-		now := c.run.elapsed()
-		c.count(status, at, now)
-		at = now
-	}
-}
-
-// slack is how late our own clock may be: what it hands over just before the end is still sent.
-const slack = 10 * time.Millisecond
-
-// open sends what has fallen due, as soon as it can. Latency counts from when it was due.
-func (c *client) open() {
-	for due := range c.run.due {
-		now := c.run.elapsed()
-		if now >= c.run.end+slack || c.run.ctx.Err() != nil {
-			c.run.miss(due)
-			continue
+// connect sets the one deadline of the connection: one for each request would cost as much as making the request.
+func (r *run) connect() (*client, error) {
+	c := &client{run: r}
+	if r.plan.Kind == Webhook {
+		var err error
+		c.secret, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(r.plan.WebhookSecret, "whsec_"))
+		if err != nil || len(c.secret) == 0 {
+			return nil, errors.New("the webhook secret is not whsec_ and base64") // the error would quote it
 		}
-		c.renew(now)
-		status := c.ask()
-		c.count(status, due, c.run.elapsed())
-		if c.wire == nil {
+	}
+	until := r.end.Add(grace)
+	var err error
+	if c.conn, err = (&net.Dialer{Deadline: until}).DialContext(r.ctx, "tcp", r.plan.Address); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c.answers = bufio.NewReader(c.conn)
+	// When the caller gives up, a read that waits for an answer ends.
+	c.forget = context.AfterFunc(r.ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	return c, c.conn.SetDeadline(until)
+}
+
+func (c *client) close() {
+	c.forget()
+	_ = c.conn.Close()
+}
+
+// work sends until the end. A client that has lost an answer gives up, and so the run is none.
+func (c *client) work() {
+	for {
+		began := time.Now()
+		n, ok := c.run.takes(began)
+		if !ok {
 			return
 		}
-	}
-}
-
-func (c *client) renew(at time.Duration) {
-	c.request.renew(c.run.start.Add(at), c.run.nextKey())
-}
-
-// ask sends the request and returns the status of its answer, or 0 if there was none.
-func (c *client) ask() int {
-	h, err := c.wire.ask(c.request.text)
-	return c.take(h, err)
-}
-
-// take reads an answer to its end, after its head.
-func (c *client) take(h head, err error) int {
-	var quote *strings.Builder
-	if err == nil {
-		if !c.run.expected[h.status] {
-			c.tally.unexpected++
-			quote = &strings.Builder{}
+		if c.run.plan.Kind == Webhook {
+			c.webhook(began)
+		} else {
+			c.payment(n)
 		}
-		err = h.readBody(c.wire.answers, quote)
+		if err := c.ask(); err != nil {
+			c.run.quote("no answer: " + err.Error())
+			c.lost++
+			return
+		}
+		c.took = append(c.took, time.Since(began))
 	}
-	if err != nil {
-		c.tally.lost++
-		c.run.quote("no answer: " + err.Error())
-	} else if quote != nil {
-		c.run.quote(fmt.Sprintf("status %d: %s", h.status, quote))
-	}
-	if err != nil || h.closes {
-		c.reconnect()
-	}
-	if err != nil {
-		return 0
-	}
-	return h.status
 }
 
-// reconnect takes a new connection, once: a server that takes none is no longer there.
-func (c *client) reconnect() {
-	c.wire.close()
-	fresh, err := connect(c.run.ctx, c.address, c.run.deadline())
-	if err != nil {
-		c.run.quote("no connection: " + err.Error())
-		c.wire = nil
-		return
+// payment writes a payment's request.
+func (c *client) payment(n int64) {
+	const body = `{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}`
+	p, key := c.run.plan, ""
+	if p.Kind == Replay {
+		key = p.Keys[int(n)%len(p.Keys)]
+	} else {
+		key = freshID()
 	}
-	c.wire = fresh
+	c.request = fmt.Appendf(c.request[:0], "POST /payments HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+		"Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		p.Address, p.APIKey, key, len(body), body)
 }
 
-// count takes the answer to a request that was begun, or due, at a time since the start.
-func (c *client) count(status int, from, to time.Duration) {
-	if status == 0 || from < c.run.warm {
-		return
+// webhook signs as Standard Webhooks asks for: an HMAC of id, time and body, joined by full stops.
+func (c *client) webhook(at time.Time) {
+	id, stamp := freshID(), strconv.FormatInt(at.Unix(), 10)
+	body := strings.ReplaceAll(c.run.plan.Body, "{fresh}", id)
+	mac := hmac.New(sha256.New, c.secret)
+	fmt.Fprintf(mac, "evt_%s.%s.%s", id, stamp, body)
+	c.request = fmt.Appendf(c.request[:0], "POST /webhooks/psp HTTP/1.1\r\nHost: %s\r\nwebhook-id: evt_%s\r\n"+
+		"webhook-timestamp: %s\r\nwebhook-signature: v1,%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		c.run.plan.Address, id, stamp, base64.StdEncoding.EncodeToString(mac.Sum(nil)), len(body), body)
+}
+
+// freshID is a UUID of version 7, which is what clients are told to use as keys.
+func freshID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// ask sends the request, and reads the answer to its end.
+func (c *client) ask() error {
+	if _, err := c.conn.Write(c.request); err != nil {
+		return err
 	}
-	c.tally.statuses[status]++
-	c.tally.latencies.record(to - from)
+	res, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != c.run.expected {
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+		c.run.quote(fmt.Sprintf("status %d: %s", res.StatusCode, body))
+		c.unexpected++
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
 }

@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -96,28 +95,4 @@ func parseRun(text []byte) (time.Duration, error) {
 		return 0, fmt.Errorf("schedstat of a process: %w", err)
 	}
 	return time.Duration(ns), nil
-}
-
-// valueOf finds the line "name: value" in texts such as smaps_rollup, meminfo and cpuinfo, or gives "".
-func valueOf(text []byte, name string) string {
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		if before, after, found := strings.Cut(lines.Text(), ":"); found && strings.TrimSpace(before) == name {
-			return strings.TrimSpace(after)
-		}
-	}
-	return ""
-}
-
-// kilobytes reads the value of such a line, "1644 kB", as bytes.
-func kilobytes(text []byte, name string) (int64, error) {
-	number, unit, _ := strings.Cut(valueOf(text, name), " ")
-	if unit != "kB" {
-		return 0, fmt.Errorf("%s is not given in kB", name)
-	}
-	kb, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	return kb << 10, nil
 }

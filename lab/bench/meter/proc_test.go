@@ -36,11 +36,6 @@ func TestTextsThatAreNotWhatTheyShouldBeAreErrors(t *testing.T) {
 			t.Errorf("stat of the machine %q gives %+v", text, got)
 		}
 	}
-	for _, text := range []string{"", "Rss: 1 kB\n", "Rss: 1 kB\nPss: 2 MB\n", "Rss: x kB\nPss: 2 kB\n"} {
-		if got, err := parseMemory([]byte(text)); err == nil {
-			t.Errorf("smaps_rollup %q gives %+v", text, got)
-		}
-	}
 	if got, err := parseRun([]byte("x 1 2")); err == nil {
 		t.Errorf("schedstat gives %v", got)
 	}
@@ -52,14 +47,6 @@ func TestMachineIdlesOnAllItsCoresAndWhileItWaitsForADisk(t *testing.T) {
 		"cpu1 700879 947 505624 942401 14861 0 10413 421 0 0\nintr 56474626 0\nctxt 144007208\n"))
 	want := machineTimes{cores: 2, idle: (1937529 + 21229) * tick}
 	if err != nil || got != want {
-		t.Errorf("%+v (%v), want %+v", got, err, want)
-	}
-}
-
-func TestMemoryIsReadAsBytes(t *testing.T) {
-	t.Parallel()
-	got, err := parseMemory([]byte("560ba376a000-7fff9e20f000 ---p 00000000 00:00 0      [rollup]\nRss:                1644 kB\nPss:                 386 kB\nPss_Dirty:           116 kB\n"))
-	if want := (Memory{RSS: 1644 << 10, PSS: 386 << 10}); err != nil || got != want {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}
 }

@@ -133,28 +133,3 @@ func TestSliceTellsItsSourcesFromOthers(t *testing.T) {
 		t.Errorf("others took %v s, where a load that used %v is one of them", b.Others, own)
 	}
 }
-
-func TestMemoryOfAServerIsNoSumOfWhatItsProcessesShare(t *testing.T) {
-	t.Parallel()
-	m := thisMachine(t)
-	child, _, end := burner(t, time.Millisecond)
-	defer end()
-	alone, err := m.Memory(child.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Parent and child run the same program.
-	if alone.RSS <= 0 || alone.PSS <= 0 || alone.PSS >= alone.RSS {
-		t.Errorf("%d bytes are resident, a share of %d", alone.RSS, alone.PSS)
-	}
-	both, err := m.TreePSS(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if both <= alone.PSS {
-		t.Errorf("parent and children hold %d bytes, the child alone %d", both, alone.PSS)
-	}
-	if sum, err := m.TreePSS(1 << 30); err == nil {
-		t.Errorf("a process that does not exist holds %d bytes", sum)
-	}
-}

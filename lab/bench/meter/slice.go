@@ -1,8 +1,8 @@
 package meter
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"time"
 )
 
@@ -54,7 +54,7 @@ func (m *Meter) Begin(sources ...Source) (*Started, error) {
 	return &Started{meter: m, sources: sources, begin: begin}, nil
 }
 
-// End tells what was used since Begin. It may be called again, later, for a longer slice of the same beginning.
+// End tells what was used since Begin.
 func (s *Started) End() (Slice, error) {
 	end, err := s.meter.read(s.sources)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Started) End() (Slice, error) {
 		slice.CPU[source.name] += (end.cpu[i] - s.begin.cpu[i]).Seconds()
 	}
 	ours := slice.Kernel
-	for used := range maps.Values(slice.CPU) {
+	for _, used := range slice.CPU {
 		ours += used
 	}
 	slice.Others = max(0, slice.Busy-ours) // the clocks are not one: idle time counts in steps of 10 ms
@@ -96,4 +96,34 @@ func (m *Meter) read(sources []Source) (r reading, err error) {
 	}
 	r.at = m.now()
 	return r, nil
+}
+
+const (
+	// QuietOthers is how much of a core others may take on a machine that is called quiet.
+	QuietOthers = 0.1
+	// quietWindow is long enough for the clock's steps of 10 ms on each core to stay well below QuietOthers.
+	quietWindow = 500 * time.Millisecond
+)
+
+// Quiet waits, at most for limit, until the others have taken less than QuietOthers for half a second. It looks at
+// least once. What the sources take does not count; call it while they idle all the same.
+func (m *Meter) Quiet(ctx context.Context, limit time.Duration, sources ...Source) error {
+	for deadline := m.now().Add(limit); ; {
+		started, err := m.Begin(sources...)
+		if err != nil {
+			return fmt.Errorf("wait for a quiet machine: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(m.window):
+		}
+		slice, err := started.End()
+		if err != nil {
+			return fmt.Errorf("wait for a quiet machine: %w", err)
+		}
+		if slice.OthersCores() < QuietOthers || !m.now().Add(m.window).Before(deadline) {
+			return nil
+		}
+	}
 }

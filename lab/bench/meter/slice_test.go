@@ -3,11 +3,51 @@ package meter
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 )
+
+// staged is a machine whose times a test sets.
+type staged struct {
+	files fstest.MapFS
+	clock time.Time
+	// onRead, if set, is asked before each read of a file.
+	onRead func(name string)
+}
+
+func newStaged() *staged { return &staged{files: fstest.MapFS{}, clock: time.Unix(0, 0)} }
+
+func (s *staged) meter() *Meter {
+	return &Meter{proc: s, now: func() time.Time { return s.clock }, window: time.Millisecond}
+}
+
+func (s *staged) Open(name string) (fs.File, error) {
+	if s.onRead != nil {
+		s.onRead(name)
+	}
+	return s.files.Open(name)
+}
+
+func (s *staged) set(name, text string) { s.files[name] = &fstest.MapFile{Data: []byte(text)} }
+
+// process sets the times of one, in hundredths of a second.
+func (s *staged) process(pid, parent, own, reaped int) {
+	s.set(strconv.Itoa(pid)+"/stat", strconv.Itoa(pid)+" (a b) c) S "+strconv.Itoa(parent)+" 1 1 0 -1 0 0 0 0 0 "+
+		strconv.Itoa(own)+" 0 "+strconv.Itoa(reaped)+" 0 20 0 1 0 0")
+}
+
+func (s *staged) end(pid int) { delete(s.files, strconv.Itoa(pid)+"/stat") }
+
+// idle sets how long the two cores have idled, in hundredths of a second.
+func (s *staged) idle(hundredths int) {
+	s.set("stat", "cpu  1 2 3 "+strconv.Itoa(hundredths-5)+
+		" 5 0 0 0 0 0\ncpu0 1 2 3 4 5\ncpu1 1 2 3 4 5\nintr 1\nctxt 2\n")
+}
 
 func begin(t *testing.T, m *Meter, sources ...Source) *Started {
 	t.Helper()
@@ -169,28 +209,23 @@ func noisy(shares ...float64) *staged {
 func TestMachineIsQuietOnceOthersAre(t *testing.T) {
 	t.Parallel()
 	s := noisy(1.5, 0.4, 0.2, 0.05, 2)
-	quiet, err := s.meter().Quiet(t.Context(), time.Minute)
-	if err != nil || !quiet || s.clock != time.Unix(4, 0) {
-		t.Errorf("quiet is %t (%v) after %v, want true in the fourth window", quiet, err, s.clock.Sub(time.Unix(0, 0)))
+	if err := s.meter().Quiet(t.Context(), time.Minute); err != nil || s.clock != time.Unix(4, 0) {
+		t.Errorf("%v after %v, want the end of the fourth window", err, s.clock.Sub(time.Unix(0, 0)))
 	}
 }
 
 func TestWaitForAQuietMachineEnds(t *testing.T) {
 	t.Parallel()
 	s := noisy(0.2)
-	quiet, err := s.meter().Quiet(t.Context(), 5*time.Second)
-	if err != nil || quiet || s.clock.After(time.Unix(5, 0)) {
-		t.Errorf("quiet is %t (%v) after %v, want false by the limit", quiet, err, s.clock.Sub(time.Unix(0, 0)))
-	}
-	if quiet, err := noisy(0).meter().Quiet(t.Context(), 0); err != nil || !quiet {
-		t.Errorf("quiet is %t (%v) without a limit, want one look", quiet, err)
+	if err := s.meter().Quiet(t.Context(), 5*time.Second); err != nil || s.clock.After(time.Unix(5, 0)) {
+		t.Errorf("%v after %v, want an end by the limit", err, s.clock.Sub(time.Unix(0, 0)))
 	}
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
 	m := noisy(0.2).meter()
 	m.window = time.Hour
-	if _, err := m.Quiet(ctx, time.Minute); !errors.Is(err, stop) {
+	if err := m.Quiet(ctx, time.Minute); !errors.Is(err, stop) {
 		t.Errorf("%v, want that it was stopped", err)
 	}
 }

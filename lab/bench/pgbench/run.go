@@ -10,26 +10,23 @@ import (
 	"regexp"
 	"strconv"
 	"time"
-
-	"payonce/lab/bench/rig"
 )
+
+// threads of pgbench: two, for two cores.
+const threads = 2
 
 // Run says how a script is run.
 type Run struct {
 	Program string // the pgbench of the server's own version
 	URL     string
 	Clients int
-	Threads int
-	Seconds int   // pgbench takes whole ones
-	CPUs    []int // pinned to these; none means wherever
+	Seconds int // pgbench takes whole ones
 }
 
 // Result is what pgbench reports.
 type Result struct {
 	PerSecond    float64
 	Transactions int64
-	LatencyMS    float64 // mean
-	CPU          time.Duration
 }
 
 // Do runs a script.
@@ -44,33 +41,28 @@ func (r Run) Do(ctx context.Context, s Script) (Result, error) {
 		return Result{}, err
 	}
 	args := []string{
-		"-n", "-M", "prepared", "-f", file, "-c", strconv.Itoa(r.Clients), "-j",
-		strconv.Itoa(min(r.Threads, r.Clients)),
+		"-n", "-M", "prepared", "-f", file, "-c", strconv.Itoa(r.Clients), "-j", strconv.Itoa(min(threads, r.Clients)),
 		"-T", strconv.Itoa(r.Seconds), "--max-tries=1", "-D", "base=" + strconv.FormatInt(base(time.Now()), 10),
 	}
 	for name, value := range s.variables {
 		args = append(args, "-D", name+"="+value)
 	}
-	line := rig.OnCores(r.CPUs, append(append([]string{r.Program}, args...), r.URL)...)
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd := exec.CommandContext(ctx, r.Program, append(args, r.URL)...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		return Result{}, fmt.Errorf("run pgbench, %s: %w: %s", s.Name, err, bytes.TrimSpace(problems.Bytes()))
 	}
-	result, err := read(out.String())
-	result.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return result, err
+	return read(out.String())
 }
 
 // base is where the keys of a run begin: the millisecond and the version of a UUIDv7.
 func base(now time.Time) int64 { return now.UnixMilli()<<16 | 7<<12 }
 
 var (
-	tpsLine     = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
-	countLine   = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
-	failedLine  = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
-	latencyLine = regexp.MustCompile(`(?m)^latency average = ([0-9.]+) ms`)
+	tpsLine    = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
+	countLine  = regexp.MustCompile(`(?m)^number of transactions actually processed: (\d+)`)
+	failedLine = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
 )
 
 // read takes the figures out of pgbench's report. One that is missing, or a failed transaction, is an error: both would
@@ -90,7 +82,7 @@ func read(report string) (Result, error) {
 		}
 		return value
 	}
-	r.PerSecond, r.Transactions, r.LatencyMS = figure(tpsLine), int64(figure(countLine)), figure(latencyLine)
+	r.PerSecond, r.Transactions = figure(tpsLine), int64(figure(countLine))
 	if failed := figure(failedLine); failed > 0 {
 		return r, fmt.Errorf("%d transactions of pgbench failed", int64(failed))
 	}

@@ -71,12 +71,7 @@ var (
 
 // NewPayment is the API's own way: two transactions, each one round trip.
 func NewPayment(queries map[string]Query, s Sample) (Script, error) {
-	return s.script("new payment", queries, number, "\\startpipeline\n", "\\endpipeline\n", reserving, completing)
-}
-
-// StepByStep is the same SQL in the usual way: BEGIN, statement, statement, COMMIT, each a round trip.
-func StepByStep(queries map[string]Query, s Sample) (Script, error) {
-	return s.script("step by step", queries, number, "BEGIN;\n", "COMMIT;\n", reserving, completing)
+	return s.script("new payment", queries, number, reserving, completing)
 }
 
 // Find is the one SELECT that a replay cannot do without.
@@ -91,7 +86,7 @@ func Replay(queries map[string]Query, s Sample, rows int) (Script, error) {
 
 func (s Sample) replay(name string, queries map[string]Query, rows int, statements []string) (Script, error) {
 	begin := fmt.Sprintf("\\set r random(1, %d)\n\\set hi 0\n\\set lo :r\n", rows)
-	script, err := s.script(name, queries, begin, "\\startpipeline\n", "\\endpipeline\n", statements)
+	script, err := s.script(name, queries, begin, statements)
 	script.text = strings.ReplaceAll(script.text, hex+"::uuid::text", LoadedKey(":r"))
 	return script, err
 }
@@ -99,14 +94,12 @@ func (s Sample) replay(name string, queries map[string]Query, rows int, statemen
 // LoadedKey is the SQL for the key of a loaded row.
 func LoadedKey(n string) string { return "('load-' || lpad((" + n + ")::text, 20, '0'))" }
 
-// script puts groups of statements together, each between an opening and a close.
-func (s Sample) script(
-	name string, queries map[string]Query, begin, open, closing string, groups ...[]string,
-) (Script, error) {
+// script puts groups of statements together, each of them a transaction in one round trip.
+func (s Sample) script(name string, queries map[string]Query, begin string, groups ...[]string) (Script, error) {
 	var b strings.Builder
 	b.WriteString(begin)
 	for _, group := range groups {
-		b.WriteString(open)
+		b.WriteString("\\startpipeline\n")
 		for _, query := range group {
 			q, found := queries[query]
 			if !found {
@@ -118,10 +111,14 @@ func (s Sample) script(
 			}
 			b.WriteString(text + "\n")
 		}
-		b.WriteString(closing)
+		b.WriteString("\\endpipeline\n")
 	}
 	return Script{Name: name, text: b.String(), variables: s.variables()}, nil
 }
 
-// Select1 is the cheapest round trip there is.
-func Select1() Script { return Script{Name: "SELECT 1", text: "SELECT 1;\n"} }
+// Event writes a webhook event and nothing else, in a transaction of its own. The SQL is that of the API's StoreEvent.
+func Event(body string) Script {
+	return Script{Name: "event", variables: map[string]string{"body": body, "n": "0"},
+		text: number + "INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_' || " + hex + "::uuid::text, " +
+			"date_trunc('second', clock_timestamp()), :body) ON CONFLICT (id) DO NOTHING;\n"}
+}

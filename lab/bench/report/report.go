@@ -1,116 +1,85 @@
+// Package report holds the results of a benchmark run and shows them as a table for the terminal.
+//
+// It owns what is made of samples: medians, spreads, ratios, verdicts. It refuses to know how anything was measured,
+// and it reads no clock and no machine: the same figures give the same text.
+//
+//   - A spread is lowest to highest. With the handful of slices that a run has, a deviation would promise more than is
+//     known.
+//   - A ratio is taken round by round, of two measurements made next to each other, and only then summarized. A round
+//     in which either was dropped has no ratio.
+//   - What was not measured is "not run". It is neither met nor missed, and never zero.
 package report
 
 import (
-	"fmt"
 	"math"
-	"strings"
+	"slices"
 )
-
-// Schema is the version of the JSON. It changes with anything that a reader could trip over.
-const Schema = 1
-
-// Report is one run.
-type Report struct {
-	Taken    string    `json:"taken"` // when, RFC 3339
-	Machine  Machine   `json:"machine"`
-	Settings []Setting `json:"settings"` // of the run: how many rounds, how long a slice is
-	Sections []Section `json:"sections"`
-}
-
-// Machine is what it was measured on. What is not known is empty.
-type Machine struct {
-	CPU                string    `json:"cpu"`
-	Cores              int       `json:"cores"`
-	Memory             int64     `json:"memoryBytes"`
-	System             string    `json:"system"` // GOOS/GOARCH
-	Kernel             string    `json:"kernel"`
-	Go                 string    `json:"go"`
-	PostgreSQL         string    `json:"postgresql"`
-	PostgreSQLSettings []Setting `json:"postgresqlSettings"` // that differ from the default
-	Commit             string    `json:"commit"`
-	Dirty              bool      `json:"dirty"` // files differed from the commit
-}
-
-// Setting is a name and its value, as text.
-type Setting struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
 
 // Section is what was measured for one question.
 type Section struct {
-	Name   string  `json:"name"`
-	Note   string  `json:"note,omitempty"` // a sentence or two, for who reads the table
-	Lines  []Line  `json:"lines"`
-	Ratios []Ratio `json:"ratios"`
-	Bars   []Bar   `json:"bars"`
+	Name    string
+	Note    string // a sentence or two, for the reader of the table
+	Figures []Figure
 }
 
-// Bars are those of all sections, in order.
-func (r Report) Bars() []Bar {
-	var bars []Bar
-	for _, section := range r.Sections {
-		bars = append(bars, section.Bars...)
+// Figure is one number that was measured, or one divided by another.
+type Figure struct {
+	What   string
+	Unit   string    // none of a ratio
+	Rounds []float64 // a sample each; NaN if it was dropped
+	Bar    Bar       // what it has to reach, or to stay below; the zero Bar asks for nothing
+}
+
+// Bar is a value with the side of it on which it is met.
+type Bar struct {
+	side  string
+	value float64
+}
+
+// AtLeast is met by this value and by greater ones.
+func AtLeast(value float64) Bar { return Bar{"≥", value} }
+
+// AtMost is met by this value and by smaller ones.
+func AtMost(value float64) Bar { return Bar{"≤", value} }
+
+// Ratio divides two series of the same rounds.
+func Ratio(what string, numerators, denominators []float64, bar Bar) Figure {
+	f := Figure{What: what, Bar: bar, Rounds: make([]float64, len(numerators))}
+	for i := range numerators {
+		f.Rounds[i] = numerators[i] / denominators[i]
 	}
-	return bars
+	return f
 }
 
-// Tally counts the bars by verdict.
-func (r Report) Tally() map[Verdict]int {
-	tally := map[Verdict]int{}
-	for _, bar := range r.Bars() {
-		tally[bar.Verdict()]++
+// Summary is what is said of samples.
+type Summary struct {
+	Kept              int
+	Median, Low, High float64
+}
+
+// Summary leaves out what was dropped. Of an even number, the median is halfway between the middle two.
+func (f Figure) Summary() Summary {
+	kept := slices.DeleteFunc(slices.Clone(f.Rounds), func(sample float64) bool {
+		return math.IsNaN(sample) || math.IsInf(sample, 0)
+	})
+	if len(kept) == 0 {
+		return Summary{}
 	}
-	return tally
+	slices.Sort(kept)
+	n := len(kept)
+	return Summary{Kept: n, Median: (kept[(n-1)/2] + kept[n/2]) / 2, Low: kept[0], High: kept[n-1]}
 }
 
-// Check names the first thing in the report that its readers would trip over.
-func (r Report) Check() error {
-	directions := map[string]Better{}
-	for _, section := range r.Sections {
-		for _, line := range section.Lines {
-			if err := line.check(); err != nil {
-				return fmt.Errorf("section %q, line %q: %w", section.Name, line.Name, err)
-			}
-			if known, found := directions[line.Unit]; found && known != line.Better {
-				return fmt.Errorf("section %q, line %q: the unit %s is better %s there and better %s elsewhere",
-					section.Name, line.Name, line.Unit, line.Better, known)
-			}
-			directions[line.Unit] = line.Better
-		}
-		for _, ratio := range section.Ratios {
-			if err := finite(ratio.Samples()); err != nil {
-				return fmt.Errorf("section %q, ratio %q: %w", section.Name, ratio.Name, err)
-			}
-		}
-		for _, bar := range section.Bars {
-			if bar.Op != AtLeast && bar.Op != AtMost {
-				return fmt.Errorf("section %q, bar %q: op %q is neither %s nor %s", section.Name, bar.What, bar.Op,
-					AtLeast, AtMost)
-			}
-			if err := finite(append([]float64{bar.Value}, bar.Samples...)); err != nil {
-				return fmt.Errorf("section %q, bar %q: %w", section.Name, bar.What, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (l Line) check() error {
+// Verdict is by the median. What is shown rounded is judged as it is.
+func (f Figure) Verdict() string {
+	summary := f.Summary()
 	switch {
-	case l.Unit == "" || strings.ContainsFunc(l.Unit, separates) || l.Unit == ratioUnit:
-		return fmt.Errorf("%q is no unit", l.Unit)
-	case l.Better != Higher && l.Better != Lower:
-		return fmt.Errorf("better %q is neither %s nor %s", l.Better, Higher, Lower)
+	case f.Bar == Bar{}:
+		return ""
+	case summary.Kept == 0:
+		return "not run"
+	case f.Bar.side == "≥" && summary.Median >= f.Bar.value, f.Bar.side == "≤" && summary.Median <= f.Bar.value:
+		return "met"
 	}
-	return finite(l.Samples)
-}
-
-func finite(samples []float64) error {
-	for _, sample := range samples {
-		if math.IsNaN(sample) || math.IsInf(sample, 0) {
-			return fmt.Errorf("%v is no sample", sample)
-		}
-	}
-	return nil
+	return "MISSED"
 }

@@ -1,203 +1,110 @@
 package report
 
 import (
-	"bytes"
-	"errors"
-	"flag"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files of this package")
+var dropped = math.NaN()
 
-// invented is a report with one of everything. No machine has ever measured it.
-func invented() Report {
-	ratio := PairUp("replay ÷ GET /livez", []float64{9000, Dropped(), 9300, 9200},
-		[]float64{12000, 12400, 12400, 11500})
-	payments := Line{Name: "new payments, 64 clients", Unit: "payments/s", Better: Higher,
-		Samples: []float64{8862, 8700.5, 9011.25}, Dropped: 1}
-	return Report{
-		Taken: "2026-01-02T03:04:05Z",
-		Machine: Machine{
-			CPU: "Invented Processor 3000", Cores: 2, Memory: 16 << 30, System: "linux/amd64", Kernel: "6.1.0-invented",
-			Go: "go1.26.0", PostgreSQL: "15.18", Commit: "0123456789abcdef0123456789abcdef01234567", Dirty: true,
-			PostgreSQLSettings: []Setting{{"jit", "off"}, {"max_connections", "300"}, {"shared_buffers", "32MB"},
-				{"synchronous_commit", "on"},
-				{"wal_level", "replica"}, {"autovacuum_naptime", "10s"}, {"checkpoint_timeout", "1h"},
-				{"max_wal_size", "4GB"}},
-		},
-		Settings: []Setting{{"rounds", "4"}, {"slice", "5s"}},
-		Sections: []Section{
-			{
-				Name: "new payments", Note: "Closed loop; the load generator and PostgreSQL share the cores with the API.",
-				Lines: []Line{
-					payments,
-					{Name: "PostgreSQL CPU", Unit: "µs/payment", Better: Lower,
-						Samples: []float64{89.4, 91, 0.5, 88.96}},
-					{Name: "resident at rest", Unit: "MiB", Better: Lower, Samples: []float64{41}},
-				},
-				Bars: []Bar{
-					Bar{What: "new payments at 64 clients", Op: AtLeast, Value: 8500, Unit: "payments/s",
-						Prototype: "8 862 by sharing commits"}.
-						Of(payments.Samples),
-					Bar{What: "PostgreSQL CPU", Op: AtMost, Value: 80, Unit: "µs/payment",
-						Prototype: "89"}.Of([]float64{89.4, 91, 0.5, 88.96}),
-				},
-			},
-			{
-				Name:   "replay",
-				Ratios: []Ratio{ratio},
-				Lines:  []Line{{Name: "replay under faults", Unit: "payments/s", Better: Higher, Dropped: 4}},
-				Bars: []Bar{
-					Bar{What: "replay ÷ what HTTP alone can do", Op: AtLeast, Value: 0.75,
-						Prototype: "0.8 | 0.9 by Redis"}.Of(ratio.Samples()),
-					{What: "200 racers on one key ÷ 200 on 200 keys, time until all of them are answered", Op: AtMost,
-						Value: 1.5, Unit: "",
-						Prototype: "not tried on a prototype, as far as anybody remembers"},
-				},
-			},
-		},
-	}
-}
-
-func TestReportReadsAsTheGoldenFiles(t *testing.T) {
+func TestMedianIsTheMiddleOrHalfwayBetweenTheMiddleTwo(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(io.Writer) error{
-		"report.txt": invented().Table, "report.json": invented().JSON,
-		"report.bench": invented().Benchmarks, "report.md": invented().Markdown,
+	for name, c := range map[string]struct {
+		rounds []float64
+		want   Summary
+	}{
+		"none":         {nil, Summary{}},
+		"none is kept": {[]float64{dropped, dropped}, Summary{}},
+		"one":          {[]float64{7}, Summary{1, 7, 7, 7}},
+		"even":         {[]float64{4, 1, 3, 2}, Summary{4, 2.5, 1, 4}},
+		"odd":          {[]float64{100, 1, 3}, Summary{3, 3, 1, 100}},
+		"one dropped":  {[]float64{2, dropped, 4}, Summary{2, 3, 2, 4}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got bytes.Buffer
-			if err := write(&got); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join("testdata", name)
-			if *update {
-				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("if that is right: go test -C lab ./bench/report -update\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestTableFitsATerminalOf140Columns(t *testing.T) {
-	t.Parallel()
-	var table bytes.Buffer
-	if err := invented().Table(&table); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(table.String()) {
-		if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > 140 {
-			t.Errorf("%d columns: %s", width, line)
+		before := slices.Clone(c.rounds)
+		if diff := cmp.Diff(c.want, Figure{Rounds: c.rounds}.Summary()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if !slices.EqualFunc(before, c.rounds, func(a, b float64) bool { return a == b || a != a && b != b }) {
+			t.Errorf("%s: the rounds are in another order: %v", name, c.rounds)
 		}
 	}
 }
 
-// benchstat puts results into separate tables, without a comparison, as soon as a key differs.
-func TestCommitsAndVersionsDoNotKeepReportsFromBeingCompared(t *testing.T) {
+func TestRatioIsTakenRoundByRoundAndNeedsBothSides(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
-	if err := invented().Benchmarks(&text); err != nil {
-		t.Fatal(err)
+	// The machine slows down by half: each round says 2, the medians alone would say 2.5.
+	if s := Ratio("", []float64{40, 20, 10}, []float64{20, 10, 5}, Bar{}).Summary(); s.Low != 2 || s.High != 2 {
+		t.Errorf("%+v, want 2 throughout", s)
 	}
-	for line := range strings.Lines(text.String()) {
-		if key, _, found := strings.Cut(line, ": "); found && !slices.Contains([]string{"goos", "goarch", "cpu"}, key) {
-			t.Errorf("%s is a key", key)
+	for name, denominators := range map[string][]float64{"dropped": {dropped, 2}, "nothing": {0, 2}} {
+		want := Summary{1, 3, 3, 3}
+		if diff := cmp.Diff(want, Ratio("", []float64{1, 6}, denominators, Bar{}).Summary()); diff != "" {
+			t.Errorf("%s below the line: %s", name, diff)
 		}
 	}
 }
 
-func TestReportReadBackIsTheSame(t *testing.T) {
+func TestBarIsJudgedByTheMedianAndOnlyIfItWasRun(t *testing.T) {
 	t.Parallel()
-	var first, second, direct, converted bytes.Buffer
-	if err := invented().JSON(&first); err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct {
+		bar    Bar
+		rounds []float64
+		want   string
+	}{
+		"at least, reached":      {AtLeast(10), []float64{1, 10, 11}, "met"},
+		"at least, a hair short": {AtLeast(10), []float64{1, 9.9999999, 11}, "MISSED"},
+		"at most, reached":       {AtMost(10), []float64{1, 10, 11}, "met"},
+		"at most, a hair above":  {AtMost(10), []float64{1, 10.0000001, 11}, "MISSED"},
+		"nothing kept":           {AtLeast(10), []float64{dropped}, "not run"},
+		"no bar":                 {Bar{}, []float64{10}, ""},
+	} {
+		if got := (Figure{Rounds: c.rounds, Bar: c.bar}).Verdict(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
-	again, err := Read(bytes.NewReader(first.Bytes()))
+}
+
+func TestNumbersKeepThreeDigits(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]string{
+		0: "0", 0.00012345: "0.000123", 0.949: "0.949", 0.95: "0.950", 1.3249: "1.32", 12.34: "12.3", 99.96: "100",
+		999.6: "1 000", 1234567: "1 234 567", -123: "-123", -1234567: "-1 234 567", -0.5: "-0.500", 1e300: "1e+300",
+	} {
+		if got := number(value); got != want {
+			t.Errorf("%v reads %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestTableShowsFiguresWithTheirBars(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	err := Table(&text, []string{"2 cores"}, []Section{{
+		Name: "replay", Note: "Replays of loaded keys.", Figures: []Figure{
+			{What: "API, 8 clients", Unit: "replays/s", Rounds: []float64{8862, dropped, 9011.25}},
+			{What: "replay ÷ new payment", Rounds: []float64{4.2}, Bar: AtLeast(3.5)},
+			{What: "webhook ÷ event", Rounds: []float64{dropped}, Bar: AtMost(1000)},
+		},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(again.JSON(&second), invented().Benchmarks(&direct),
-		Convert(bytes.NewReader(first.Bytes()), &converted)); err != nil {
-		t.Fatal(err)
+	want := []string{
+		"2 cores", "== replay", "Replays of loaded keys.", "median spread unit slices bar verdict",
+		"API, 8 clients 8 937 8 862 – 9 011 replays/s 2/3", "replay ÷ new payment 4.20 4.20 – 4.20 1/1 ≥ 3.5 met",
+		"webhook ÷ event — — 0/1 ≤ 1 000 not run", "bars: 1 met, 0 MISSED, 1 not run",
 	}
-	if diff := cmp.Diff(first.String(), second.String()); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(direct.String(), converted.String()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestEmptyReportListsNothingAsNothing(t *testing.T) {
-	t.Parallel()
-	var text bytes.Buffer
-	r := Report{Sections: []Section{{Lines: []Line{{Unit: "s", Better: Lower}}, Ratios: []Ratio{{}},
-		Bars: []Bar{{Op: AtMost}}}, {}}}
-	if err := r.JSON(&text); err != nil {
-		t.Fatal(err)
-	}
+	var got []string
 	for line := range strings.Lines(text.String()) {
-		name, value, _ := strings.Cut(line, ": ")
-		if strings.HasPrefix(value, "null") && !strings.Contains(`"median" "low" "high"`, strings.TrimSpace(name)) {
-			t.Errorf("%s is null, want []", strings.TrimSpace(name))
+		if words := strings.Join(strings.Fields(line), " "); words != "" {
+			got = append(got, words)
 		}
 	}
-	if r.Sections[1].Lines != nil {
-		t.Error("writing the report has changed it")
-	}
-}
-
-func TestWhatOthersWroteIsNotRead(t *testing.T) {
-	t.Parallel()
-	for name, text := range map[string]string{
-		"a later schema": `{"schema": 2}`, "no schema": `{}`, "no JSON": `goos: linux`,
-		"a bar on no side": `{"schema": 1, "sections": [{"bars": [{"op": "=="}]}]}`,
-	} {
-		if err := Convert(strings.NewReader(text), io.Discard); err == nil {
-			t.Errorf("%s is taken for a report", name)
-		}
-	}
-}
-
-func TestReportThatItsReadersWouldTripOverIsNotWritten(t *testing.T) {
-	t.Parallel()
-	fine := Line{Name: "l", Unit: "payments/s", Better: Higher, Samples: []float64{1}}
-	for name, section := range map[string]Section{
-		"no number":          {Lines: []Line{{Unit: "s", Better: Lower, Samples: []float64{math.NaN()}}}},
-		"no end":             {Lines: []Line{{Unit: "s", Better: Lower, Samples: []float64{math.Inf(1)}}}},
-		"no unit":            {Lines: []Line{{Better: Lower}}},
-		"two units":          {Lines: []Line{{Unit: "payments s", Better: Lower}}},
-		"the unit of ratios": {Lines: []Line{{Unit: "ratio", Better: Lower}}},
-		"no direction":       {Lines: []Line{{Unit: "s"}}},
-		"two directions":     {Lines: []Line{fine, {Unit: "payments/s", Better: Lower}}},
-		"no side":            {Bars: []Bar{{Op: "=="}}},
-		"no bound":           {Bars: []Bar{{Op: AtMost, Value: math.NaN()}}},
-		"no quotient":        {Ratios: []Ratio{{Rounds: []Pair{{1, 0}}}}},
-	} {
-		r := Report{Sections: []Section{{Lines: []Line{fine}}, section}}
-		if r.JSON(io.Discard) == nil || r.Benchmarks(io.Discard) == nil {
-			t.Errorf("%s is written", name)
-		}
-		if err := r.Table(io.Discard); err != nil {
-			t.Errorf("%s keeps the rest from the table: %v", name, err)
-		}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

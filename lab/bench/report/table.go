@@ -3,112 +3,84 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
-// The widest that names, and what is said of prototypes, get in a terminal of 140 columns.
+// width of a note, of what is measured, and of the whole table.
 const (
-	nameWidth      = 50
-	prototypeWidth = 36
-	proseWidth     = 136
+	noteWidth = 110
+	row       = "  %-58s %9s  %-19s  %-10s  %6s  %-8s %s"
 )
 
-// nothing stands where there is no number.
-const nothing = "—"
-
-// Table writes the report for a terminal of 140 columns. It writes whatever there is, also what Check refuses.
-func (r Report) Table(w io.Writer) error {
+// Table writes all sections, below lines about the machine and the run.
+func Table(w io.Writer, head []string, sections []Section) error {
 	var text strings.Builder
-	for _, line := range r.Machine.lines() {
-		fmt.Fprintln(&text, line)
+	line := func(format string, args ...any) {
+		text.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
 	}
-	if r.Taken != "" {
-		fmt.Fprintf(&text, "taken %s\n", r.Taken)
+	for _, each := range head {
+		line("%s", each)
 	}
-	for _, line := range wrapped("run: ", joined(r.Settings)) {
-		fmt.Fprintln(&text, line)
+	tally := map[string]int{}
+	for _, s := range sections {
+		line("\n== %s", s.Name)
+		for _, each := range wrapped(s.Note) {
+			line("%s", each)
+		}
+		line(row, "", "median", "spread", "unit", "slices", "bar", "verdict")
+		for _, f := range s.Figures {
+			median, spread, bar, summary := "—", "—", "", f.Summary()
+			if summary.Kept > 0 {
+				median, spread = number(summary.Median), number(summary.Low)+" – "+number(summary.High)
+			}
+			if verdict := f.Verdict(); verdict != "" {
+				bar = f.Bar.side + " " + grouped(strconv.FormatFloat(f.Bar.value, 'f', -1, 64))
+				tally[verdict]++
+			}
+			line(row, f.What, median, spread, f.Unit, fmt.Sprintf("%d/%d", summary.Kept, len(f.Rounds)), bar,
+				f.Verdict())
+		}
 	}
-	for _, section := range r.Sections {
-		section.table(&text)
-	}
-	if bars := r.Bars(); len(bars) > 0 {
-		tally := r.Tally()
-		fmt.Fprintf(&text, "\n%d bars: %d met, %d MISSED, %d not run\n", len(bars), tally[Met], tally[Missed],
-			tally[NotRun])
-	}
+	line("\nbars: %d met, %d MISSED, %d not run", tally["met"], tally["MISSED"], tally["not run"])
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-func (s Section) table(text *strings.Builder) {
-	fmt.Fprintf(text, "\n== %s\n", s.Name)
-	for _, line := range wrapped("", strings.Fields(s.Note)) {
-		fmt.Fprintln(text, line)
-	}
-	rows := s.figures()
-	if len(rows) > 0 {
-		columns(text, []string{"", "median", "spread", "unit", "better", "slices", "dropped"}, rows, 1, 2, 5, 6)
-	}
-	if len(s.Bars) > 0 {
-		if len(rows) > 0 {
-			fmt.Fprintln(text)
+// wrapped breaks a note into lines.
+func wrapped(note string) (lines []string) {
+	for _, word := range strings.Fields(note) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= noteWidth {
+			lines[last] += " " + word
+			continue
 		}
-		columns(text, []string{"bar", "", "measured", "spread", "unit", "prototype", "verdict"}, s.bars(), 1, 2, 3)
+		lines = append(lines, word)
 	}
+	return lines
 }
 
-func (s Section) figures() (rows [][]string) {
-	row := func(name, unit, better string, dropped int, samples []float64) {
-		median, spread := nothing, nothing
-		if summary, kept := Summarize(samples); kept {
-			median, spread = figure(summary.Median), summary.spread()
-		}
-		rows = append(rows, []string{clipped(name, nameWidth), median, spread, unit, better, strconv.Itoa(len(samples)),
-			strconv.Itoa(dropped)})
+// number writes a figure with three digits at least, and thousands apart.
+func number(value float64) string {
+	size := math.Abs(value)
+	if value == 0 || !(size >= 0.0995 && size <= math.MaxInt64) {
+		return strconv.FormatFloat(value, 'g', 3, 64)
 	}
-	for _, line := range s.Lines {
-		row(line.Name, line.Unit, string(line.Better), line.Dropped, line.Samples)
+	decimals := 0
+	for ; decimals < 3 && size < 99.95; size *= 10 {
+		decimals++
 	}
-	for _, ratio := range s.Ratios {
-		row(ratio.Name, ratioUnit, nothing, ratio.Dropped, ratio.Samples())
-	}
-	return rows
+	return grouped(strconv.FormatFloat(value, 'f', decimals, 64))
 }
 
-func (s Section) bars() (rows [][]string) {
-	for _, bar := range s.Bars {
-		measured, spread := bar.measured()
-		rows = append(rows, []string{
-			clipped(bar.What, nameWidth), bar.Op.sign() + " " + bound(bar.Value), measured, spread, bar.Unit,
-			clipped(bar.Prototype, prototypeWidth), string(bar.Verdict()),
-		})
+// grouped sets blanks between thousands: 12 345.
+func grouped(number string) string {
+	whole, fraction, found := strings.Cut(number, ".")
+	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
+		whole = whole[:i] + " " + whole[i:]
 	}
-	return rows
-}
-
-func (b Bar) measured() (median, spread string) {
-	summary, ran := b.Summary()
-	if !ran {
-		return nothing, nothing
+	if found {
+		return whole + "." + fraction
 	}
-	return figure(summary.Median), summary.spread()
-}
-
-// columns writes a table whose columns named by number are aligned on the right.
-func columns(text *strings.Builder, head []string, rows [][]string, numbers ...int) {
-	rows = append([][]string{head}, rows...)
-	for _, column := range numbers {
-		right(rows, column)
-	}
-	var padded strings.Builder
-	tw := tabwriter.NewWriter(&padded, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
-	}
-	_ = tw.Flush() // a strings.Builder refuses nothing
-	for line := range strings.Lines(padded.String()) {
-		fmt.Fprintln(text, strings.TrimRight(line, " \n"))
-	}
+	return whole
 }

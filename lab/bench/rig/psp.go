@@ -1,71 +1,77 @@
 package rig
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
-	"os"
-	"os/exec"
+	"sync/atomic"
 	"time"
+
+	"payonce/internal/payments"
+	"payonce/lab/bench/pgbench"
 )
 
-// PSP starts the PSP of the benchmark (bench psp), which is the program that runs, as a process of its own. It serves
-// HTTP at the Address.
-func (r *Rig) PSP() (*Process, error) {
-	self, err := os.Executable()
+// PSP is a provider that has charged for every key that was lost. It answers lookups over HTTP, from this process, and
+// costs as little as it can: what a provider is like is shown by the mock PSP.
+type PSP struct {
+	URL string
+
+	of     pgbench.Sample
+	lost   atomic.Pointer[map[string]Lost] // by key
+	server *http.Server
+}
+
+// StartPSP serves one until it is closed. Its charges are those of payments like the sample.
+func StartPSP(of pgbench.Sample) (*PSP, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed by Close
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("listen as the PSP: %w", err)
 	}
-	log, err := os.CreateTemp(r.dir, "psp-*.log")
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self, "psp") //nolint:noctx // it is ended in good order, by Stop
-	cmd.Stdin, cmd.Stderr = bytes.NewReader([]byte(`{"address":"127.0.0.1:0"}`)), log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the PSP: %w", err)
-	}
-	p := &Process{PID: cmd.Process.Pid, cmd: cmd, log: log, done: make(chan struct{})}
-	var greeting struct{ Address string }
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &greeting)
-	}
-	go func() {
-		_ = cmd.Wait() // after all of its output was read that we want
-		close(p.done)
-	}()
-	if err != nil {
-		p.Stop()
-		return nil, fmt.Errorf("start the PSP: %w\n%s", err, p.lastWords())
-	}
-	p.Address, p.Ready = greeting.Address, time.Since(began)
+	p := &PSP{URL: "http://" + l.Addr().String(), of: of}
+	p.Charge(nil)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/charges", p.list)
+	mux.HandleFunc("GET /", p.nothing)
+	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: stopLimit}
+	go func() { _ = p.server.Serve(l) }()
 	return p, nil
 }
 
-// Preload tells a PSP of charges that have succeeded: JSON values, one after another, as the PSP itself shows charges.
-func (p *Process) Preload(ctx context.Context, charges []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Address+"/_preload",
-		bytes.NewReader(charges))
+// Close ends it.
+func (p *PSP) Close() { _ = p.server.Close() }
+
+// Charge has it charge for these, and forget all others.
+func (p *PSP) Charge(lost []Lost) {
+	by := make(map[string]Lost, len(lost))
+	for _, l := range lost {
+		by[l.Key] = l
+	}
+	p.lost.Store(&by)
+}
+
+// list has the charge of a key. A scan finds nothing.
+func (p *PSP) list(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("idempotencyKey")
+	lost, found := (*p.lost.Load())[key]
+	if !found {
+		p.nothing(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	charge, err := json.Marshal(map[string]any{
+		"id": "ch_" + lost.Payment.String(), "object": "charge", "account": r.Header.Get("PSP-Account"),
+		"idempotencyKey": key, "reference": payments.PaymentID(lost.Payment).String(), "status": "succeeded",
+		"amountCents": p.of.AmountMinor, "currency": p.of.Currency, "paymentMethod": p.of.PaymentMethod,
+		"createdAt": time.Now().UTC(),
+	})
 	if err != nil {
-		return err
+		panic(err)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("tell the PSP of charges: %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return errors.New("tell the PSP of charges: " + res.Status)
-	}
-	return nil
+	fmt.Fprintf(w, `{"data":[%s],"hasMore":false}`, charge)
+}
+
+func (*PSP) nothing(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprint(w, `{"data":[],"hasMore":false}`)
 }

@@ -1,39 +1,39 @@
-// Package rig is what the bench measures: a durable PostgreSQL of its own, the real programs built from this tree, and
-// tables with as many rows as asked for.
+// Package rig is what the bench measures: a durable PostgreSQL of its own, the real programs built from this tree or
+// from another commit, and tables with as many rows as asked for.
 //
 // It owns the life of these processes and their data, which it removes at the end. It refuses to know what is measured.
 //
-// Two binaries of the API are built. One is what people run. The other differs in one file (go build -overlay): instead
-// of a way to the PSP over HTTP it has a PSP within, so that what is measured is Payonce and PostgreSQL, and not a
-// second HTTP server on the same two cores.
+// The API differs in one file from the one that people run (go build -overlay): instead of a way to the PSP over HTTP
+// it has a PSP within, so that what is measured is Payonce and PostgreSQL, and not a second HTTP server on the same two
+// cores.
 package rig
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/embeddedpg"
+	"payonce/lab/world"
+	"payonce/test/heldport"
 )
 
 // Tenant and its account at the PSP; no limit of requests slows it down.
 const Tenant = "bench"
 
-// Options say what to set up.
-type Options struct {
-	Root string // of the source tree
-	Say  func(string)
-}
+// Programs.
+const (
+	API        = world.API // with a PSP within
+	Reconciler = world.Reconciler
+	Peer       = "dbos" // lab/dbos; see BuildPeer
+)
 
 // Rig is set up.
 type Rig struct {
@@ -42,22 +42,23 @@ type Rig struct {
 	root, dir string
 	say       func(string)
 	databases []*Database
+	ports     []*heldport.Port // of the processes, until the rig is stopped
 }
 
-// Database is a migrated one.
+// Database is a migrated one, with one tenant.
 type Database struct {
 	URL    string
 	Admin  *pgx.Conn
 	APIKey string
 
 	rig *Rig
-	of  string // whose programs run on it: otherMark, or "" for this tree's
+	bin string // where the programs are that run on it
 }
 
-// Settings of the server. Durability is PostgreSQL's default: fsync, synchronous_commit and full_page_writes are on.
+// settings of the server. Durability is PostgreSQL's default: fsync, synchronous_commit and full_page_writes are on.
 // Memory and checkpoints are what anybody sets who runs one in earnest: with the defaults, a checkpoint would begin in
 // the middle of every other slice.
-func Settings() map[string]string {
+func settings() map[string]string {
 	return map[string]string{
 		"shared_buffers": "2GB", "max_wal_size": "8GB", "min_wal_size": "2GB", "checkpoint_timeout": "30min",
 		"max_connections": "300",
@@ -67,140 +68,97 @@ func Settings() map[string]string {
 	}
 }
 
-// Start builds the programs and starts the server.
-func Start(ctx context.Context, o Options) (_ *Rig, err error) {
+// Start builds the programs of the source tree and starts the server.
+func Start(ctx context.Context, root string, say func(string)) (_ *Rig, err error) {
 	dir, err := os.MkdirTemp("", "payonce-bench-")
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return nil, err
 	}
-	r := &Rig{root: o.Root, dir: dir, say: o.Say}
+	r := &Rig{root: root, dir: dir, say: say}
 	defer func() {
 		if err != nil {
 			r.Stop()
 		}
 	}()
-	o.Say("building the programs")
-	if err := r.build(ctx, r.root, ""); err != nil {
+	say("building the programs")
+	if err := r.build(ctx, root, r.bin("this")); err != nil {
 		return nil, err
 	}
-	o.Say("starting PostgreSQL")
+	say("starting PostgreSQL")
 	r.Server, err = embeddedpg.Start(ctx, embeddedpg.Options{
-		DataDir: filepath.Join(dir, "postgres"), Durable: true, Install: true, Progress: o.Say, Settings: Settings(),
+		DataDir: filepath.Join(dir, "postgres"), Durable: true, Install: true, Progress: say, Settings: settings(),
+	})
+	return r, err
+}
+
+func (r *Rig) bin(of string) string { return filepath.Join(r.dir, "bin-"+of) }
+
+// build makes the programs of a source tree.
+func (r *Rig) build(ctx context.Context, root, bin string) error {
+	// It was in package gateway while there was one provider.
+	replaced := filepath.Join("internal", "gateway", "wire", "transport.go")
+	if _, err := os.Stat(filepath.Join(root, replaced)); err != nil {
+		replaced = filepath.Join("internal", "gateway", "transport.go")
+	}
+	overlay, err := world.WriteOverlay(root, bin, map[string]string{
+		replaced: filepath.Join(root, "lab", "bench", "testdata", "inprocess.go"),
 	})
 	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// Programs.
-const (
-	API          = "api"
-	APIInProcess = "api-inprocess" // with a PSP within
-	Reconciler   = "reconciler"
-)
-
-// build makes the programs of a source tree. mark is what their names end with.
-func (r *Rig) build(ctx context.Context, root, mark string) error {
-	overlay := filepath.Join(r.dir, "overlay"+mark+".json")
-	replaced, err := transportOf(root)
-	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		replaced: filepath.Join(root, "lab", "bench", "testdata", "inprocess.go"),
-	}})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(overlay, raw, 0o600); err != nil {
-		return err
-	}
-	for _, args := range [][]string{
-		{"-o", r.Program(API) + mark, "./cmd/api"},
-		{"-o", r.Program(APIInProcess) + mark, "-overlay", overlay, "./cmd/api"},
-		{"-o", r.Program(Reconciler) + mark, "./cmd/reconciler"},
-	} {
-		if err := runGo(ctx, root, append([]string{"build", "-buildvcs=false"}, args...)...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(runIn(ctx, root, "go", "build", "-buildvcs=false", "-o", bin, "-overlay", overlay, "./cmd/api"),
+		runIn(ctx, root, "go", "build", "-buildvcs=false", "-o", bin, "./cmd/reconciler"))
 }
 
-// transportOf finds the file that the overlay replaces. It was in package gateway while there was one provider. A
-// replacement of a file that is not there would be added without a word, and the API measured would be another one.
-func transportOf(root string) (path string, err error) {
-	for _, dir := range []string{"wire", "."} {
-		path = filepath.Join(root, "internal", "gateway", dir, "transport.go")
-		if _, err = os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("find what the overlay replaces: %w", err)
+// BuildPeer builds the peer beside the programs of this tree.
+func (r *Rig) BuildPeer(ctx context.Context) error {
+	return runIn(ctx, filepath.Join(r.root, "lab", "dbos"), "go", "build", "-buildvcs=false", "-o",
+		filepath.Join(r.bin("this"), Peer), ".")
 }
 
-// Go runs the go command in a directory below the root.
-func (r *Rig) Go(ctx context.Context, dir string, args ...string) error {
-	return runGo(ctx, filepath.Join(r.root, dir), args...)
-}
-
-func runGo(ctx context.Context, dir string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
+func runIn(ctx context.Context, dir, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+		return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
 	}
 	return nil
 }
 
-// PostgresProgram is the path of one that came with the server.
-func (r *Rig) PostgresProgram(name string) (string, error) {
-	path := r.Server.Program(name)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find %s of PostgreSQL %s: %w; install the whole package, or set PG_BINDIR", name,
-			r.Server.Version(), err)
+// Commit is the full hash of a commit, which may be named as git takes it.
+func (r *Rig) Commit(ctx context.Context, ref string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	cmd.Dir = r.root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("REF=%s is no commit of this repository", ref)
 	}
-	return path, nil
+	return strings.TrimSpace(string(out)), nil
 }
-
-// Pin puts the server on one core, until the function that it returns is called. Sessions inherit it when they begin.
-func (r *Rig) Pin(core int) (func(), error) {
-	all := fmt.Sprintf("0-%d", runtime.NumCPU()-1)
-	set := func(cpus string) error {
-		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.Server.PID()))
-		if err != nil {
-			return fmt.Errorf("find the server's processes: %w", err)
-		}
-		for _, pid := range append(strings.Fields(string(children)), strconv.Itoa(r.Server.PID())) {
-			// One that has ended meanwhile needs no core.
-			_ = exec.Command("taskset", "-cp", cpus, pid).Run() //nolint:noctx // over at once
-		}
-		return nil
-	}
-	return func() { _ = set(all) }, set(strconv.Itoa(core))
-}
-
-// Program is the path of one that was built.
-func (r *Rig) Program(name string) string { return filepath.Join(r.dir, "bin", name) }
-
-// Path is a file of the rig's own.
-func (r *Rig) Path(name string) string { return filepath.Join(r.dir, name) }
 
 // NewDatabase makes a database with one tenant, by the commands that an operator would use.
 func (r *Rig) NewDatabase(ctx context.Context, name string) (*Database, error) {
-	return r.newDatabase(ctx, name, "")
+	return r.newDatabase(ctx, name, r.bin("this"))
 }
 
-// NewDatabaseAtStripe makes one whose tenant is at Stripe: its programs need PSP=stripe and a secret.
-func (r *Rig) NewDatabaseAtStripe(ctx context.Context, name string) (*Database, error) {
-	return r.newDatabase(ctx, name, "", "--psp", "stripe", "--psp-account", "acct_bench")
+// NewDatabaseOf builds the programs of another commit, and makes a database by them. From then on, they are what runs
+// on it.
+func (r *Rig) NewDatabaseOf(ctx context.Context, name, commit string) (*Database, error) {
+	bin, tree := r.bin(commit), filepath.Join(r.dir, commit)
+	if _, err := os.Stat(bin); err != nil { // not yet built for another section
+		if err := errors.Join(os.MkdirAll(tree, 0o755),
+			runIn(ctx, r.root, "git", "archive", "--format=tar", "-o", tree+".tar", commit),
+			runIn(ctx, tree, "tar", "-xf", tree+".tar"), r.build(ctx, tree, bin)); err != nil {
+			return nil, fmt.Errorf("build %s: %w", commit, err)
+		}
+	}
+	return r.newDatabase(ctx, name, bin)
 }
 
-func (r *Rig) newDatabase(ctx context.Context, name, of string, tenant ...string) (*Database, error) {
+func (r *Rig) newDatabase(ctx context.Context, name, bin string) (*Database, error) {
 	admin, err := pgx.Connect(ctx, r.Server.URL("postgres"))
 	if err != nil {
 		return nil, err
@@ -209,16 +167,11 @@ func (r *Rig) newDatabase(ctx context.Context, name, of string, tenant ...string
 	if err := errors.Join(err, admin.Close(ctx)); err != nil {
 		return nil, err
 	}
-	d := &Database{URL: r.Server.URL(name), rig: r, of: of}
-	if _, err := d.output(ctx, API, "migrate"); err != nil {
+	d := &Database{URL: r.Server.URL(name), rig: r, bin: bin}
+	if _, err := d.output(ctx, "migrate"); err != nil {
 		return nil, err
 	}
-	if tenant != nil {
-		if _, err := d.output(ctx, API, append([]string{"tenants", "create", Tenant}, tenant...)...); err != nil {
-			return nil, err
-		}
-	}
-	secret, err := d.output(ctx, API, "keys", "create", "--tenant", Tenant)
+	secret, err := d.output(ctx, "keys", "create", "--tenant", Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -231,16 +184,48 @@ func (r *Rig) newDatabase(ctx context.Context, name, of string, tenant ...string
 	return d, err
 }
 
-func (d *Database) output(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, d.rig.Program(program)+d.of, args...)
+// output is what a command of the API's says.
+func (d *Database) output(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, API), args...)
 	cmd.Env = []string{"DATABASE_URL=" + d.URL}
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, problems.String())
+		return "", fmt.Errorf("api %s: %w\n%s", strings.Join(args, " "), err, problems.String())
 	}
 	return string(out), nil
+}
+
+// Run starts a program on the database and returns when it is ready.
+func (d *Database) Run(ctx context.Context, program string, env ...string) (*world.Process, error) {
+	var addresses [2]string
+	for i := range addresses {
+		port, err := heldport.Hold()
+		if err != nil {
+			return nil, err
+		}
+		d.rig.ports = append(d.rig.ports, port)
+		addresses[i] = port.Address
+	}
+	public, operator := addresses[0], addresses[1]
+	p := &world.Process{
+		Name: program, Address: public, Operator: operator, Log: filepath.Join(d.rig.dir, program+"-"+public+".log"),
+		Program: filepath.Join(d.bin, program), Probe: "http://" + operator + "/readyz",
+		Env: append([]string{
+			"DATABASE_URL=" + d.URL, "HTTP_ADDR=" + public, "ADDR=" + public, "OPERATOR_ADDR=" + operator,
+			"RECONCILER_ADDR=" + operator, "PSP_SECRET=demo-psp-secret",
+		}, env...),
+	}
+	switch program {
+	case API:
+		p.Args = []string{"serve"}
+	case Reconciler:
+		p.Args = []string{"run"}
+	case Peer:
+		p.Probe = "http://" + public + "/livez"
+	}
+	return p, p.Start(ctx)
 }
 
 // Rest brings the tables to rest: no dead rows, fresh statistics, nothing left for a checkpoint to write.
@@ -262,6 +247,9 @@ func (r *Rig) Stop() {
 	defer cancel()
 	for _, d := range r.databases {
 		_ = d.Admin.Close(ctx)
+	}
+	for _, port := range r.ports {
+		port.Close()
 	}
 	if r.Server != nil {
 		if err := r.Server.Stop(ctx); err != nil {
