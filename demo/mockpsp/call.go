@@ -25,7 +25,7 @@ type call struct {
 
 // v1 wraps what every endpoint of the API does first and last. The reply is delivered after the call was counted out:
 // a client that reads slowly does not keep Close waiting.
-func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
+func (s *Server) v1(handle func(*call) (Reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: w, r: r, note: s.calls.begin(r, r.Header.Get("PSP-Account"), s.config.Now())}
 		// Deferred, because some calls end by a panic.
@@ -38,22 +38,20 @@ func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 		if err != nil {
 			answer = s.refuse(err)
 		}
-		s.calls.finish(c.note, answer.outcome())
-		answer.deliver(w)
+		s.calls.finish(c.note, answer.Outcome())
+		answer.Deliver(w)
 	})
 }
 
-func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error) {
-	if !s.enter() {
-		return reply{}, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+func (s *Server) admit(c *call, handle func(*call) (Reply, error)) (Reply, error) {
+	leave, err := s.Enter()
+	if err != nil {
+		return Reply{}, err
 	}
-	defer s.active.Done()
-	if err := s.ledger.health(); err != nil {
-		return reply{}, err
-	}
+	defer leave()
 	account, err := s.authenticate(c.r)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	c.account = account
 	return handle(c)
@@ -77,41 +75,35 @@ func (s *Server) authenticate(r *http.Request) (string, error) {
 // singleHeader returns a required header that must be sent once, as 1 to max printable ASCII characters.
 func singleHeader(r *http.Request, name string, max int) (string, error) {
 	values := r.Header.Values(name)
-	if len(values) != 1 || !isPrintableASCII(values[0], max) {
+	if len(values) != 1 || !IsPrintable(values[0], max) {
 		return "", invalid(fmt.Sprintf("the header %s must be sent once, as 1 to %d printable ASCII characters", name,
 			max))
 	}
 	return values[0], nil
 }
 
-func isPrintableASCII(text string, max int) bool {
-	if len(text) < 1 || len(text) > max {
-		return false
-	}
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
+// IsPrintable tells whether a text is 1 to max printable ASCII characters.
+func IsPrintable(text string, max int) bool {
+	return len(text) > 0 && len(text) <= max &&
+		strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// hold keeps a request without an answer until the client goes, the limit has passed or the server closes.
-func (s *Server) hold(c *call) {
+// Hold keeps a request without an answer until the client goes, the limit has passed or the server closes.
+func (s *Server) Hold(w http.ResponseWriter, r *http.Request) {
 	// A read deadline of the http.Server would cancel the context as if the client had gone. Where a server supports
 	// none there is none to lift, so there is no error to handle.
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	limit := time.NewTimer(s.config.HangLimit)
 	defer limit.Stop()
 	select {
-	case <-c.r.Context().Done():
+	case <-r.Context().Done():
 	case <-limit.C:
 	case <-s.closing:
 	}
 }
 
-// pause waits for d, or until the server closes. It outlives the client on purpose: a slow PSP charges all the same.
-func (s *Server) pause(d time.Duration) {
+// Pause waits for d, or until the server closes. It outlives the client on purpose: a slow PSP charges all the same.
+func (s *Server) Pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -120,6 +112,6 @@ func (s *Server) pause(d time.Duration) {
 	}
 }
 
-func noSuchEndpoint(c *call) (reply, error) {
-	return reply{}, apiError{http.StatusNotFound, "not_found", "there is no " + c.r.Method + " " + c.r.URL.Path}
+func noSuchEndpoint(c *call) (Reply, error) {
+	return Reply{}, apiError{http.StatusNotFound, "not_found", "there is no " + c.r.Method + " " + c.r.URL.Path}
 }

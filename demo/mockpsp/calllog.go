@@ -179,5 +179,5 @@ func (l *callLog) view(account, key string) callView {
 
 func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
 	view := s.calls.view(r.FormValue("account"), r.FormValue("idempotencyKey"))
-	jsonReply(http.StatusOK, &view).deliver(w)
+	jsonReply(http.StatusOK, &view).Deliver(w)
 }

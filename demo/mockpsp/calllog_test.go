@@ -20,7 +20,7 @@ func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
 	p := setup(t, nil)
 	ended, cancel := p.chargeInBackground("pm_timeout_charged")
 	defer cancel()
-	p.awaitFault("key-1", faultTimeoutCharged)
+	p.awaitFault("key-1", "pm_timeout_charged")
 	p.get("/v1/charges?idempotencyKey=key-1")
 	p.send(t.Context(), http.MethodGet, "/v1/charges", "", header{"Authorization": ""})
 	cancel()
@@ -33,8 +33,8 @@ func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
 	}
 	send, lookup := view.Requests[0], view.Requests[1]
 	send.At, lookup.At = "", ""
-	if send != (callNote{Method: "POST", Path: "/v1/charges", Account: "acme", Key: "key-1", Fault: faultTimeoutCharged,
-		Outcome: "closed without an answer", Times: 1}) {
+	if send != (callNote{Method: "POST", Path: "/v1/charges", Account: "acme", Key: "key-1",
+		Fault: "pm_timeout_charged", Outcome: "closed without an answer", Times: 1}) {
 		t.Errorf("send: %+v", send)
 	}
 	if lookup != (callNote{Method: "GET", Path: "/v1/charges", Account: "acme", Key: "key-1", Outcome: "answered 200",

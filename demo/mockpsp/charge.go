@@ -29,7 +29,7 @@ func parseCharge(body []byte) (chargeRequest, error) {
 // refuseMethod refuses a charge whose payment method does not exist, under a key that was never executed. The refusal
 // comes before any effect, so it is proof that nothing was charged. It names account, key and reference: nobody can
 // take it for the answer to another request.
-func refuseMethod(account, key, reference string) reply {
+func refuseMethod(account, key, reference string) Reply {
 	type detail struct {
 		Code           string `json:"code"`
 		Message        string `json:"message"`
@@ -45,24 +45,24 @@ func refuseMethod(account, key, reference string) reply {
 	}})
 }
 
-func (s *Server) postCharge(c *call) (reply, error) {
+func (s *Server) postCharge(c *call) (Reply, error) {
 	key, body, err := c.keyedBody()
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	in, err := parseCharge(body)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
-	if _, ok := fault(in.PaymentMethod).behaviour(); !ok {
+	if _, ok := behaviours[fault(in.PaymentMethod)]; !ok {
 		if s.ledger.knows(keyRef{c.account, chargesPath, key}) {
-			return reply{}, mismatch() // with whatever method it was sent before
+			return Reply{}, mismatch() // with whatever method it was sent before
 		}
 		return refuseMethod(c.account, key, in.Reference), nil
 	}
 	bodyHash, err := hashRequest(in)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	return s.execute(c, &record{
 		Entry: entry{

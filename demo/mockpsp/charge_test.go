@@ -196,9 +196,9 @@ func FuzzChargeBody(f *testing.F) {
 			t.Fatal("accepted without a method")
 		}
 		answer := jsonReply(http.StatusOK, &in)
-		again, err := parseCharge(answer.body)
+		again, err := parseCharge(answer.Body)
 		if err != nil || again != in {
-			t.Fatalf("%q does not parse to the same: %+v %v", answer.body, again, err)
+			t.Fatalf("%q does not parse to the same: %+v %v", answer.Body, again, err)
 		}
 	})
 }

@@ -102,10 +102,18 @@ func (c Config) Check() error {
 	}
 }
 
-func (c Config) checkWebhooks() error {
-	target, err := url.Parse(c.WebhookURL)
+// CheckWebhookURL refuses what is no absolute http or https URL. It does not quote the URL, which may hold a password.
+func CheckWebhookURL(text string) error {
+	target, err := url.Parse(text)
 	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
-		return errors.New("the webhook URL is not an absolute http or https URL") // it may hold a password
+		return errors.New("the webhook URL is not an absolute http or https URL")
+	}
+	return nil
+}
+
+func (c Config) checkWebhooks() error {
+	if err := CheckWebhookURL(c.WebhookURL); err != nil {
+		return err
 	}
 	if _, err := webhookKey(c.WebhookSecret); err != nil {
 		return err

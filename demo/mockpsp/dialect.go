@@ -52,27 +52,8 @@ func (s *Server) TakeNotes() []jsontext.Value {
 	return notes
 }
 
-// Enter counts a call in that may write to the ledger: leave must be called at its end. There is an error while the
-// server closes, and after a failed write.
-func (s *Server) Enter() (leave func(), err error) {
-	if !s.enter() {
-		return nil, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
-	}
-	if err := s.ledger.health(); err != nil {
-		s.active.Done()
-		return nil, err
-	}
-	return s.active.Done, nil
-}
-
-// Closing is closed when the server begins to close. It ends every pause.
-func (s *Server) Closing() <-chan struct{} { return s.closing }
-
 // Config returns what the server was made with.
 func (s *Server) Config() Config { return s.config }
-
-// DrawFault draws from the random faults, for a request that picked none. It returns pm_ok or another test token.
-func (s *Server) DrawFault() string { return string(s.rates.draw()) }
 
 // OnForget is called for each DELETE /_keys. Forget returns how many keys of the dialect it has forgotten. It is set
 // before the server serves.
@@ -94,6 +75,45 @@ func (c Call) Fault(token string) { c.log.fault(c.note, fault(token)) }
 
 // Finish notes how the call has ended.
 func (c Call) Finish(outcome string) { c.log.finish(c.note, outcome) }
+
+// Outbox brings the webhooks of another dialect to their receiver, with the delays, retries and disorders that all
+// webhooks have.
+type Outbox struct {
+	webhooks *webhooks
+	find     func(id string) Subject
+}
+
+// OutboxConfig says where the webhooks of a dialect go.
+type OutboxConfig struct {
+	URL    string // empty tells nobody
+	Suffix string // of the file beside the ledger that knows which webhooks have ended
+	Sign   Signer
+	// Find returns what an id names, for the webhooks that are sent by hand, or nil.
+	Find func(id string) Subject
+}
+
+// NewOutbox goes on with the webhooks, of all that are there, which have not ended. The server closes the outbox. It is
+// called before the server serves.
+func (s *Server) NewOutbox(of OutboxConfig, all []Subject) (*Outbox, error) {
+	config, path := s.config, ""
+	config.WebhookURL = of.URL
+	if config.LedgerPath != "" {
+		path = config.LedgerPath + of.Suffix
+	}
+	hooks, err := newWebhooks(config, path, of.Sign, s.webhooks.disorders, all)
+	if err != nil {
+		return nil, fmt.Errorf("open outbox: %w", err)
+	}
+	s.outbox = &Outbox{hooks, of.Find}
+	return s.outbox, nil
+}
+
+// Expect prepares the webhook of something that is durable, and draws its disorders. The webhook goes once release is
+// called: when the call that caused it has ended.
+func (o *Outbox) Expect(of Subject) (release func()) {
+	expected := o.webhooks.expect(of)
+	return func() { o.webhooks.release(expected) }
+}
 
 // prepareDialect lets the dialect complete its draft. Only the writer calls it.
 func (l *ledger) prepareDialect(draft *record) error {

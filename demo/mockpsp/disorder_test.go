@@ -126,11 +126,12 @@ func TestForgedWebhookComesBeforeTheTrueOne(t *testing.T) {
 func TestDisordersAreDrawnEachByItselfAndBySeed(t *testing.T) {
 	t.Parallel()
 	const draws = 4000
-	count := func(seed uint64, rates map[string]float64) (alone map[disorder]int, both int) {
-		d := &disorderRates{rand: rand.New(rand.NewPCG(seed, seed)), of: rates}
-		alone = map[disorder]int{}
+	count := func(seed uint64, rates map[string]float64) (alone map[string]int, both int) {
+		d := newDisorderRates(rand.New(rand.NewPCG(seed, seed)))
+		d.set(rates)
+		alone = map[string]int{}
 		for range draws {
-			drawn := d.draw()
+			drawn := d.each()
 			for name := range drawn {
 				alone[name]++
 			}
@@ -145,7 +146,7 @@ func TestDisordersAreDrawnEachByItselfAndBySeed(t *testing.T) {
 		all[name] = 0.5
 	}
 	alone, both := count(1, all)
-	for _, name := range randomDisorders() {
+	for _, name := range disorderNames() {
 		if got := alone[name]; got < draws*4/10 || got > draws*6/10 {
 			t.Errorf("%s was drawn %d times", name, got)
 		}
@@ -180,4 +181,20 @@ func TestDisorderDoesNotDisturbTheFaultsOfASeed(t *testing.T) {
 			t.Fatalf("call %d meets %s, and with disorder %s", i, calm[i], wild[i])
 		}
 	}
+}
+
+// Calls do not end in the order of their entries: a held one of them may have been overtaken already.
+func TestReorderedWebhookIsNotHeldForWhatWasSentBefore(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, receive204)
+	p := setup(t, toldTo(r, func(c *Config) { c.WebhookExtraDelay = time.Hour }))
+	p.setDisorder(`"reorder":1`)
+	first := p.psp.webhooks.expect(&entry{ID: "ch_1"})
+	p.setDisorder(``)
+	p.psp.webhooks.release(p.psp.webhooks.expect(&entry{ID: "ch_2"}))
+	r.next()
+	p.awaitWebhooks(1, 1, 0, 0)
+	p.psp.webhooks.release(first)
+	r.next()
+	p.awaitWebhooks(0, 2, 0, 0)
 }

@@ -16,8 +16,8 @@
 //	write.go      the one goroutine that decides, writes and publishes entries, many to an fsync
 //	journal.go    the file below it
 //	fault.go      the test tokens, and what each of them does
+//	rates.go      how often chance picks a fault
 //	wrong.go      movements that are not what was asked for
-//	further.go    a second entry under one key
 //	harm.go       records that are hard to read
 //	forget.go     DELETE /_keys: the keys are forgotten, the ledger stays
 //	late.go       charges that land after their connection was closed
@@ -29,12 +29,9 @@
 //	webhook.go       what a webhook says, and its signature
 //	disorder.go      what may go wrong on its way
 //	webhooks.go      when it goes, how often it is tried, when it is given up
-//	webhookqueue.go  the ones that wait, by due time
 //	webhooksend.go   a single try
 //	webhookends.go   the file that knows which ones are done
-//	webhooklog.go    GET /_webhooks: counts and the latest tries
-//	webhookresend.go POST /_webhooks/{entryId}: once more, by hand
-//	webhookprint.go  GET /_webhooks/{entryId}: printed as a curl command
+//	webhookdoors.go  /_webhooks: counts and the latest tries; one once more, by hand; one printed as a curl command
 //	settlement.go    GET /v1/settlements/{date}.csv: a day's movements of money
 //
 // # Invariants

@@ -86,19 +86,19 @@ func (r *record) succeeded() bool { return r.Entry.Status == statusSucceeded }
 // lookupsFail reports whether nobody can read the record. Only one that has moved money is stuck: an operator can vouch
 // for that, and for a decline nobody could.
 func (r *record) lookupsFail() bool {
-	does, _ := r.Fault.behaviour()
+	does := behaviours[r.Fault]
 	return does.lookupsFail && r.succeeded()
 }
 
 // reply renders the record's answer. It is the same for the first send and for every later one.
-func (r *record) reply(replayed bool) reply {
+func (r *record) reply(replayed bool) Reply {
 	status := http.StatusCreated
 	if !r.succeeded() {
 		status = http.StatusPaymentRequired
 	}
 	shown := r.Entry
 	shown.ID = cmp.Or(r.AnswerID, shown.ID)
-	return reply{ending: endAnswered, status: status, body: r.harmed(shown), replayed: replayed}
+	return Reply{Status: status, Body: r.harmed(shown), Replayed: replayed}
 }
 
 // shown is the record as the API's reads show it.
@@ -106,7 +106,7 @@ func (r *record) shown() []byte { return r.harmed(r.Entry) }
 
 // decide completes a draft. refundable is what the charge of a refund has left.
 func (r *record) decide(createdAt time.Time, refundable int64) {
-	does, _ := r.Fault.behaviour()
+	does := behaviours[r.Fault]
 	e := &r.Entry
 	e.ID = newID(e.Object)
 	e.CreatedAt = createdAt.Format(timeLayout)

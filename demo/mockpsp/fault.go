@@ -6,69 +6,49 @@ import "strings"
 type fault string
 
 const (
-	faultOK                fault = "pm_ok"
-	faultDeclined          fault = "pm_declined"
-	faultSlow              fault = "pm_slow"
-	faultTimeoutCharged    fault = "pm_timeout_charged"
-	faultSilentCharged     fault = "pm_silent_charged"
-	faultTimeoutNotCharged fault = "pm_timeout_not_charged"
-	faultNever             fault = "pm_never"
-	fault500Charged        fault = "pm_500_charged"
-	fault500NotCharged     fault = "pm_500_not_charged"
-	faultResetCharged      fault = "pm_reset_charged"
-	faultLateCharge        fault = "pm_late_charge"
-	faultWrongAmount       fault = "pm_wrong_amount"
-	faultStuck             fault = "pm_stuck"
-)
-
-// The faults of a PSP that does something else than it was asked for, or writes what is hard to read.
-const (
-	faultWrongCurrency   fault = "pm_wrong_currency"
-	faultWrongReference  fault = "pm_wrong_reference"
-	faultNoReference     fault = "pm_no_reference"
-	faultWrongKey        fault = "pm_wrong_key"
-	faultWrongAccount    fault = "pm_wrong_account"
-	faultWrongCharge     fault = "pm_wrong_charge"
-	faultWrongID         fault = "pm_wrong_id"
-	faultChargedTwice    fault = "pm_charged_twice"
-	faultLateDecline     fault = "pm_decline_after_charge"
-	faultWrongDecline    fault = "pm_decline_after_wrong_amount"
-	faultForgottenKey    fault = "pm_forgotten_key"
-	faultDuplicateMember fault = "pm_duplicate_member"
-	faultInvalidUTF8     fault = "pm_invalid_utf8"
-	faultHugeMember      fault = "pm_huge_member"
-	faultLargeMetadata   fault = "pm_large_metadata"
-	faultUnknownStatus   fault = "pm_unknown_status"
+	faultOK    fault = "pm_ok"
+	faultNever fault = "pm_never"
 )
 
 // randomFaults are the faults that can be drawn, in the order in which they share the unit interval. A drawn fault says
 // nothing of the key's next request, so pm_never is not one of them.
 func randomFaults() []fault {
 	return []fault{
-		faultTimeoutCharged, faultTimeoutNotCharged, fault500Charged, fault500NotCharged, faultResetCharged,
-		faultLateCharge, faultDeclined, faultSlow, faultWrongAmount, faultSilentCharged, faultStuck,
-		faultWrongCurrency, faultWrongReference, faultNoReference, faultWrongKey, faultWrongAccount, faultWrongCharge,
-		faultWrongID, faultChargedTwice, faultLateDecline, faultWrongDecline, faultForgottenKey,
-		faultDuplicateMember, faultInvalidUTF8, faultHugeMember, faultLargeMetadata, faultUnknownStatus,
+		"pm_timeout_charged", "pm_timeout_not_charged", "pm_500_charged", "pm_500_not_charged", "pm_reset_charged",
+		"pm_late_charge", "pm_declined", "pm_slow", "pm_wrong_amount", "pm_silent_charged", "pm_stuck",
+		"pm_wrong_currency", "pm_wrong_reference", "pm_no_reference", "pm_wrong_key", "pm_wrong_account",
+		"pm_wrong_charge", "pm_wrong_id", "pm_charged_twice", "pm_decline_after_charge",
+		"pm_decline_after_wrong_amount", "pm_forgotten_key", "pm_duplicate_member", "pm_invalid_utf8",
+		"pm_huge_member", "pm_large_metadata", "pm_unknown_status",
 	}
 }
 
 // rateName is the fault's name in GET|PUT /_faults.
 func (f fault) rateName() string { return strings.TrimPrefix(string(f), "pm_") }
 
-// ending is how a call ends on the wire.
-type ending int
+func faultNames() []string {
+	var names []string
+	for _, candidate := range randomFaults() {
+		names = append(names, candidate.rateName())
+	}
+	return names
+}
 
+// Ending is how a call ends on the wire.
+type Ending int
+
+// The endings of a call.
 const (
-	endAnswered    ending = iota
-	endServerError        // a 500, whatever happened
-	endSilence            // held, then closed without an answer
-	endCut                // closed at once without an answer
-	endReset              // a TCP reset
+	EndAnswered    Ending = iota
+	EndServerError        // a 500, whatever happened
+	EndSilence            // held, then closed without an answer
+	EndCut                // closed at once without an answer
+	EndReset              // a TCP reset
 )
 
 // behaviour is what a fault does. The zero value charges nothing and answers.
 type behaviour struct {
+	means       string  // for people
 	once        bool    // when a request names it: the next request with the same key is charged and answered
 	slow        bool    // pauses first
 	moves       bool    // an entry reaches the ledger
@@ -80,80 +60,106 @@ type behaviour struct {
 	harm        harm    // … and is hard to read through the API
 	lookupsFail bool    // … and, if money has moved, cannot be read through the API
 	noWebhook   bool    // … and no webhook reports it
-	ending      ending
+	ending      Ending
 }
 
-// behaviour returns what f does, and whether there is such a token. Timeout and silent charges look the same to their
-// caller; they differ in the webhook that follows.
-func (f fault) behaviour() (behaviour, bool) {
-	switch f {
-	case faultOK:
-		return behaviour{moves: true}, true
-	case faultDeclined:
-		return behaviour{moves: true, declined: true}, true
-	case faultSlow:
-		return behaviour{slow: true, moves: true}, true
-	case faultTimeoutCharged:
-		return behaviour{moves: true, ending: endSilence}, true
-	case faultSilentCharged:
-		return behaviour{moves: true, noWebhook: true, ending: endSilence}, true
-	case faultTimeoutNotCharged:
-		return behaviour{once: true, ending: endSilence}, true
-	case faultNever:
-		return behaviour{ending: endSilence}, true
-	case fault500Charged:
-		return behaviour{moves: true, ending: endServerError}, true
-	case fault500NotCharged:
-		return behaviour{once: true, ending: endServerError}, true
-	case faultResetCharged:
-		return behaviour{moves: true, ending: endReset}, true
-	case faultLateCharge:
-		return behaviour{moves: true, late: true, ending: endCut}, true
-	case faultWrongAmount:
-		return behaviour{moves: true, wrong: amountMember}, true
-	case faultStuck:
-		return behaviour{moves: true, lookupsFail: true, noWebhook: true, ending: endSilence}, true
-	default:
-		return f.odd()
-	}
+// behaviours are what the test tokens do. Timeout and silent charges look the same to their caller; they differ in the
+// webhook that follows.
+var behaviours = map[fault]behaviour{
+	faultOK:    {means: "charged, answered", moves: true},
+	faultNever: {means: "never answered, never charged", ending: EndSilence},
+
+	"pm_declined":        {means: "refused: insufficient_funds", moves: true, declined: true},
+	"pm_slow":            {means: "charged after a pause", slow: true, moves: true},
+	"pm_timeout_charged": {means: "charged, never answered", moves: true, ending: EndSilence},
+	"pm_silent_charged": {
+		means: "charged, never answered, no webhook", moves: true, noWebhook: true, ending: EndSilence,
+	},
+	"pm_timeout_not_charged": {means: "never answered, not charged", once: true, ending: EndSilence},
+	"pm_500_charged":         {means: "a 500 after charging", moves: true, ending: EndServerError},
+	"pm_500_not_charged":     {means: "a 500 before charging", once: true, ending: EndServerError},
+	"pm_reset_charged":       {means: "charged, connection reset", moves: true, ending: EndReset},
+	"pm_late_charge": {
+		means: "connection closed at once, charged some seconds later", moves: true, late: true, ending: EndCut,
+	},
+	"pm_wrong_amount": {means: "another amount is charged", moves: true, wrong: amountMember},
+	"pm_stuck": {
+		means: "charged, never answered, no webhook, lookups fail",
+		moves: true, lookupsFail: true, noWebhook: true, ending: EndSilence,
+	},
+
+	// The faults of a PSP that does something else than it was asked for, or writes what is hard to read.
+	"pm_wrong_currency": {means: "another currency is charged", moves: true, wrong: currencyMember},
+	"pm_wrong_reference": {
+		means: "charged under the reference of another movement", moves: true, wrong: referenceMember,
+	},
+	"pm_no_reference":  {means: "charged without a reference", moves: true, wrong: referenceEmptied},
+	"pm_wrong_key":     {means: "charged under the key of another movement", moves: true, wrong: keyMember},
+	"pm_wrong_account": {means: "charged in another account", moves: true, wrong: accountMember},
+	"pm_wrong_charge": {
+		means: "another charge is refunded; a charge names another one", moves: true, wrong: chargeMember,
+	},
+	"pm_wrong_id": {
+		means: "charged, and answered with the id of another movement", moves: true, wrong: idMember,
+	},
+	"pm_charged_twice": {means: "charged twice under one key", moves: true, further: furtherMovement},
+	"pm_decline_after_charge": {
+		means: "charged, and then reported as declined under the same key", moves: true, further: furtherDecline,
+	},
+	"pm_decline_after_wrong_amount": {
+		means: "another amount is charged, and what was asked for is reported as declined",
+		moves: true, wrong: amountMember, further: furtherDecline,
+	},
+	"pm_forgotten_key": {
+		means: "charged, connection closed, and the key is forgotten: a repeat is charged again",
+		moves: true, forgetsKey: true, ending: EndCut,
+	},
+	"pm_duplicate_member": {
+		means: "charged; in answers and lists the status is there twice, with opposite values",
+		moves: true, harm: harmDuplicateMember,
+	},
+	"pm_invalid_utf8": {
+		means: "charged; in answers and lists a text is not UTF-8", moves: true, harm: harmInvalidUTF8,
+	},
+	"pm_huge_member": {
+		means: "charged; in answers and lists a text has 1 MiB", moves: true, harm: harmHugeMember,
+	},
+	"pm_large_metadata": {
+		means: "charged; in answers and lists the metadata have 27 KiB", moves: true, harm: harmLargeMetadata,
+	},
+	"pm_unknown_status": {
+		means: "charged; in answers and lists the status is captured", moves: true, harm: harmUnknownStatus,
+	},
 }
 
-// odd is behaviour for the faults of a PSP that errs: each of them moves money.
-func (f fault) odd() (behaviour, bool) {
-	switch f {
-	case faultWrongCurrency:
-		return behaviour{moves: true, wrong: currencyMember}, true
-	case faultWrongReference:
-		return behaviour{moves: true, wrong: referenceMember}, true
-	case faultNoReference:
-		return behaviour{moves: true, wrong: referenceEmptied}, true
-	case faultWrongKey:
-		return behaviour{moves: true, wrong: keyMember}, true
-	case faultWrongAccount:
-		return behaviour{moves: true, wrong: accountMember}, true
-	case faultWrongCharge:
-		return behaviour{moves: true, wrong: chargeMember}, true
-	case faultWrongID:
-		return behaviour{moves: true, wrong: idMember}, true
-	case faultChargedTwice:
-		return behaviour{moves: true, further: furtherMovement}, true
-	case faultLateDecline:
-		return behaviour{moves: true, further: furtherDecline}, true
-	case faultWrongDecline:
-		return behaviour{moves: true, wrong: amountMember, further: furtherDecline}, true
-	case faultForgottenKey:
-		return behaviour{moves: true, forgetsKey: true, ending: endCut}, true
-	case faultDuplicateMember:
-		return behaviour{moves: true, harm: harmDuplicateMember}, true
-	case faultInvalidUTF8:
-		return behaviour{moves: true, harm: harmInvalidUTF8}, true
-	case faultHugeMember:
-		return behaviour{moves: true, harm: harmHugeMember}, true
-	case faultLargeMetadata:
-		return behaviour{moves: true, harm: harmLargeMetadata}, true
-	case faultUnknownStatus:
-		return behaviour{moves: true, harm: harmUnknownStatus}, true
-	default:
-		return behaviour{}, false
+// Token is a test token, and what it does.
+type Token struct{ Name, Means string }
+
+// Tokens lists the test tokens for people: the usual ones first.
+func Tokens() []Token {
+	var tokens []Token
+	for _, f := range append(append([]fault{faultOK}, randomFaults()...), faultNever) {
+		tokens = append(tokens, Token{string(f), behaviours[f].means})
 	}
+	return tokens
+}
+
+// further is a second entry that follows the key's own one at once, under the same key and reference.
+type further int
+
+const (
+	nothingFurther  further = iota
+	furtherMovement         // executed twice
+	furtherDecline          // reported as declined, though the money has moved
+)
+
+// furtherDraft returns the draft of the second entry, or nil. The draft is taken before the first entry is written,
+// so that it holds what was asked for.
+func (r *record) furtherDraft() *record {
+	if behaviours[r.Fault].further == nothingFurther {
+		return nil
+	}
+	second := *r
+	second.Further = true
+	return &second
 }

@@ -16,7 +16,7 @@ func TestSlowChargeHoldsItsKeyThenCharges(t *testing.T) {
 	p := setup(t, func(c *Config) { c.SlowDelay = time.Hour })
 	ended, cancel := p.chargeInBackground("pm_slow")
 	defer cancel()
-	p.awaitFault("key-1", faultSlow)
+	p.awaitFault("key-1", "pm_slow")
 	if got := p.ledger("key-1").Charges; len(got) != 0 {
 		t.Errorf("charged before the pause: %v", got)
 	}
@@ -42,7 +42,7 @@ func TestSlowChargeOutlivesItsClient(t *testing.T) {
 
 func TestUnansweredChargeIsHeldUntilTheClientGoesThenReplayed(t *testing.T) {
 	t.Parallel()
-	for _, f := range []fault{faultTimeoutCharged, faultSilentCharged} {
+	for _, f := range []fault{"pm_timeout_charged", "pm_silent_charged"} {
 		p := setup(t, nil)
 		ended, cancel := p.chargeInBackground(string(f))
 		await(t, "it is charged", func() bool { return len(p.ledger("key-1").Charges) == 1 })
@@ -282,7 +282,7 @@ func TestStuckRepeatsHoldTheirKeyToo(t *testing.T) {
 	defer cancel()
 	await(t, "the repeat hangs", func() bool {
 		calls := p.calls("key-1").Requests
-		return len(calls) == 2 && calls[1].Fault == faultStuck
+		return len(calls) == 2 && calls[1].Fault == "pm_stuck"
 	})
 	p.charge("key-1", "pm_stuck").want(t, http.StatusConflict, "idempotency_key_in_use")
 	cancel()
@@ -294,7 +294,7 @@ func TestCloseEndsHeldRequestsAndRefusesNewOnes(t *testing.T) {
 	p := setup(t, nil)
 	ended, cancel := p.chargeInBackground("pm_timeout_not_charged")
 	defer cancel()
-	p.awaitFault("key-1", faultTimeoutNotCharged)
+	p.awaitFault("key-1", "pm_timeout_not_charged")
 	if err := p.psp.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,27 +12,26 @@ type keyFilter struct {
 // key is executed as a new one. The ledger stays. Keys that are being executed are forgotten when the call has ended,
 // if they had an entry by now; late charges keep theirs until they land.
 func (s *Server) deleteKeys(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
-		s.refuse(apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}).deliver(w)
+	forgotten, err := s.forgetKeys(keyFilter{r.FormValue("account"), r.FormValue("idempotencyKey")})
+	if err != nil {
+		s.refuse(err).Deliver(w)
 		return
 	}
-	defer s.active.Done()
-	query := r.URL.Query()
-	note := &record{Forgets: &keyFilter{query.Get("account"), query.Get("idempotencyKey")}}
-	if err := s.ledger.write(note); err != nil {
-		s.refuse(err).deliver(w)
-		return
+	jsonReply(http.StatusOK, map[string]int{"forgotten": forgotten}).Deliver(w)
+}
+
+func (s *Server) forgetKeys(of keyFilter) (forgotten int, err error) {
+	leave, err := s.Enter()
+	if err != nil {
+		return 0, err
 	}
-	forgotten := note.forgotten
-	if s.forgetDialect != nil {
-		more, err := s.forgetDialect(query.Get("account"), query.Get("idempotencyKey"))
-		if err != nil {
-			s.refuse(err).deliver(w)
-			return
-		}
-		forgotten += more
+	defer leave()
+	note := &record{Forgets: &of}
+	if err := s.ledger.write(note); err != nil || s.forgetDialect == nil {
+		return note.forgotten, err
 	}
-	jsonReply(http.StatusOK, map[string]int{"forgotten": forgotten}).deliver(w)
+	more, err := s.forgetDialect(of.Account, of.Key)
+	return note.forgotten + more, err
 }
 
 // forget drops the keys that a note selects. The caller holds l.mu, or is the replay.

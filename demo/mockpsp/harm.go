@@ -26,11 +26,11 @@ const (
 
 // harmed renders e with the harm of the record's fault.
 func (r *record) harmed(e entry) []byte {
-	does, _ := r.Fault.behaviour()
+	does := behaviours[r.Fault]
 	if does.harm == harmUnknownStatus && r.succeeded() {
 		e.Status = "captured"
 	}
-	plain := render(&e)
+	plain := Render(&e)
 	switch does.harm {
 	case harmless, harmUnknownStatus:
 		return plain

@@ -17,14 +17,14 @@ func TestHarmfulRecordsAreHardToReadAndWellKnown(t *testing.T) {
 		return json.Unmarshal([]byte(body), &members) == nil
 	}
 	for f, hurts := range map[fault]func(body string) bool{
-		faultDuplicateMember: func(body string) bool {
+		"pm_duplicate_member": func(body string) bool {
 			return !parses(body) && strings.Contains(body, `"status":"succeeded"`) &&
 				strings.Contains(body, `"status":"declined"`)
 		},
-		faultInvalidUTF8:   func(body string) bool { return !parses(body) && !utf8.ValidString(body) },
-		faultHugeMember:    func(body string) bool { return parses(body) && len(body) > 1<<20 },
-		faultLargeMetadata: func(body string) bool { return parses(body) && len(body) > 27<<10 && len(body) < 28<<10 },
-		faultUnknownStatus: func(body string) bool {
+		"pm_invalid_utf8":   func(body string) bool { return !parses(body) && !utf8.ValidString(body) },
+		"pm_huge_member":    func(body string) bool { return parses(body) && len(body) > 1<<20 },
+		"pm_large_metadata": func(body string) bool { return parses(body) && len(body) > 27<<10 && len(body) < 28<<10 },
+		"pm_unknown_status": func(body string) bool {
 			return parses(body) &&
 				strings.Contains(body, `"status":"captured"`)
 		},

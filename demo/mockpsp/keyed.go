@@ -11,13 +11,13 @@ import (
 
 // execute does what a POST with a key asks for, at most once: it replays, refuses, or acts the fault out. The draft
 // says what is wanted and carries the fault that the caller's token picked.
-func (s *Server) execute(c *call, draft *record) (reply, error) {
+func (s *Server) execute(c *call, draft *record) (Reply, error) {
 	verdict, known := s.ledger.reserve(draft.ref(), draft.BodyHash)
 	switch verdict {
 	case keyMismatch:
-		return reply{}, mismatch()
+		return Reply{}, mismatch()
 	case keyBusy:
-		return reply{}, apiError{http.StatusConflict, "idempotency_key_in_use",
+		return Reply{}, apiError{http.StatusConflict, "idempotency_key_in_use",
 			"a request with this Idempotency-Key is still being executed"}
 	case keyKnown:
 		s.calls.fault(c.note, known.Fault)
@@ -28,12 +28,12 @@ func (s *Server) execute(c *call, draft *record) (reply, error) {
 
 	if known != nil { // charged before, and stuck: it stays silent
 		s.calls.fault(c.note, known.Fault)
-		return s.end(c, endSilence, known), nil
+		return s.end(c, EndSilence, known), nil
 	}
-	does, _ := draft.Fault.behaviour()
+	does := behaviours[draft.Fault]
 	switch {
 	case draft.Fault == faultOK:
-		draft.Fault = s.rates.draw()
+		draft.Fault = fault(s.DrawFault())
 	case does.once && s.ledger.hasFailed(draft.ref()):
 		draft.Fault = faultOK // the outage is over
 	default:
@@ -49,31 +49,31 @@ func mismatch() apiError {
 }
 
 // act is the table of faults at work: pause, write, end.
-func (s *Server) act(c *call, draft *record) (reply, error) {
-	does, _ := draft.Fault.behaviour()
+func (s *Server) act(c *call, draft *record) (Reply, error) {
+	does := behaviours[draft.Fault]
 	if does.slow {
-		s.pause(s.config.SlowDelay)
+		s.Pause(s.config.SlowDelay)
 	}
 	switch {
 	case draft.Outage:
 		// Before the call ends: a restart must not make the key fail once more.
 		if err := s.ledger.write(draft); err != nil {
-			return reply{}, fmt.Errorf("note outage: %w", err)
+			return Reply{}, fmt.Errorf("note outage: %w", err)
 		}
 	case does.late:
 		if err := s.promiseLate(draft); err != nil {
-			return reply{}, fmt.Errorf("promise late entry: %w", err)
+			return Reply{}, fmt.Errorf("promise late entry: %w", err)
 		}
 	case does.moves:
 		second := draft.furtherDraft()
 		if err := s.writeEntry(c, draft); err != nil {
-			return reply{}, err
+			return Reply{}, err
 		}
 		if second == nil {
 			break
 		}
 		if err := s.writeEntry(c, second); err != nil {
-			return reply{}, err
+			return Reply{}, err
 		}
 	}
 	return s.end(c, does.ending, draft), nil
@@ -87,15 +87,15 @@ func (s *Server) writeEntry(c *call, draft *record) error {
 	return nil
 }
 
-func (s *Server) end(c *call, how ending, written *record) reply {
+func (s *Server) end(c *call, how Ending, written *record) Reply {
 	switch how {
-	case endServerError:
+	case EndServerError:
 		return errorReply(apiError{http.StatusInternalServerError, "internal_error", "something went wrong"})
-	case endSilence:
-		s.hold(c)
-		return reply{ending: endCut}
-	case endCut, endReset:
-		return reply{ending: how}
+	case EndSilence:
+		s.Hold(c.w, c.r)
+		return Reply{Ending: EndCut}
+	case EndCut, EndReset:
+		return Reply{Ending: how}
 	default:
 		return written.reply(false)
 	}

@@ -73,7 +73,7 @@ func (l *ledger) restore(r *record) error {
 	if r.Note != nil {
 		return l.restoreDialect(r)
 	}
-	if _, ok := r.Fault.behaviour(); !ok || (r.Entry.Object != objectCharge && r.Entry.Object != objectRefund) {
+	if _, ok := behaviours[r.Fault]; !ok || (r.Entry.Object != objectCharge && r.Entry.Object != objectRefund) {
 		return fmt.Errorf("unknown kind of entry: %q %q", r.Entry.Object, r.Fault)
 	}
 	known := l.keys[r.ref()]
@@ -141,7 +141,7 @@ func (l *ledger) remember(r *record) {
 	}
 	state.late, state.record = false, r
 	delete(l.pending, ref)
-	if does, _ := r.Fault.behaviour(); does.forgetsKey {
+	if does := behaviours[r.Fault]; does.forgetsKey {
 		l.drop(ref, state)
 	}
 }

@@ -11,34 +11,34 @@ func lookupFails() apiError {
 	return apiError{http.StatusInternalServerError, "internal_error", "something went wrong"}
 }
 
-func (s *Server) getOne(object string) func(*call) (reply, error) {
-	return func(c *call) (reply, error) {
+func (s *Server) getOne(object string) func(*call) (Reply, error) {
+	return func(c *call) (Reply, error) {
 		found := s.ledger.find(object, c.account, c.r.PathValue("id"))
 		if found == nil {
-			return reply{}, apiError{http.StatusNotFound, object + "_not_found", "the account has no such " + object}
+			return Reply{}, apiError{http.StatusNotFound, object + "_not_found", "the account has no such " + object}
 		}
 		if found.lookupsFail() {
-			return reply{}, lookupFails()
+			return Reply{}, lookupFails()
 		}
-		return reply{ending: endAnswered, status: http.StatusOK, body: found.shown()}, nil
+		return Reply{Status: http.StatusOK, Body: found.shown()}, nil
 	}
 }
 
-func (s *Server) listOf(object string) func(*call) (reply, error) {
-	return func(c *call) (reply, error) {
+func (s *Server) listOf(object string) func(*call) (Reply, error) {
+	return func(c *call) (Reply, error) {
 		q, err := parseListQuery(c.r.URL.RawQuery, object, c.account)
 		if err != nil {
-			return reply{}, err
+			return Reply{}, err
 		}
 		records, more, err := s.ledger.list(q)
 		if err != nil {
-			return reply{}, err
+			return Reply{}, err
 		}
 		next := ""
 		if more {
 			next = formatCursor(object, records[len(records)-1].position+1)
 		}
-		return reply{ending: endAnswered, status: http.StatusOK, body: pageOf(records, next)}, nil
+		return Reply{Status: http.StatusOK, Body: pageOf(records, next)}, nil
 	}
 }
 

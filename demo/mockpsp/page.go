@@ -22,7 +22,6 @@ const (
 	pageEntries = 50
 	pageCalls   = 25
 	pageTries   = 10
-	pageNames   = 5 // accounts in one row
 )
 
 // pagePolicy lets the page have its style and send its forms back, and nothing more.
@@ -55,7 +54,7 @@ type pageView struct {
 	Refunds      int
 	Late         int
 	Calls        []callNote
-	Counted      callView // how many calls match the filters; without its notes
+	Counted      callView // how many calls match the filters
 	CallCount    int      // of all calls
 	Receiver     string   // where the webhooks go, without its path
 	Linked       bool     // whether a browser that reached this page should reach the receiver
@@ -70,21 +69,21 @@ type pageRates struct{ Faults, Disorders []pageRate }
 type pageRate struct{ Field, Name, Value string }
 
 // Meaning says what a fault does; disorders have names that say it.
-func (r pageRate) Meaning() string { return meanings[r.Name] }
+func (r pageRate) Meaning() string { return behaviours[fault("pm_"+r.Name)].means }
 
 // disorderField tells the fields of disorders from those of faults.
 const disorderField = "webhook_"
 
 func (s *Server) getPage(w http.ResponseWriter, r *http.Request) {
 	s.renderPage(w, r, http.StatusOK, pageRates{
-		Faults:    rateFields(faultNames(), "", s.rates.named()),
-		Disorders: rateFields(disorderNames(), disorderField, s.webhooks.disorders.named()),
+		Faults: rateFields(s.faults, ""), Disorders: rateFields(s.disorders, disorderField),
 	}, "")
 }
 
-func rateFields(names []string, prefix string, rates map[string]float64) []pageRate {
-	fields := make([]pageRate, 0, len(names))
-	for _, name := range names {
+func rateFields(of *Rates, prefix string) []pageRate {
+	var fields []pageRate
+	rates := of.named()
+	for _, name := range of.names {
 		fields = append(fields, pageRate{prefix + name, name, strconv.FormatFloat(rates[name], 'g', -1, 64)})
 	}
 	return fields
@@ -93,8 +92,8 @@ func rateFields(names []string, prefix string, rates map[string]float64) []pageR
 // postPage sets the fault rates from the page's form. Without JavaScript a form can only POST.
 func (s *Server) postPage(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-	faultFields, faults, err := readRates(r, faultNames(), "")
-	disorderFields, disorders, disorderErr := readRates(r, disorderNames(), disorderField)
+	faultFields, faults, err := readRates(r, s.faults.names, "")
+	disorderFields, disorders, disorderErr := readRates(r, s.disorders.names, disorderField)
 	if err = errors.Join(err, disorderErr); err == nil {
 		err = s.setFaults(map[string]map[string]*float64{faultsMember: faults, disordersMember: disorders})
 	}
@@ -153,7 +152,8 @@ func (s *Server) fillPage(view *pageView) {
 	}
 	view.Late = len(s.ledger.promises())
 	view.Counted = s.calls.view(view.Account, view.Key)
-	view.Calls, view.Counted.Requests = shownCalls(view.Counted.Requests), nil
+	slices.Reverse(view.Counted.Requests)
+	view.Calls = view.Counted.Requests[:min(len(view.Counted.Requests), pageCalls)]
 	view.CallCount = s.calls.view("", "").Count
 	view.Receiver, view.Linked = receiverOf(s.config.WebhookURL)
 	view.Webhooks = s.webhooks.view()
@@ -162,39 +162,6 @@ func (s *Server) fillPage(view *pageView) {
 
 // Filtered says whether less than everything is shown.
 func (v pageView) Filtered() bool { return v.Account != "" || v.Key != "" }
-
-// shownCalls returns the newest calls, newest first. What scans have read in a row is one row, whichever accounts and
-// lists they have read.
-func shownCalls(notes []callNote) []callNote {
-	var shown []callNote
-	for _, note := range slices.Backward(notes) {
-		if last := len(shown) - 1; last >= 0 && note.scan && shown[last].scan && note.Outcome == shown[last].Outcome {
-			row := &shown[last]
-			row.add(&note)
-			row.Path, row.Account = listed(row.Path, note.Path), listed(row.Account, note.Account)
-			continue
-		}
-		if len(shown) == pageCalls {
-			break
-		}
-		shown = append(shown, note)
-	}
-	return shown
-}
-
-// listed adds a name to a list of names, unless it is on it.
-func listed(names, name string) string {
-	all := strings.Split(names, ", ")
-	if slices.Contains(all, name) || len(all) > pageNames {
-		return names
-	}
-	if len(all) == pageNames {
-		return names + ", …"
-	}
-	all = append(all, name)
-	slices.Sort(all)
-	return strings.Join(all, ", ")
-}
 
 // receiverOf is where the webhooks go: the scheme and the host alone, since the rest may hold a password. A name inside
 // a network of containers means nothing to a browser; an address of this machine does, to a browser on it.

@@ -37,7 +37,7 @@ func FuzzRefundBody(f *testing.F) {
 			utf8.RuneCountInString(in.Reason) > maxReasonRunes {
 			t.Fatalf("accepted %+v", in)
 		}
-		if _, known := in.fault().behaviour(); !known {
+		if _, known := behaviours[in.fault()]; !known {
 			t.Fatalf("the fault is %q", in.fault())
 		}
 		var theirs refundRequest
@@ -45,8 +45,8 @@ func FuzzRefundBody(f *testing.F) {
 			t.Fatalf("%s is %+v, to encoding/json %+v, %v", body, in, theirs, err)
 		}
 		answer := jsonReply(http.StatusOK, &in)
-		if again, err := parseRefund(answer.body); err != nil || again != in {
-			t.Fatalf("%q does not parse to the same: %+v %v", answer.body, again, err)
+		if again, err := parseRefund(answer.Body); err != nil || again != in {
+			t.Fatalf("%q does not parse to the same: %+v %v", answer.Body, again, err)
 		}
 	})
 }
@@ -95,10 +95,10 @@ func FuzzFaults(f *testing.F) {
 	f.Add([]byte(`{"rates":{"declined":0.7,"stuck":0.7}}`))
 	f.Add([]byte(`{"rates":null}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := &Server{rates: &faultRates{}, webhooks: &webhooks{disorders: &disorderRates{}}}
-		s.rates.set(map[string]float64{"declined": 0.25})
+		s := &Server{faults: newFaultRates(nil), disorders: newDisorderRates(nil)}
+		s.faults.set(map[string]float64{"declined": 0.25})
 		err := s.parseFaults(body)
-		rates, disorders := s.rates.named(), s.webhooks.disorders.named()
+		rates, disorders := s.faults.named(), s.disorders.named()
 		sum := 0.0
 		for name, rate := range rates {
 			if sum += rate; rate < 0 || rate > 1 || rate != rate {
@@ -118,10 +118,10 @@ func FuzzFaults(f *testing.F) {
 		}
 		answer := jsonReply(http.StatusOK, map[string]map[string]float64{faultsMember: rates,
 			disordersMember: disorders})
-		if err := s.parseFaults(answer.body); err != nil {
-			t.Fatalf("what is shown is not taken: %s, %v", answer.body, err)
+		if err := s.parseFaults(answer.Body); err != nil {
+			t.Fatalf("what is shown is not taken: %s, %v", answer.Body, err)
 		}
-		if diff := cmp.Diff(rates, s.rates.named()); diff != "" {
+		if diff := cmp.Diff(rates, s.faults.named()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -139,10 +139,10 @@ func FuzzRateForm(f *testing.F) {
 		fields, faults, err := readRates(r, faultNames(), "")
 		_, disorders, disorderErr := readRates(r, disorderNames(), disorderField)
 		if err = errors.Join(err, disorderErr); err == nil {
-			s := &Server{rates: &faultRates{}, webhooks: &webhooks{disorders: &disorderRates{}}}
+			s := &Server{faults: newFaultRates(nil), disorders: newDisorderRates(nil)}
 			in := map[string]map[string]*float64{faultsMember: faults, disordersMember: disorders}
 			if err = s.setFaults(in); err == nil {
-				for _, rate := range []float64{s.rates.named()["declined"], s.webhooks.disorders.named()["drop"]} {
+				for _, rate := range []float64{s.faults.named()["declined"], s.disorders.named()["drop"]} {
 					if !(rate >= 0 && rate <= 1) {
 						t.Fatalf("%q and %q are the rate %g", declined, drop, rate)
 					}

@@ -4,85 +4,121 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"sync"
 )
 
-// faultRates draws random faults for requests that picked none.
-type faultRates struct {
+// The members of GET|PUT /_faults. A dialect may have another one.
+const (
+	faultsMember    = "rates"
+	disordersMember = "webhooks"
+)
+
+// Rates are the probabilities of faults, each from 0 to 1.
+type Rates struct {
+	member string // of GET|PUT /_faults
+	what   string // they are of, for people
+	names  []string
+
 	mu   sync.Mutex
 	rand *rand.Rand
-	of   map[string]float64 // by rateName; absent is 0
+	of   map[string]float64 // absent is 0
 }
 
-// draw returns pm_ok or one of the faults, each with its rate. Nothing is drawn while all rates are 0, so that a run
-// with a given seed does not depend on what was sent before the rates were set.
-func (f *faultRates) draw() fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.of) == 0 {
-		return faultOK
-	}
-	left := f.rand.Float64()
-	for _, candidate := range randomFaults() {
-		rate := f.of[candidate.rateName()]
-		if left < rate {
-			return candidate
+// AddRates adds the faults that only another dialect has, under the name of the dialect. A request may meet several of
+// them. It is called before the server serves.
+func (s *Server) AddRates(member string, names []string) *Rates {
+	s.dialectRates = &Rates{member: member, what: member + " fault", names: names, rand: split(s.config.Rand)}
+	return s.dialectRates
+}
+
+func newFaultRates(source *rand.Rand) *Rates {
+	return &Rates{member: faultsMember, what: "fault", names: faultNames(), rand: source}
+}
+
+func newDisorderRates(source *rand.Rand) *Rates {
+	return &Rates{member: disordersMember, what: "webhook disorder", names: disorderNames(), rand: source}
+}
+
+// split returns another source, so that its draws and those of the first do not disturb each other.
+func split(source *rand.Rand) *rand.Rand {
+	return rand.New(rand.NewPCG(source.Uint64(), source.Uint64()))
+}
+
+// DrawFault draws for a request that picked none. It returns pm_ok or another test token.
+func (s *Server) DrawFault() string { return "pm_" + s.faults.one() }
+
+// one returns the name of one fault, each with its rate, or else "ok". Nothing is drawn while all rates are 0, so that
+// a run with a given seed does not depend on what was sent before the rates were set.
+func (r *Rates) one() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.of) > 0 {
+		left := r.rand.Float64()
+		for _, name := range r.names {
+			if left < r.of[name] {
+				return name
+			}
+			left -= r.of[name]
 		}
-		left -= rate
 	}
-	return faultOK
+	return "ok"
 }
 
-func faultNames() []string {
-	var names []string
-	for _, candidate := range randomFaults() {
-		names = append(names, candidate.rateName())
+// each draws once for each fault, also where the rate is 0, so that one rate does not change what another hits. Nothing
+// is drawn while all are 0.
+func (r *Rates) each() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	drawn := map[string]bool{}
+	if len(r.of) == 0 {
+		return drawn
 	}
-	return names
+	for _, name := range r.names {
+		if r.rand.Float64() < r.of[name] {
+			drawn[name] = true
+		}
+	}
+	return drawn
+}
+
+// Hit draws whether a fault strikes. Nothing is drawn while its rate is 0.
+func (r *Rates) Hit(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rate := r.of[name]
+	return rate > 0 && r.rand.Float64() < rate
+}
+
+// Coin draws one of two, each with the same probability.
+func (r *Rates) Coin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rand.IntN(2) == 0
 }
 
 // named returns all rates by name, also those that are 0.
-func (f *faultRates) named() map[string]float64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (r *Rates) named() map[string]float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	named := map[string]float64{}
-	for _, name := range faultNames() {
-		named[name] = f.of[name]
+	for _, name := range r.names {
+		named[name] = r.of[name]
 	}
 	return named
 }
 
-func (f *faultRates) set(rates map[string]float64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of = rates
+func (r *Rates) set(rates map[string]float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of = rates
 }
 
-// checkFaultRates returns the rates above 0. A request meets one fault at most, so they share the unit interval.
-func checkFaultRates(named map[string]*float64) (map[string]float64, error) {
-	rates, err := checkRates(named, "fault", faultNames())
-	if err != nil {
-		return nil, err
-	}
-	sum := 0.0
-	for _, rate := range rates {
-		sum += rate
-	}
-	if sum > 1+1e-9 { // ten times 0.1 is not exactly 1
-		return nil, invalid(fmt.Sprintf("the rates add up to %g, more than 1", sum))
-	}
-	return rates, nil
-}
-
-// checkDisorderRates returns the rates above 0. A webhook may meet several disorders, so each may be 1.
-func checkDisorderRates(named map[string]*float64) (map[string]float64, error) {
-	return checkRates(named, "webhook disorder", disorderNames())
-}
-
-// checkRates returns the rates above 0. Every error is a [refusal].
-func checkRates(named map[string]*float64, what string, known []string) (map[string]float64, error) {
-	unknown, rates := maps.Clone(named), map[string]float64{}
-	for _, name := range known {
+// check returns the rates above 0. Every error is an [apiError].
+func (r *Rates) check(named map[string]*float64) (map[string]float64, error) {
+	unknown, rates, sum := maps.Clone(named), map[string]float64{}, 0.0
+	for _, name := range r.names {
 		rate, given := named[name]
 		delete(unknown, name)
 		if !given {
@@ -92,12 +128,87 @@ func checkRates(named map[string]*float64, what string, known []string) (map[str
 		if rate == nil || !(*rate >= 0 && *rate <= 1) {
 			return nil, invalid(fmt.Sprintf("the rate of %s must be a number from 0 to 1", name))
 		}
-		if *rate > 0 {
+		if sum += *rate; *rate > 0 {
 			rates[name] = *rate
 		}
 	}
 	for name := range unknown {
-		return nil, invalid(fmt.Sprintf("there is no %s %q", what, name))
+		return nil, invalid(fmt.Sprintf("there is no %s %q", r.what, name))
+	}
+	// A request meets one of the PSP's own faults at most, so they share the unit interval. Ten times 0.1 is not
+	// exactly 1.
+	if r.member == faultsMember && sum > 1+1e-9 {
+		return nil, invalid(fmt.Sprintf("the rates add up to %g, more than 1", sum))
 	}
 	return rates, nil
+}
+
+func (s *Server) allRates() []*Rates {
+	all := []*Rates{s.faults, s.disorders}
+	if s.dialectRates != nil {
+		all = append(all, s.dialectRates)
+	}
+	return all
+}
+
+func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
+	all := map[string]map[string]float64{}
+	for _, rates := range s.allRates() {
+		all[rates.member] = rates.named()
+	}
+	jsonReply(http.StatusOK, all).Deliver(w)
+}
+
+// putFaults takes any Content-Type: people type this with curl -d. A member that is there replaces all of its rates,
+// one that is left out leaves them as they were. The rates of another dialect are part of "rates" in this: no faults
+// means none of either.
+func (s *Server) putFaults(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(w, r)
+	if err == nil {
+		err = s.parseFaults(body)
+	}
+	if err != nil {
+		s.refuse(err).Deliver(w)
+		return
+	}
+	s.getFaults(w, r)
+}
+
+func (s *Server) parseFaults(body []byte) error {
+	var in map[string]map[string]*float64
+	if err := parseStrictly(body, &in); err != nil {
+		return err
+	}
+	for name, member := range in {
+		if !slices.ContainsFunc(s.allRates(), func(r *Rates) bool { return r.member == name }) {
+			return invalid(fmt.Sprintf("the body has an unknown member at %q", "/"+name))
+		}
+		if member == nil {
+			return invalid(name + " must be an object of names and their rates")
+		}
+	}
+	if len(in) == 0 {
+		return invalid("rates or webhooks is required: an object of names and their rates")
+	}
+	return s.setFaults(in)
+}
+
+// setFaults changes all members that are there or, when it returns an error, none.
+func (s *Server) setFaults(in map[string]map[string]*float64) error {
+	checked := map[*Rates]map[string]float64{}
+	for _, rates := range s.allRates() {
+		_, given := in[rates.member]
+		if _, ends := in[faultsMember]; !given && !(ends && rates == s.dialectRates) {
+			continue
+		}
+		named, err := rates.check(in[rates.member])
+		if err != nil {
+			return err
+		}
+		checked[rates] = named
+	}
+	for rates, named := range checked {
+		rates.set(named)
+	}
+	return nil
 }

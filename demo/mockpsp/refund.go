@@ -30,31 +30,31 @@ func parseRefund(body []byte) (refundRequest, error) {
 
 // fault is the one that the reason names. People give all sorts of reasons; the rest are fine.
 func (in refundRequest) fault() fault {
-	if _, ok := fault(in.Reason).behaviour(); ok {
+	if _, ok := behaviours[fault(in.Reason)]; ok {
 		return fault(in.Reason)
 	}
 	return faultOK
 }
 
-func (s *Server) postRefund(c *call) (reply, error) {
+func (s *Server) postRefund(c *call) (Reply, error) {
 	key, body, err := c.keyedBody()
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	in, err := parseRefund(body)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	charge := s.ledger.find(objectCharge, c.account, c.r.PathValue("id"))
 	if charge == nil {
-		return reply{}, apiError{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
+		return Reply{}, apiError{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
 	}
 	if in.Currency != charge.Entry.Currency {
-		return reply{}, invalid("currency must be that of the charge")
+		return Reply{}, invalid("currency must be that of the charge")
 	}
 	bodyHash, err := hashRequest(in)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	return s.execute(c, &record{
 		Entry: entry{

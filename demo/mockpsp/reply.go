@@ -12,36 +12,37 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reply says how a call ends on the wire. Handlers return it and deliver acts on it, so that keys are free and calls
+// Reply says how a call ends on the wire. Handlers return it and Deliver acts on it, so that keys are free and calls
 // are logged before the client can see the end.
-type reply struct {
-	ending   ending
-	status   int
-	body     []byte
+type Reply struct {
+	Ending   Ending
+	Status   int
+	Body     []byte
+	Replayed bool
 	csv      func(io.Writer) // written in place of a body, while it is being made
-	replayed bool
 }
 
-// outcome is the reply's name in GET /_requests.
-func (p reply) outcome() string {
+// Outcome is the reply's name in GET /_requests.
+func (p Reply) Outcome() string {
 	switch {
-	case p.ending == endCut:
+	case p.Ending == EndCut:
 		return "closed without an answer"
-	case p.ending == endReset:
+	case p.Ending == EndReset:
 		return "reset"
-	case p.replayed:
-		return "replayed " + strconv.Itoa(p.status)
+	case p.Replayed:
+		return "replayed " + strconv.Itoa(p.Status)
 	default:
-		return "answered " + strconv.Itoa(p.status)
+		return "answered " + strconv.Itoa(p.Status)
 	}
 }
 
-func (p reply) deliver(w http.ResponseWriter) {
-	switch p.ending {
-	case endCut:
+// Deliver ends the call.
+func (p Reply) Deliver(w http.ResponseWriter) {
+	switch p.Ending {
+	case EndCut:
 		// The one panic that net/http documents as "close the connection and log nothing".
 		panic(http.ErrAbortHandler)
-	case endReset:
+	case EndReset:
 		reset(w)
 	default:
 		p.answer(w)
@@ -50,24 +51,24 @@ func (p reply) deliver(w http.ResponseWriter) {
 	}
 }
 
-func (p reply) answer(w http.ResponseWriter) {
+func (p Reply) answer(w http.ResponseWriter) {
 	header := w.Header()
 	if p.csv != nil {
 		header.Set("Content-Type", "text/csv; charset=utf-8")
-		w.WriteHeader(p.status)
+		w.WriteHeader(p.Status)
 		p.csv(w)
 		return
 	}
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(p.body)))
-	if p.replayed {
+	header.Set("Content-Length", strconv.Itoa(len(p.Body)))
+	if p.Replayed {
 		header.Set("Idempotent-Replayed", "true")
 	}
-	if p.status == http.StatusUnauthorized {
+	if p.Status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
-	w.WriteHeader(p.status)
-	_, _ = w.Write(p.body) // the client may have gone; the ledger knows what happened
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(p.Body) // the client may have gone; the ledger knows what happened
 }
 
 // reset closes the connection so that the client sees a TCP reset: with SO_LINGER 0, close sends RST instead of FIN.
@@ -96,7 +97,7 @@ func invalid(message string) apiError {
 
 // refuse turns an error into an answer. What is not a refusal is the ledger's trouble: the caller learns nothing but
 // that the outcome is open.
-func (s *Server) refuse(err error) reply {
+func (s *Server) refuse(err error) Reply {
 	if refused, ok := errors.AsType[apiError](err); ok {
 		return errorReply(refused)
 	}
@@ -104,7 +105,7 @@ func (s *Server) refuse(err error) reply {
 	return errorReply(apiError{http.StatusInternalServerError, "internal_error", "the PSP's ledger is unavailable"})
 }
 
-func errorReply(e apiError) reply {
+func errorReply(e apiError) Reply {
 	type detail struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -114,12 +115,12 @@ func errorReply(e apiError) reply {
 	}{detail{e.code, e.message}})
 }
 
-func jsonReply(status int, value any) reply {
-	return reply{ending: endAnswered, status: status, body: render(value)}
+func jsonReply(status int, value any) Reply {
+	return Reply{Status: status, Body: Render(value)}
 }
 
-// render renders a value of this package's own types. Some quote what was sent to us, valid UTF-8 or not.
-func render(value any) []byte {
+// Render renders a value of our own types. Some quote what was sent to us, valid UTF-8 or not.
+func Render(value any) []byte {
 	text, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 	if err != nil {
 		panic(fmt.Sprintf("mockpsp: render %T: %v", value, err)) // strings and numbers always render

@@ -15,14 +15,15 @@ type Server struct {
 	secretHash [sha256.Size]byte
 	handler    http.Handler
 	ledger     *ledger
-	rates      *faultRates
+	faults     *Rates
+	disorders  *Rates
 	calls      *callLog
 	page       *template.Template
-	late       *lateLandings
+	late       Timers
 	webhooks   *webhooks
 
 	outbox        *Outbox                                // of another dialect; nil while none is served
-	dialectRates  *DialectRates                          // nil while no other dialect is served
+	dialectRates  *Rates                                 // nil while no other dialect is served
 	forgetDialect func(account, key string) (int, error) // likewise
 
 	closing chan struct{} // closed when Close begins; ends every pause
@@ -48,7 +49,7 @@ func New(config Config) (*Server, error) {
 	if config.LedgerPath != "" {
 		path = config.LedgerPath + webhooksSuffix
 	}
-	disorders := &disorderRates{rand: split(config.Rand)}
+	disorders := newDisorderRates(split(config.Rand))
 	hooks, err := newWebhooks(config, path, signer(key), disorders, subjects(ledger.snapshot()))
 	if err != nil {
 		return nil, errors.Join(err, ledger.close())
@@ -57,16 +58,16 @@ func New(config Config) (*Server, error) {
 		config:     config,
 		secretHash: sha256.Sum256([]byte(config.Secret)),
 		ledger:     ledger,
-		rates:      &faultRates{rand: config.Rand},
+		faults:     newFaultRates(config.Rand),
+		disorders:  disorders,
 		calls:      newCallLog(),
 		page:       parsePage(),
 		webhooks:   hooks,
 		closing:    make(chan struct{}),
 	}
-	s.late = newLateLandings(s.landLate)
 	s.handler = http.NewCrossOriginProtection().Handler(s.routes())
 	for _, promise := range ledger.promises() {
-		s.late.schedule(promise, promise.DueAt.Sub(config.Now()))
+		s.late.Start(promise.DueAt.Sub(config.Now()), func() { s.landLate(promise) })
 	}
 	return s, nil
 }
@@ -89,22 +90,26 @@ func (s *Server) Close() error {
 		webhooksErr = errors.Join(webhooksErr, s.outbox.webhooks.stop())
 	}
 	s.active.Wait()
-	s.late.stop()
+	s.late.Stop()
 	if err := errors.Join(s.ledger.close(), webhooksErr); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
 }
 
-// enter counts a call in, unless the server is closing. Each entry needs one s.active.Done.
-func (s *Server) enter() bool {
+// Enter counts a call in that may write to the ledger: leave must be called at its end. There is an error while the
+// server closes, and after a failed write.
+func (s *Server) Enter() (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return nil, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+	}
+	if err := s.ledger.health(); err != nil {
+		return nil, err
 	}
 	s.active.Add(1)
-	return true
+	return s.active.Done, nil
 }
 
 // ServeHTTP implements [http.Handler].

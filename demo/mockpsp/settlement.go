@@ -17,21 +17,21 @@ const settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCent
 // nothing and are not in it; stuck charges are, for another system makes such files. The last line is a trailer with
 // the number of lines before it, the header not counted, so that a reader knows when something is missing. Today's file
 // has what there is so far.
-func (s *Server) getSettlement(c *call) (reply, error) {
+func (s *Server) getSettlement(c *call) (Reply, error) {
 	date, ok := strings.CutSuffix(c.r.PathValue("file"), ".csv")
 	if !ok {
 		return noSuchEndpoint(c)
 	}
 	if _, err := time.Parse(time.DateOnly, date); err != nil {
-		return reply{}, invalid("the date must be written YYYY-MM-DD")
+		return Reply{}, invalid("the date must be written YYYY-MM-DD")
 	}
 	if date > s.config.Now().UTC().Format(time.DateOnly) {
-		return reply{}, apiError{http.StatusNotFound, "settlement_not_found", "the day has not begun, in UTC"}
+		return Reply{}, apiError{http.StatusNotFound, "settlement_not_found", "the day has not begun, in UTC"}
 	}
 	records := ofDay(s.ledger.snapshot(), date)
-	return reply{
-		ending: endAnswered, status: http.StatusOK,
-		csv: func(w io.Writer) { writeSettlement(w, records, c.account) },
+	return Reply{
+		Status: http.StatusOK,
+		csv:    func(w io.Writer) { writeSettlement(w, records, c.account) },
 	}, nil
 }
 

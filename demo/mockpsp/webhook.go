@@ -55,7 +55,7 @@ func (e *entry) Webhook(forged bool) Webhook {
 
 func webhookOf(e *entry) Webhook {
 	kind := e.Object + "." + e.Status
-	body := render(struct {
+	body := Render(struct {
 		Type      string `json:"type"`
 		Timestamp string `json:"timestamp"`
 		Data      *entry `json:"data"`
@@ -71,7 +71,7 @@ func webhookID(entryID string) string {
 
 // sendsWebhook is false for the entries that only polling finds, or nobody.
 func (r *record) sendsWebhook() bool {
-	does, _ := r.Fault.behaviour()
+	does := behaviours[r.Fault]
 	return !does.noWebhook && !r.dialect
 }
 

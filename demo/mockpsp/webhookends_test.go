@@ -42,7 +42,7 @@ func TestUndeliveredWebhooksOutliveAKill(t *testing.T) {
 	first := r.next()
 	_, cancel := p.chargeInBackground("pm_timeout_charged") // key-1, whose call has not ended
 	defer cancel()
-	p.awaitFault("key-1", faultTimeoutCharged)
+	p.awaitFault("key-1", "pm_timeout_charged")
 	p.awaitWebhooks(2, 1, 0, 0)
 
 	r.answers(receive204)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,25 +22,36 @@ type webhooks struct {
 	config    Config
 	log       *slog.Logger
 	sender    *webhookSender
-	disorders *disorderRates
+	disorders *Rates
 	slots     chan struct{} // one for each try that is under way
 
-	ctx     context.Context // ends every try
-	cancel  context.CancelFunc
-	wake    chan struct{} // tells the dispatcher that the queue has changed
-	running sync.WaitGroup
+	ctx    context.Context // ends every try
+	cancel context.CancelFunc
+	timers Timers // of those that wait, one at most for each entry with a webhook to send
 
 	mu      sync.Mutex
 	stopped bool
 	jitter  *rand.Rand
-	order   int // of the last that is expected
-	queue   deliveryQueue
+	order   int         // of the last that is expected
+	latest  int         // order of the latest that has been sent
+	held    []*delivery // back until a later one has been sent; some may have gone already, because their time was over
 	ends    webhookEnds
+}
+
+// delivery is a webhook on its way to the receiver.
+type delivery struct {
+	of     Subject
+	drawn  map[string]bool // its disorders
+	copied bool            // a duplicate: one try, whose end is of no account
+	order  int             // of the subject among all
+	tries  int
+	due    time.Time
+	timer  *time.Timer
 }
 
 // newWebhooks returns the webhooks of the subjects that are there, and goes on with those that have not ended by the
 // file at a path. Config has the URL.
-func newWebhooks(config Config, path string, sign Signer, disorders *disorderRates, all []Subject) (*webhooks, error) {
+func newWebhooks(config Config, path string, sign Signer, disorders *Rates, all []Subject) (*webhooks, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &webhooks{
 		config:    config,
@@ -49,7 +61,6 @@ func newWebhooks(config Config, path string, sign Signer, disorders *disorderRat
 		slots:     make(chan struct{}, webhooksAtOnce),
 		ctx:       ctx,
 		cancel:    cancel,
-		wake:      make(chan struct{}, 1),
 		jitter:    split(config.Rand),
 	}
 	if !w.on() {
@@ -63,13 +74,7 @@ func newWebhooks(config Config, path string, sign Signer, disorders *disorderRat
 	for _, subject := range open {
 		w.release(w.expect(subject))
 	}
-	w.running.Go(w.dispatch)
 	return w, nil
-}
-
-// split returns another source, so that its draws and those of the first do not disturb each other.
-func split(source *rand.Rand) *rand.Rand {
-	return rand.New(rand.NewPCG(source.Uint64(), source.Uint64()))
 }
 
 func (w *webhooks) on() bool { return w.config.WebhookURL != "" }
@@ -84,7 +89,7 @@ func (w *webhooks) expect(of Subject) *delivery {
 	defer w.mu.Unlock()
 	w.ends.pending++
 	w.order++
-	return &delivery{of: of, drawn: w.disorders.draw(), order: w.order}
+	return &delivery{of: of, drawn: w.disorders.each(), order: w.order}
 }
 
 // expect prepares the webhook of an entry: nil if it has none.
@@ -110,71 +115,54 @@ func (w *webhooks) release(d *delivery) {
 		w.end(d.of, endDropped)
 		return
 	}
-	d.due = time.Now().Add(w.config.WebhookDelay)
+	wait := w.config.WebhookDelay
 	if d.drawn[disorderDelay] {
-		d.due = d.due.Add(w.config.WebhookExtraDelay)
+		wait += w.config.WebhookExtraDelay
 	}
 	second := *d
-	w.queue.add(d, w.config.WebhookExtraDelay)
+	w.schedule(d, wait)
 	if d.drawn[disorderDuplicate] {
 		second.copied = true
-		w.queue.add(&second, w.config.WebhookExtraDelay)
-	}
-	w.nudge()
-}
-
-func (w *webhooks) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // it has been told already
+		w.schedule(&second, wait)
 	}
 }
 
-// dispatch hands what is due to a slot. It takes the slot first: what is due is decided when it can really go.
-func (w *webhooks) dispatch() {
-	for {
-		select {
-		case w.slots <- struct{}{}:
-		case <-w.ctx.Done():
-			return
-		}
-		next := w.next()
-		if next == nil {
-			return
-		}
-		w.running.Go(func() {
-			defer func() { <-w.slots }()
-			w.attempt(next)
-		})
+// schedule has a webhook tried after the wait. One to be reordered is held back at first, unless a later one was faster
+// anyway. The caller holds w.mu.
+func (w *webhooks) schedule(d *delivery, wait time.Duration) {
+	d.due = time.Now().Add(wait)
+	if d.drawn[disorderReorder] && d.tries == 0 && d.order > w.latest {
+		wait += w.config.WebhookExtraDelay
+		w.held = append(w.held, d)
 	}
+	d.timer = w.timers.Start(wait, func() { w.attempt(d) })
 }
 
-// next waits for what is due. It returns nil when the PSP stops.
-func (w *webhooks) next() *delivery {
-	for {
-		w.mu.Lock()
-		due, wait := w.queue.pop(time.Now())
-		w.mu.Unlock()
-		if due != nil {
-			return due
+// sent lets go what was held until a later one has been sent. The caller holds w.mu.
+func (w *webhooks) sent(order int) {
+	w.latest = max(w.latest, order)
+	w.held = slices.DeleteFunc(w.held, func(d *delivery) bool {
+		if d.order >= w.latest {
+			return false
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-w.wake:
-		case <-w.ctx.Done():
-			timer.Stop()
-			return nil
+		if d.timer.Stop() {
+			d.timer.Reset(time.Until(d.due))
 		}
-		timer.Stop()
-	}
+		return true
+	})
 }
 
 func (w *webhooks) attempt(d *delivery) {
+	select {
+	case w.slots <- struct{}{}:
+		defer func() { <-w.slots }()
+	case <-w.ctx.Done():
+		return // the next start sends it
+	}
 	d.tries++
-	how := disorder("")
+	how := ""
 	if d.tries == 1 {
-		how = d.drawn.ofTry()
+		how = ofTry(d.drawn)
 	}
 	if d.copied {
 		how = disorderDuplicate
@@ -188,8 +176,7 @@ func (w *webhooks) attempt(d *delivery) {
 func (w *webhooks) afterTry(d *delivery, done try) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue.sent(d.order)
-	defer w.nudge()
+	w.sent(d.order)
 	switch {
 	case d.copied:
 	case done.delivered():
@@ -201,8 +188,7 @@ func (w *webhooks) afterTry(d *delivery, done try) {
 		w.end(d.of, endGivenUp)
 	default:
 		gap := w.config.WebhookSchedule[d.tries-1]
-		d.due = time.Now().Add(gap + time.Duration(w.jitter.Float64()*float64(gap)/webhookJitter))
-		w.queue.push(d)
+		w.schedule(d, gap+time.Duration(w.jitter.Float64()*float64(gap)/webhookJitter))
 	}
 }
 
@@ -219,8 +205,8 @@ func (w *webhooks) stop() error {
 	w.stopped = true
 	w.mu.Unlock()
 	w.cancel()
-	w.running.Wait()
-	w.sender.close()
+	w.timers.Stop()
+	w.sender.client.CloseIdleConnections()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ends.close()

@@ -162,7 +162,7 @@ func TestSilentAndStuckAndUnchargedSendNoWebhook(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, receive204)
 	p := setup(t, toldTo(r))
-	for _, f := range []fault{faultSilentCharged, faultStuck, faultTimeoutNotCharged, fault500NotCharged} {
+	for _, f := range []fault{"pm_silent_charged", "pm_stuck", "pm_timeout_not_charged", "pm_500_not_charged"} {
 		p.charge("key-"+string(f), string(f))
 	}
 	p.charge("key-1", "pm_ok")
@@ -243,9 +243,9 @@ func TestWithoutAURLNothingIsSent(t *testing.T) {
 
 func TestTriesAreBoundedNewestFirst(t *testing.T) {
 	t.Parallel()
-	var l tryLog
+	var l webhookSender
 	for i := range maxTries + 7 {
-		l.add(try{Try: i})
+		l.remember(try{Try: i})
 	}
 	tries := l.newestFirst()
 	if len(tries) != maxTries || tries[0].Try != maxTries+6 || tries[maxTries-1].Try != 7 {

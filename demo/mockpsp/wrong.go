@@ -27,7 +27,7 @@ func (l *ledger) distort(draft *record) {
 	if draft.Further {
 		return // what follows is as it was asked for
 	}
-	does, _ := draft.Fault.behaviour()
+	does := behaviours[draft.Fault]
 	e := &draft.Entry
 	switch does.wrong {
 	case noMember:

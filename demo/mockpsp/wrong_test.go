@@ -27,14 +27,14 @@ func twoAccounts(t *testing.T, change func(*Config)) (p *running, before entry) 
 func TestEachMemberCanBeWrong(t *testing.T) {
 	t.Parallel()
 	for f, change := range map[fault]func(e *entry, before entry){
-		faultWrongAmount:    func(e *entry, _ entry) { e.AmountCents = 1001 },
-		faultWrongCurrency:  func(e *entry, _ entry) { e.Currency = "EUR" },
-		faultWrongReference: func(e *entry, _ entry) { e.Reference = "pay_0" },
-		faultNoReference:    func(e *entry, _ entry) { e.Reference = "" },
-		faultWrongKey:       func(e *entry, _ entry) { e.IdempotencyKey = "key-0" },
-		faultWrongAccount:   func(e *entry, _ entry) { e.Account = "globex" },
-		faultWrongCharge:    func(e *entry, before entry) { e.ChargeID = before.ID },
-		faultWrongID:        func(*entry, entry) {},
+		"pm_wrong_amount":    func(e *entry, _ entry) { e.AmountCents = 1001 },
+		"pm_wrong_currency":  func(e *entry, _ entry) { e.Currency = "EUR" },
+		"pm_wrong_reference": func(e *entry, _ entry) { e.Reference = "pay_0" },
+		"pm_no_reference":    func(e *entry, _ entry) { e.Reference = "" },
+		"pm_wrong_key":       func(e *entry, _ entry) { e.IdempotencyKey = "key-0" },
+		"pm_wrong_account":   func(e *entry, _ entry) { e.Account = "globex" },
+		"pm_wrong_charge":    func(e *entry, before entry) { e.ChargeID = before.ID },
+		"pm_wrong_id":        func(*entry, entry) {},
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +58,7 @@ func TestEachMemberCanBeWrong(t *testing.T) {
 			if diff := cmp.Diff(want, listed.entry(t)); diff != "" {
 				t.Errorf("read (-want +got):\n%s", diff)
 			}
-			if f == faultWrongID {
+			if f == "pm_wrong_id" {
 				want.ID = before.ID
 			}
 			if diff := cmp.Diff(want, first.entry(t)); diff != "" {
@@ -74,7 +74,7 @@ func TestEachMemberCanBeWrong(t *testing.T) {
 func TestFirstMovementOfAllCanBeWrongToo(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
-	for _, f := range []fault{faultWrongReference, faultWrongKey, faultWrongCharge, faultWrongID} {
+	for _, f := range []fault{"pm_wrong_reference", "pm_wrong_key", "pm_wrong_charge", "pm_wrong_id"} {
 		account := "of-" + string(f)
 		got := p.chargeAs(account, "key-1", "pay_1", string(f)).entry(t)
 		if got.Reference != another && got.IdempotencyKey != another && got.ChargeID != "ch_another" &&
@@ -109,9 +109,9 @@ func TestOneKeyCanHaveTwoEntries(t *testing.T) {
 		Status string
 	}
 	for f, want := range map[fault][]row{
-		faultChargedTwice: {{1000, "succeeded"}, {1000, "succeeded"}},
-		faultLateDecline:  {{1000, "succeeded"}, {1000, "declined"}},
-		faultWrongDecline: {{1001, "succeeded"}, {1000, "declined"}},
+		"pm_charged_twice":              {{1000, "succeeded"}, {1000, "succeeded"}},
+		"pm_decline_after_charge":       {{1000, "succeeded"}, {1000, "declined"}},
+		"pm_decline_after_wrong_amount": {{1001, "succeeded"}, {1000, "declined"}},
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()

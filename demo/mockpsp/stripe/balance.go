@@ -53,51 +53,24 @@ func transactionOfFailure(r *refund) transaction {
 // feeOf is 2.9 percent. A refund gives no fee back.
 func feeOf(amount int64) int64 { return (amount*29 + 500) / 1000 }
 
-type transactionView struct {
-	ID                string    `json:"id"`
-	Object            string    `json:"object"`
-	Amount            int64     `json:"amount"`
-	AvailableOn       int64     `json:"available_on"`
-	BalanceType       string    `json:"balance_type"`
-	Created           int64     `json:"created"`
-	Currency          string    `json:"currency"`
-	Description       *string   `json:"description"`
-	ExchangeRate      *float64  `json:"exchange_rate"`
-	Fee               int64     `json:"fee"`
-	FeeDetails        []feeView `json:"fee_details"`
-	Net               int64     `json:"net"`
-	ReportingCategory string    `json:"reporting_category"`
-	Source            any       `json:"source"` // an id or, expanded, the charge or refund
-	Status            string    `json:"status"`
-	Type              string    `json:"type"`
-}
-
-type feeView struct {
-	Amount      int64   `json:"amount"`
-	Application *string `json:"application"`
-	Currency    string  `json:"currency"`
-	Description string  `json:"description"`
-	Type        string  `json:"type"`
-}
-
-// view is the transaction as the API shows it. Source is what to show in place of the id, or nil.
-func (t *transaction) view(source any) *transactionView {
-	v := &transactionView{
-		ID: t.id, Object: "balance_transaction", Amount: t.amount, AvailableOn: t.created + daysPending*daySeconds,
-		BalanceType: "payments", Created: t.created, Currency: t.currency, Fee: t.fee, Net: t.amount - t.fee,
-		ReportingCategory: "charge", Source: t.source, Status: "pending", Type: t.kind,
+// shown is the transaction as the API shows it.
+func (t *transaction) shown() object {
+	v := object{
+		"id": t.id, "object": "balance_transaction", "amount": t.amount,
+		"available_on": t.created + daysPending*daySeconds, "balance_type": "payments", "created": t.created,
+		"currency": t.currency, "description": nil, "exchange_rate": nil, "fee": t.fee, "fee_details": []object{},
+		"net": t.amount - t.fee, "reporting_category": "charge", "source": t.source, "status": "pending",
+		"type": t.kind,
 	}
 	switch {
 	case t.kind == refundFailure:
-		v.ReportingCategory = refundFailure
+		v["reporting_category"] = refundFailure
 	case t.amount < 0:
-		v.ReportingCategory = "refund"
+		v["reporting_category"] = "refund"
 	}
 	if t.fee != 0 {
-		v.FeeDetails = []feeView{{t.fee, nil, t.currency, "Stripe processing fees", "stripe_fee"}}
-	}
-	if source != nil {
-		v.Source = source
+		v["fee_details"] = []object{{"amount": t.fee, "application": nil, "currency": t.currency,
+			"description": "Stripe processing fees", "type": "stripe_fee"}}
 	}
 	return v
 }

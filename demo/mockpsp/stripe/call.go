@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"payonce/demo/mockpsp"
 )
@@ -18,6 +17,9 @@ const (
 	maxAccountLength = 64
 	maxVersionLength = 64
 )
+
+// reply says how a call ends on the wire.
+type reply = mockpsp.Reply
 
 // call is one request under /v1.
 type call struct {
@@ -48,25 +50,21 @@ func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 		if err != nil {
 			answered = s.refuse(err)
 		}
-		c.note.Finish(answered.outcome())
-		s.setHeaders(c, answered)
-		answered.deliver(w)
+		c.note.Finish(answered.Outcome())
+		s.setHeaders(c)
+		answered.Deliver(w)
 	})
 }
 
-func (s *Server) setHeaders(c *call, answered reply) {
+func (s *Server) setHeaders(c *call) {
 	header := c.w.Header()
 	header.Set("Request-Id", c.asked.from.Request)
 	header.Set("Stripe-Version", apiVersion)
-	if asked := c.r.Header.Get("Stripe-Version"); isPrintable(asked, maxVersionLength) {
+	if asked := c.r.Header.Get("Stripe-Version"); mockpsp.IsPrintable(asked, maxVersionLength) {
 		header.Set("Stripe-Version", asked)
 	}
 	if c.asked.key.Key != "" {
 		header.Set("Idempotency-Key", c.asked.key.Key)
-	}
-	if answered.original != "" {
-		header.Set("Idempotent-Replayed", "true")
-		header.Set("Original-Request", answered.original)
 	}
 }
 
@@ -80,7 +78,7 @@ func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error
 		return reply{}, err
 	}
 	isAccount := c.account == defaultAccount || strings.HasPrefix(c.account, "acct_")
-	if !isAccount || !isPrintable(c.account, maxAccountLength) {
+	if !isAccount || !mockpsp.IsPrintable(c.account, maxAccountLength) {
 		return reply{}, apiError{status: http.StatusForbidden, kind: invalidRequest, code: "account_invalid",
 			message: "The provided key does not have access to this account, or the account does not exist."}
 	}
@@ -135,27 +133,23 @@ func (s *Server) keyed(prepare func(*call) (execute func() (reply, error), err e
 			return reply{}, err
 		}
 		if saved != nil {
-			return reply{status: saved.Status, body: []byte(saved.Body), original: saved.Request}, nil
+			c.w.Header().Set("Original-Request", saved.Request)
+			return reply{Status: saved.Status, Body: []byte(saved.Body), Replayed: true}, nil
 		}
 		defer s.keys.release(ref)
 		answered, err := execute()
 		if err == nil && s.rates.Hit(rateKeyForgotten) {
-			_, err = s.forget(&keyFilter{ref.Account, ref.Key})
+			_, err = s.forget(keyFilter(ref))
 		}
 		return answered, err
 	}
 }
 
 // forget drops the results that are saved, as if their time were over.
-func (s *Server) forget(filter *keyFilter) (int, error) {
-	forgotten := s.keys.count(filter)
-	_, err := s.commit(asked{}, &work{change: change{Forgets: filter}})
+func (s *Server) forget(filter keyFilter) (int, error) {
+	forgotten := s.keys.count(&filter)
+	_, err := s.commit(asked{}, &work{change: change{Forgets: &filter}})
 	return forgotten, err
-}
-
-func isPrintable(text string, max int) bool {
-	return len(text) > 0 && len(text) <= max &&
-		strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
 // refuse turns an error into an answer. What is not meant for the caller is the ledger's trouble.
@@ -165,29 +159,22 @@ func (s *Server) refuse(err error) reply {
 		s.log.Error("call failed", "error", err)
 		e = serverError()
 	}
-	return reply{status: e.status, body: e.body()}
+	return reply{Status: e.status, Body: e.body()}
 }
 
-// hold keeps a request without an answer until the client goes, the limit has passed or the server closes.
-func (s *Server) hold(c *call) {
-	// A read deadline of the http.Server would cancel the context as if the client had gone. Where a server supports
-	// none there is none to lift, so there is no error to handle.
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
-	limit := time.NewTimer(s.psp.Config().HangLimit)
-	defer limit.Stop()
-	select {
-	case <-c.r.Context().Done():
-	case <-limit.C:
-	case <-s.psp.Closing():
+// end delivers a result in the way of a fault.
+func (s *Server) end(c *call, f fault, result reply) (reply, error) {
+	if f.forgets && c.asked.key.Key != "" {
+		if _, err := s.forget(keyFilter(c.asked.key)); err != nil {
+			return reply{}, err
+		}
 	}
-}
-
-// pause waits, or until the server closes. It outlives the client on purpose: a slow PSP charges all the same.
-func (s *Server) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.psp.Closing():
+	if f.ending != mockpsp.EndAnswered {
+		result.Ending = f.ending
 	}
+	if result.Ending == mockpsp.EndSilence {
+		s.psp.Hold(c.w, c.r)
+		result.Ending = mockpsp.EndCut
+	}
+	return result, nil
 }

@@ -1,16 +1,14 @@
 package stripe
 
+import "payonce/demo/mockpsp"
+
 // cancelIntent makes sure that an intent is never executed.
 func (s *Server) cancelIntent(c *call) (func() (reply, error), error) {
 	found, err := s.findIntent(c)
 	if err != nil {
 		return nil, err
 	}
-	reason, err := c.params.oneOf("cancellation_reason",
-		"duplicate", "fraudulent", "requested_by_customer", "abandoned")
-	if err != nil {
-		return nil, err
-	}
+	reason := c.params.oneOf("cancellation_reason", "duplicate", "fraudulent", "requested_by_customer", "abandoned")
 	if err := c.params.rest(); err != nil {
 		return nil, err
 	}
@@ -27,7 +25,7 @@ func (s *Server) executeCancel(c *call, found *slot[*intent], reason string) (re
 	var f fault
 	switch {
 	case lost:
-		f = fault{token: rateCancelLost, ending: endCut}
+		f = fault{token: rateCancelLost, ending: mockpsp.EndCut}
 	case broken:
 		f = fault{token: rateCancel500, broken: true}
 	default:
@@ -41,7 +39,7 @@ func (s *Server) executeCancel(c *call, found *slot[*intent], reason string) (re
 	if err != nil {
 		return reply{}, err
 	}
-	return s.end(c, f, answered), nil
+	return s.end(c, f, answered)
 }
 
 func (s *Server) cancel(by asked, found *slot[*intent], reason string, f fault) (reply, error) {
@@ -57,7 +55,7 @@ func (s *Server) cancel(by asked, found *slot[*intent], reason string, f fault) 
 		next.Status, next.WhyCancel, next.Due = canceled, reason, nil
 		w.Intent = &next
 		w.tell(next.Account, "payment_intent.canceled")
-		w.result = succeedWith(func() any { return next.view(nil) })
+		w.result = succeedWith(next.shown)
 	default:
 		w.result = failWith(unexpectedState("cancel", current))
 	}

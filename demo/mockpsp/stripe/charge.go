@@ -23,64 +23,26 @@ type charge struct {
 	Stuck    bool              `json:"stuck,omitempty"`
 }
 
-type chargeView struct {
-	ID                 string            `json:"id"`
-	Object             string            `json:"object"`
-	Amount             int64             `json:"amount"`
-	AmountCaptured     int64             `json:"amount_captured"`
-	AmountRefunded     int64             `json:"amount_refunded"`
-	BalanceTransaction any               `json:"balance_transaction"` // an id or, expanded, the transaction
-	Captured           bool              `json:"captured"`
-	Created            int64             `json:"created"`
-	Currency           string            `json:"currency"`
-	Description        *string           `json:"description"`
-	Disputed           bool              `json:"disputed"`
-	FailureCode        *string           `json:"failure_code"`
-	FailureMessage     *string           `json:"failure_message"`
-	Livemode           bool              `json:"livemode"`
-	Metadata           map[string]string `json:"metadata"`
-	Outcome            outcomeView       `json:"outcome"`
-	Paid               bool              `json:"paid"`
-	PaymentIntent      string            `json:"payment_intent"`
-	PaymentMethod      string            `json:"payment_method"`
-	Details            detailsView       `json:"payment_method_details"`
-	Refunded           bool              `json:"refunded"`
-	Status             string            `json:"status"`
-}
-
-type outcomeView struct {
-	NetworkStatus string  `json:"network_status"`
-	Reason        *string `json:"reason"`
-	SellerMessage string  `json:"seller_message"`
-	Type          string  `json:"type"`
-}
-
-type detailsView struct {
-	Type string `json:"type"`
-}
-
-// view is the charge as the API shows it. Booked is the transaction to show in place of its id, or nil.
-func (c *charge) view(booked *transaction) *chargeView {
-	v := &chargeView{
-		ID: c.ID, Object: "charge", Amount: c.Amount, AmountRefunded: c.Refunded, Captured: c.Status != failed,
-		Created: c.Created, Currency: c.Currency, Description: orNull(c.About), Metadata: shownMetadata(c.Metadata),
-		Outcome: outcomeView{"approved_by_network", nil, "Payment complete.", "authorized"},
-		Paid:    c.Status != failed, PaymentIntent: c.Intent, PaymentMethod: c.Method,
-		Details: detailsView{methodType(c.Method)}, Refunded: c.Refunded > 0 && c.Refunded == c.Amount,
-		Status: c.Status,
+// shown is the charge as the API shows it.
+func (c *charge) shown() object {
+	v := object{
+		"id": c.ID, "object": "charge", "amount": c.Amount, "amount_captured": 0, "amount_refunded": c.Refunded,
+		"balance_transaction": nil, "captured": c.Status != failed, "created": c.Created, "currency": c.Currency,
+		"description": orNull(c.About), "disputed": false, "failure_code": nil, "failure_message": nil,
+		"livemode": false, "metadata": shownMetadata(c.Metadata), "paid": c.Status != failed,
+		"payment_intent": c.Intent, "payment_method": c.Method,
+		"payment_method_details": object{"type": methodType(c.Method)},
+		"refunded":               c.Refunded > 0 && c.Refunded == c.Amount, "status": c.Status,
+		"outcome": object{"network_status": "approved_by_network", "reason": nil, "seller_message": "Payment complete.",
+			"type": "authorized"},
 	}
 	if c.Status == succeeded {
-		v.AmountCaptured = c.Amount
-		v.BalanceTransaction = transactionID(c.ID)
-	}
-	if booked != nil {
-		v.BalanceTransaction = booked.view(nil)
+		v["amount_captured"], v["balance_transaction"] = c.Amount, transactionID(c.ID)
 	}
 	if f := c.Failure; f != nil {
-		v.FailureCode, v.FailureMessage = &f.Code, &f.Message
-		v.Outcome = outcomeView{
-			"declined_by_network", orNull(f.Decline), "The payment was declined.", "issuer_declined",
-		}
+		v["failure_code"], v["failure_message"] = f.Code, f.Message
+		v["outcome"] = object{"network_status": "declined_by_network", "reason": orNull(f.Decline),
+			"seller_message": "The payment was declined.", "type": "issuer_declined"}
 	}
 	return v
 }

@@ -30,7 +30,7 @@ func (s *Server) commit(by asked, w *work) (reply, error) {
 			written = at
 			w.date(at, by.from)
 			if w.result != nil {
-				result.status, result.body = w.result()
+				result.Status, result.Body = w.result()
 				w.save(by, result, at)
 			}
 			return mockpsp.Booking{Movement: w.movement, Fault: w.fault.token, Note: &w.change}, nil
@@ -86,7 +86,7 @@ func (w *work) save(by asked, result reply, at time.Time) {
 		return
 	}
 	w.Answer = &answer{
-		Key: by.key, Hash: by.hash, Status: result.status, Body: string(result.body), Request: by.from.Request, At: at,
+		Key: by.key, Hash: by.hash, Status: result.Status, Body: string(result.Body), Request: by.from.Request, At: at,
 	}
 }
 
@@ -119,8 +119,8 @@ func failWith(e apiError) func() (int, []byte) {
 }
 
 // succeedWith answers with an object.
-func succeedWith(show func() any) func() (int, []byte) {
-	return func() (int, []byte) { return http.StatusOK, render(show()) }
+func succeedWith(show func() object) func() (int, []byte) {
+	return func() (int, []byte) { return http.StatusOK, mockpsp.Render(show()) }
 }
 
 // newID takes 130 random bits. They come from the system: ids must not repeat after a restart.

@@ -3,9 +3,10 @@ package stripe
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
+
+	"payonce/demo/mockpsp"
 )
 
 const secretPrefix = "whsec_"
@@ -59,9 +60,8 @@ func (c Config) Check() error {
 	case c.WebhookURL == "":
 		return nil
 	}
-	target, err := url.Parse(c.WebhookURL)
-	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
-		return errors.New("the webhook URL of the Stripe dialect is not an absolute http or https URL")
+	if err := mockpsp.CheckWebhookURL(c.WebhookURL); err != nil {
+		return fmt.Errorf("the Stripe dialect: %w", err)
 	}
 	if len(c.WebhookSecrets) < 1 || len(c.WebhookSecrets) > maxSecrets {
 		return fmt.Errorf("the Stripe dialect needs 1 to %d webhook secrets", maxSecrets)

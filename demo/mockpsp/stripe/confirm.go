@@ -105,7 +105,7 @@ func (s *Server) executeConfirm(c *call, found *slot[*intent], method string) (r
 	}
 	c.note.Fault(f.token)
 	if f.slow {
-		s.pause(s.psp.Config().SlowDelay)
+		s.psp.Pause(s.psp.Config().SlowDelay)
 	}
 	switch {
 	case f.idle && current.confirmable():
@@ -117,12 +117,7 @@ func (s *Server) executeConfirm(c *call, found *slot[*intent], method string) (r
 	if err != nil {
 		return reply{}, err
 	}
-	if f.forgets && c.asked.key.Key != "" {
-		if _, err := s.forget(&keyFilter{c.account, c.asked.key.Key}); err != nil {
-			return reply{}, err
-		}
-	}
-	return s.end(c, f, answered), nil
+	return s.end(c, f, answered)
 }
 
 // idle ends a request that has executed nothing. A 500 is a result, and saved. Silence is none: the request was cut
@@ -133,13 +128,13 @@ func (s *Server) idle(c *call, f fault, mark string) (reply, error) {
 		w.result = failWith(serverError())
 	}
 	if mark == "" && !f.broken {
-		return s.end(c, f, reply{}), nil
+		return s.end(c, f, reply{})
 	}
 	answered, err := s.commit(c.asked, w)
 	if err != nil {
 		return reply{}, err
 	}
-	return s.end(c, f, answered), nil
+	return s.end(c, f, answered)
 }
 
 // execute moves the money of an intent, or has the bank refuse to, and answers. One request at a time does so.
@@ -150,7 +145,7 @@ func (s *Server) execute(by asked, found *slot[*intent], method string, f fault)
 	landing := current.isLate() && current.Due.Key == by.key && current.Due.For == by.from
 	switch {
 	case current.Stuck:
-		return reply{ending: endSilence}, nil
+		return reply{Ending: mockpsp.EndSilence}, nil
 	case current.isLate() && !landing:
 		return reply{}, lockTimeout()
 	case !current.confirmable():
@@ -158,7 +153,7 @@ func (s *Server) execute(by asked, found *slot[*intent], method string, f fault)
 	case method == "":
 		return s.commit(by, &work{result: failWith(noMethod(current))})
 	case current.Status == needsAction && method == current.Method:
-		return s.commit(by, &work{result: succeedWith(func() any { return current.view(nil) })})
+		return s.commit(by, &work{result: succeedWith(current.shown)})
 	}
 	next := *current
 	next.Method, next.Failure, next.Due = method, nil, nil
@@ -198,7 +193,7 @@ func succeed(by asked, next *intent, begun *charge, f fault) *work {
 	w := &work{change: change{Intent: next, Charge: made}, fault: f, movement: movementOf(by, next)}
 	w.movement.Status = mockpsp.StatusSucceeded
 	w.tell(next.Account, "charge.succeeded", "payment_intent.succeeded")
-	w.result = succeedWith(func() any { return next.view(nil) })
+	w.result = succeedWith(next.shown)
 	return w
 }
 

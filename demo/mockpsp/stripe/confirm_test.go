@@ -29,7 +29,7 @@ func TestAnIntentMovesNoMoneyUntilItIsConfirmed(t *testing.T) {
 	if diff := cmp.Diff([]mockpsp.Movement{want}, charges); diff != "" {
 		t.Errorf("ledger (-want +got):\n%s", diff)
 	}
-	p.get("/v1/charges/"+done.text("latest_charge")).want(http.StatusOK, "payment_intent", id, "status", "succeeded",
+	p.one("/v1/charges", done.text("latest_charge")).want(http.StatusOK, "payment_intent", id, "status", "succeeded",
 		"metadata.reference", "pay_1", "metadata.idempotency_key", "key-of-pay_1")
 	if got := p.types(); !slices.Equal(got,
 		[]string{"payment_intent.created", "charge.succeeded", "payment_intent.succeeded"}) {
@@ -45,7 +45,7 @@ func TestADeclineIsAnErrorAndAFailedCharge(t *testing.T) {
 		"error.code", "card_declined", "error.decline_code", "insufficient_funds",
 		"error.payment_intent.status", "requires_payment_method",
 		"error.payment_intent.last_payment_error.code", "card_declined")
-	p.get("/v1/charges/"+refused.text("error.charge")).want(http.StatusOK, "status", "failed",
+	p.one("/v1/charges", refused.text("error.charge")).want(http.StatusOK, "status", "failed",
 		"failure_code", "card_declined")
 	charges, _ := p.ledger()
 	if len(charges) != 1 || charges[0].Status != "declined" || charges[0].ID != id {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+
+	"payonce/demo/mockpsp"
 )
 
 // ignoredByIntents are parameters of Stripe that mean nothing here.
@@ -31,35 +33,19 @@ func parseIntent(c *call) (made *intent, confirm bool, err error) {
 		About: p.text("description"), Status: needsMethod, Types: p.texts("payment_method_types"),
 	}
 	if !p.has("amount") {
-		return nil, false, missing("amount")
+		p.fail(missing("amount"))
 	}
-	if made.Amount, err = p.number("amount"); err != nil {
-		return nil, false, err
-	}
-	if err := checkCurrency(made.Currency); err != nil {
-		return nil, false, err
-	}
-	if err := checkAmount(made.Amount, made.Currency); err != nil {
-		return nil, false, err
-	}
-	if err := checkMethod(made.Method); err != nil {
-		return nil, false, err
-	}
-	if made.Metadata, err = p.metadata(); err != nil {
-		return nil, false, err
-	}
-	if confirm, err = p.flag("confirm"); err != nil {
-		return nil, false, err
-	}
-	if made.Automatic, err = p.flag("automatic_payment_methods[enabled]"); err != nil {
-		return nil, false, err
-	}
-	if _, err = p.oneOf("automatic_payment_methods[allow_redirects]", "always", "never"); err != nil {
-		return nil, false, err
-	}
+	made.Amount = p.number("amount")
+	p.fail(checkCurrency(made.Currency))
+	p.fail(checkAmount(made.Amount, made.Currency))
+	p.fail(checkMethod(made.Method))
+	made.Metadata = p.metadata()
+	confirm = p.flag("confirm")
+	made.Automatic = p.flag("automatic_payment_methods[enabled]")
+	p.oneOf("automatic_payment_methods[allow_redirects]", "always", "never")
 	if made.Automatic && len(made.Types) > 0 {
-		return nil, false, invalid("payment_method_types", "You may only specify one of these parameters: "+
-			"automatic_payment_methods, payment_method_types.")
+		p.fail(invalid("payment_method_types", "You may only specify one of these parameters: "+
+			"automatic_payment_methods, payment_method_types."))
 	}
 	if len(made.Types) == 0 {
 		made.Types = []string{"card"}
@@ -71,7 +57,7 @@ func parseIntent(c *call) (made *intent, confirm bool, err error) {
 		made.Status = needsConfirmation
 	}
 	if confirm && made.Method == "" {
-		return nil, false, missing("payment_method")
+		p.fail(missing("payment_method"))
 	}
 	return made, confirm, p.rest(ignoredByIntents()...)
 }
@@ -107,7 +93,7 @@ func (s *Server) executeCreate(c *call, made *intent, confirm bool) (reply, erro
 	}
 	w.tell(c.account, "payment_intent.created")
 	if !confirm {
-		w.result = succeedWith(func() any { return made.view(nil) })
+		w.result = succeedWith(made.shown)
 	}
 	answered, err := s.commit(c.asked, w)
 	switch {
@@ -117,7 +103,7 @@ func (s *Server) executeCreate(c *call, made *intent, confirm bool) (reply, erro
 		return s.executeConfirm(c, s.store.intentSlot(c.account, made.ID), made.Method)
 	case lost:
 		c.note.Fault(methodCreateLost)
-		return s.end(c, fault{ending: endSilence}, answered), nil
+		return s.end(c, fault{ending: mockpsp.EndSilence}, answered)
 	}
 	return answered, nil
 }

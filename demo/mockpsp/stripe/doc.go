@@ -12,6 +12,7 @@
 //
 //	call.go     lets a request in: secret, account, headers, the log of calls
 //	form.go     reads parameters
+//	fault.go    the test tokens, and what each of them does
 //	keys.go     the idempotency keys: who executes, who is answered from memory, who is refused
 //	create.go   makes an intent, which moves no money
 //	confirm.go  executes an intent, with the fault that its payment method picks
@@ -20,7 +21,7 @@
 //	refund.go   gives money back
 //	commit.go   writes one line, and publishes it
 //	store.go    the objects as readers see them
-//	list.go     lists, newest first; search.go: the search, which lags behind
+//	lists.go    lists, newest first, and the search, which lags behind
 //	event.go    events; webhook.go: how they are sent and signed
 //
 // # Invariants

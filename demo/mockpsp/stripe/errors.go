@@ -2,6 +2,8 @@ package stripe
 
 import (
 	"net/http"
+
+	"payonce/demo/mockpsp"
 )
 
 // The types of errors that Stripe has.
@@ -28,14 +30,14 @@ func (e apiError) Error() string { return e.kind + ": " + e.message }
 // body renders the error as Stripe does.
 func (e apiError) body() []byte {
 	type detail struct {
-		Type        string      `json:"type"`
-		Code        string      `json:"code,omitempty"`
-		DeclineCode string      `json:"decline_code,omitempty"`
-		DocURL      string      `json:"doc_url,omitempty"`
-		Message     string      `json:"message"`
-		Param       string      `json:"param,omitempty"`
-		Charge      string      `json:"charge,omitempty"`
-		Intent      *intentView `json:"payment_intent,omitempty"`
+		Type        string `json:"type"`
+		Code        string `json:"code,omitempty"`
+		DeclineCode string `json:"decline_code,omitempty"`
+		DocURL      string `json:"doc_url,omitempty"`
+		Message     string `json:"message"`
+		Param       string `json:"param,omitempty"`
+		Charge      string `json:"charge,omitempty"`
+		Intent      object `json:"payment_intent,omitempty"`
 	}
 	d := detail{
 		Type: e.kind, Code: e.code, DeclineCode: e.decline, Message: e.message, Param: e.param, Charge: e.charge,
@@ -44,9 +46,9 @@ func (e apiError) body() []byte {
 		d.DocURL = "https://stripe.com/docs/error-codes/" + e.code
 	}
 	if e.intent != nil {
-		d.Intent = e.intent.view(nil)
+		d.Intent = e.intent.shown()
 	}
-	return render(map[string]detail{"error": d})
+	return mockpsp.Render(map[string]detail{"error": d})
 }
 
 func invalid(param, message string) apiError { return invalidCode("", param, message) }

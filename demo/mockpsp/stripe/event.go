@@ -27,48 +27,12 @@ type origin struct {
 }
 
 // snapshot is one version of an object, ready to be shown.
-type snapshot interface {
-	shown() any
-	objectID() string
-	forged() snapshot // with another amount
-}
-
-func (i *intent) shown() any       { return i.view(nil) }
-func (i *intent) objectID() string { return i.ID }
-
-func (i *intent) forged() snapshot {
-	altered := *i
-	altered.Amount++
-	return &altered
-}
-
-func (c *charge) shown() any       { return c.view(nil) }
-func (c *charge) objectID() string { return c.ID }
-
-func (c *charge) forged() snapshot {
-	altered := *c
-	altered.Amount++
-	return &altered
-}
-
-func (r *refund) shown() any       { return r.view() }
-func (r *refund) objectID() string { return r.ID }
-
-func (r *refund) forged() snapshot {
-	altered := *r
-	altered.Amount++
-	return &altered
-}
+type snapshot interface{ shown() object }
 
 // stranger is an object of which callers have never heard.
 type stranger struct{ id, object string }
 
-func (s stranger) shown() any {
-	return map[string]any{"id": s.id, "object": s.object, "livemode": false}
-}
-
-func (s stranger) objectID() string { return s.id }
-func (s stranger) forged() snapshot { return s }
+func (s stranger) shown() object { return object{"id": s.id, "object": s.object, "livemode": false} }
 
 // strangers are the types of events that no caller has asked for, by their object.
 func strangers() []string { return []string{"customer.created", "payout.paid", "product.updated"} }
@@ -89,40 +53,20 @@ func (e *event) take(ch *change) {
 	}
 }
 
-type eventView struct {
-	ID              string       `json:"id"`
-	Object          string       `json:"object"`
-	Account         string       `json:"account,omitempty"`
-	APIVersion      string       `json:"api_version"`
-	Created         int64        `json:"created"`
-	Data            eventData    `json:"data"`
-	Livemode        bool         `json:"livemode"`
-	PendingWebhooks int          `json:"pending_webhooks"`
-	Request         *requestView `json:"request"`
-	Type            string       `json:"type"`
-}
+// shown is the event as the API shows it.
+func (e *event) shown() object { return e.around(e.snapshot.shown()) }
 
-type eventData struct {
-	Object any `json:"object"`
-}
-
-type requestView struct {
-	ID  *string `json:"id"`
-	Key *string `json:"idempotency_key"`
-}
-
-func (e *event) view() *eventView {
-	v := &eventView{
-		ID: e.ID, Object: "event", APIVersion: apiVersion, Created: e.Created,
-		PendingWebhooks: 1, Data: eventData{e.snapshot.shown()},
-		Request: &requestView{orNull(e.For.Request), orNull(e.For.Key)},
-		Type:    e.Type,
+func (e *event) around(of object) object {
+	v := object{
+		"id": e.ID, "object": "event", "api_version": apiVersion, "created": e.Created, "data": object{"object": of},
+		"livemode": false, "pending_webhooks": 1, "type": e.Type,
+		"request": object{"id": orNull(e.For.Request), "idempotency_key": orNull(e.For.Key)},
 	}
 	if e.Silent {
-		v.PendingWebhooks = 0
+		v["pending_webhooks"] = 0
 	}
 	if e.Account != defaultAccount {
-		v.Account = e.Account
+		v["account"] = e.Account
 	}
 	return v
 }

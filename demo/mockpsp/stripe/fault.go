@@ -1,14 +1,6 @@
 package stripe
 
-// ending is how a call ends on the wire.
-type ending int
-
-const (
-	endAnswered ending = iota
-	endSilence         // held, then closed without an answer
-	endCut             // closed at once without an answer
-	endReset           // a TCP reset
-)
+import "payonce/demo/mockpsp"
 
 // fault is what a test token does. The zero value executes and answers. A token without a fault, a real one included,
 // is executed. A token that is none of both is refused: see checkMethod.
@@ -25,7 +17,7 @@ type fault struct {
 	silent      bool // executed, and no webhook reports it
 	forgets     bool // executed, and the key is forgotten
 	broken      bool // ends with a 500
-	ending      ending
+	ending      mockpsp.Ending
 
 	action    bool // the customer must authenticate
 	abandoned bool // … and never does
@@ -41,54 +33,64 @@ const (
 	methodCreateLost  = "pm_create_lost"
 	methodRateLimited = "pm_rate_limited"
 	methodConflict    = "pm_conflict"
-	methodRefundFails = "pm_refund_fails_later"
 )
+
+// faults are those of the test tokens.
+var faults = map[string]fault{
+	methodOK: {}, methodCreate500: {}, methodCreateLost: {}, methodRateLimited: {}, methodConflict: {},
+
+	"pm_declined":            {declined: true},
+	"pm_slow":                {slow: true},
+	"pm_timeout_charged":     {ending: mockpsp.EndSilence},
+	"pm_silent_charged":      {silent: true, ending: mockpsp.EndSilence},
+	"pm_timeout_not_charged": {idle: true, once: true, ending: mockpsp.EndSilence},
+	"pm_never":               {idle: true, ending: mockpsp.EndSilence},
+	"pm_500_charged":         {broken: true},
+	"pm_500_not_charged":     {idle: true, once: true, broken: true},
+	"pm_reset_charged":       {ending: mockpsp.EndReset},
+	"pm_late_charge":         {late: true, once: true, ending: mockpsp.EndCut},
+	"pm_wrong_amount":        {wrongAmount: true},
+	"pm_stuck":               {stuck: true, silent: true, ending: mockpsp.EndSilence},
+	"pm_forgotten_key":       {forgets: true, ending: mockpsp.EndCut},
+
+	"pm_requires_action":           {action: true},
+	"pm_requires_action_abandoned": {action: true, abandoned: true},
+	"pm_bank_debit":                {debit: true},
+	"pm_bank_debit_fails":          {debit: true, returned: true},
+	"pm_refund_fails_later":        {reversed: true},
+}
 
 // faultOf returns the fault of a token, and whether the token has one.
 func faultOf(token string) (fault, bool) {
-	f := fault{token: token}
-	switch token {
-	case methodOK, methodCreate500, methodCreateLost, methodRateLimited, methodConflict:
-	case "pm_declined":
-		f.declined = true
-	case "pm_slow":
-		f.slow = true
-	case "pm_timeout_charged":
-		f.ending = endSilence
-	case "pm_silent_charged":
-		f.silent, f.ending = true, endSilence
-	case "pm_timeout_not_charged":
-		f.idle, f.once, f.ending = true, true, endSilence
-	case "pm_never":
-		f.idle, f.ending = true, endSilence
-	case "pm_500_charged":
-		f.broken = true
-	case "pm_500_not_charged":
-		f.idle, f.once, f.broken = true, true, true
-	case "pm_reset_charged":
-		f.ending = endReset
-	case "pm_late_charge":
-		f.late, f.once, f.ending = true, true, endCut
-	case "pm_wrong_amount":
-		f.wrongAmount = true
-	case "pm_stuck":
-		f.stuck, f.silent, f.ending = true, true, endSilence
-	case "pm_forgotten_key":
-		f.forgets, f.ending = true, endCut
-	case "pm_requires_action":
-		f.action = true
-	case "pm_requires_action_abandoned":
-		f.action, f.abandoned = true, true
-	case "pm_bank_debit":
-		f.debit = true
-	case "pm_bank_debit_fails":
-		f.debit, f.returned = true, true
-	case methodRefundFails:
-		f.reversed = true
-	default:
-		return fault{token: methodOK}, false
+	f, known := faults[token]
+	if !known {
+		token = methodOK
 	}
-	return f, true
+	f.token = token
+	return f, known
+}
+
+// Tokens lists the test tokens for people: those that the mock PSP has in its own dialect as well, and then those that
+// only this dialect has. A token of a fault that Stripe cannot have is left out.
+func Tokens() []mockpsp.Token {
+	var tokens []mockpsp.Token
+	for _, t := range mockpsp.Tokens() {
+		if _, known := faultOf(t.Name); known {
+			tokens = append(tokens, t)
+		}
+	}
+	return append(tokens,
+		mockpsp.Token{Name: "pm_requires_action", Means: "the customer must authenticate, and does; then charged"},
+		mockpsp.Token{Name: "pm_requires_action_abandoned", Means: "the customer must authenticate, and never does"},
+		mockpsp.Token{Name: "pm_bank_debit", Means: "the bank debit is processing; then charged"},
+		mockpsp.Token{Name: "pm_bank_debit_fails", Means: "the bank debit is processing; then refused"},
+		mockpsp.Token{Name: methodCreate500, Means: "a 500 in place of the first payment intent"},
+		mockpsp.Token{Name: methodCreateLost, Means: "the payment intent is made, and the answer never comes"},
+		mockpsp.Token{Name: methodRateLimited, Means: "a 429 to the first two confirmations or cancellations"},
+		mockpsp.Token{Name: "pm_refund_fails_later",
+			Means: "charged; as the reason of a refund: given back, and fails later"},
+		mockpsp.Token{Name: methodConflict, Means: "a 429 to the first confirmation: another request has the lock"},
+	)
 }
 
 // The faults that only chance picks, by their names in GET|PUT /_faults.

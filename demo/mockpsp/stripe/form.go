@@ -25,6 +25,14 @@ const (
 type params struct {
 	values url.Values
 	read   map[string]bool
+	err    error // what is wrong first
+}
+
+// fail notes what is wrong. Only the first that is wrong is said.
+func (p *params) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
 }
 
 func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
@@ -47,7 +55,7 @@ func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
 	if len(values) > maxParameters {
 		return nil, invalid("", fmt.Sprintf("There are more than %d parameters.", maxParameters))
 	}
-	return &params{values, map[string]bool{}}, nil
+	return &params{values: values, read: map[string]bool{}}, nil
 }
 
 // canonical is the same for two requests exactly if their parameters are.
@@ -65,37 +73,38 @@ func (p *params) text(name string) string {
 	return given[len(given)-1]
 }
 
-func (p *params) flag(name string) (bool, error) {
+func (p *params) flag(name string) bool {
 	switch text := p.text(name); text {
 	case "", "false", "0":
-		return false, nil
+		return false
 	case "true", "1":
-		return true, nil
+		return true
 	default:
-		return false, invalid(name, "Invalid boolean: "+text)
+		p.fail(invalid(name, "Invalid boolean: "+text))
+		return false
 	}
 }
 
 // number returns 0 if there is none.
-func (p *params) number(name string) (int64, error) {
+func (p *params) number(name string) int64 {
 	text := p.text(name)
 	if text == "" {
-		return 0, nil
+		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, invalidCode("parameter_invalid_integer", name, "Invalid integer: "+text)
+		p.fail(invalidCode("parameter_invalid_integer", name, "Invalid integer: "+text))
 	}
-	return n, nil
+	return n
 }
 
 // oneOf returns a text that is empty or one of a few.
-func (p *params) oneOf(name string, known ...string) (string, error) {
+func (p *params) oneOf(name string, known ...string) string {
 	text := p.text(name)
 	if text != "" && !slices.Contains(known, text) {
-		return "", invalid(name, fmt.Sprintf("Invalid %s: must be one of %s", name, strings.Join(known, ", ")))
+		p.fail(invalid(name, fmt.Sprintf("Invalid %s: must be one of %s", name, strings.Join(known, ", "))))
 	}
-	return text, nil
+	return text
 }
 
 // texts returns name[] and name[0], name[1] and so on.
@@ -113,7 +122,7 @@ func (p *params) texts(name string) []string {
 }
 
 // metadata returns metadata[key]=value as a map. An empty value stands for no member, as Stripe has it.
-func (p *params) metadata() (map[string]string, error) {
+func (p *params) metadata() map[string]string {
 	metadata := map[string]string{}
 	for name, given := range p.values {
 		key, ok := strings.CutPrefix(name, "metadata[")
@@ -124,31 +133,31 @@ func (p *params) metadata() (map[string]string, error) {
 		key = strings.TrimSuffix(key, "]")
 		value := given[len(given)-1]
 		if key == "" || len(key) > maxMetadataKey || strings.ContainsAny(key, "[]") {
-			return nil, invalid(name, fmt.Sprintf("Metadata keys can have up to %d characters, and no square brackets.",
-				maxMetadataKey))
+			p.fail(invalid(name, fmt.Sprintf("Metadata keys can have up to %d characters, and no square brackets.",
+				maxMetadataKey)))
 		}
 		if utf8.RuneCountInString(value) > maxMetadataValue {
-			return nil, invalid(name, fmt.Sprintf("Metadata values can have up to %d characters.", maxMetadataValue))
+			p.fail(invalid(name, fmt.Sprintf("Metadata values can have up to %d characters.", maxMetadataValue)))
 		}
 		if value != "" {
 			metadata[key] = value
 		}
 	}
 	if len(metadata) > maxMetadata {
-		return nil, invalid("metadata", fmt.Sprintf("You can have up to %d keys of metadata.", maxMetadata))
+		p.fail(invalid("metadata", fmt.Sprintf("You can have up to %d keys of metadata.", maxMetadata)))
 	}
-	return metadata, nil
+	return metadata
 }
 
-// rest refuses the parameters that nobody has read. Ignored ones, and all that are nested in them, are known to Stripe
-// and mean nothing here.
+// rest returns what is wrong, also parameters that nobody has read. Ignored ones, and all that are nested in them, are
+// known to Stripe and mean nothing here.
 func (p *params) rest(ignored ...string) error {
 	ignored = append(ignored, "expand")
 	for name := range p.values {
 		outer, _, _ := strings.Cut(name, "[")
 		if !p.read[name] && !slices.Contains(ignored, outer) {
-			return invalidCode("parameter_unknown", name, "Received unknown parameter: "+name)
+			p.fail(invalidCode("parameter_unknown", name, "Received unknown parameter: "+name))
 		}
 	}
-	return nil
+	return p.err
 }

@@ -85,95 +85,34 @@ func (i *intent) confirmable() bool {
 // cancelable says whether the intent may be canceled: as long as no money is moving.
 func (i *intent) cancelable() bool { return i.confirmable() }
 
-type intentView struct {
-	ID                 string            `json:"id"`
-	Object             string            `json:"object"`
-	Amount             int64             `json:"amount"`
-	AmountCapturable   int64             `json:"amount_capturable"`
-	AmountReceived     int64             `json:"amount_received"`
-	Application        *string           `json:"application"`
-	Automatic          *automaticView    `json:"automatic_payment_methods"`
-	CanceledAt         *int64            `json:"canceled_at"`
-	CancellationReason *string           `json:"cancellation_reason"`
-	CaptureMethod      string            `json:"capture_method"`
-	ClientSecret       string            `json:"client_secret"`
-	ConfirmationMethod string            `json:"confirmation_method"`
-	Created            int64             `json:"created"`
-	Currency           string            `json:"currency"`
-	Customer           *string           `json:"customer"`
-	Description        *string           `json:"description"`
-	LastPaymentError   *failureView      `json:"last_payment_error"`
-	LatestCharge       any               `json:"latest_charge"` // an id or, expanded, the charge
-	Livemode           bool              `json:"livemode"`
-	Metadata           map[string]string `json:"metadata"`
-	NextAction         *actionView       `json:"next_action"`
-	PaymentMethod      *string           `json:"payment_method"`
-	PaymentMethodTypes []string          `json:"payment_method_types"`
-	Processing         *processingView   `json:"processing"`
-	Status             string            `json:"status"`
-}
-
-type automaticView struct {
-	Enabled bool `json:"enabled"`
-}
-
-type processingView struct {
-	Type string `json:"type"`
-}
-
-type actionView struct {
-	Type     string       `json:"type"`
-	Redirect redirectView `json:"redirect_to_url"`
-}
-
-type redirectView struct {
-	ReturnURL *string `json:"return_url"`
-	URL       string  `json:"url"`
-}
-
-type failureView struct {
-	Type          string     `json:"type"`
-	Code          string     `json:"code"`
-	DeclineCode   string     `json:"decline_code,omitempty"`
-	Charge        string     `json:"charge"`
-	Message       string     `json:"message"`
-	PaymentMethod methodView `json:"payment_method"`
-}
-
-type methodView struct {
-	ID     string `json:"id"`
-	Object string `json:"object"`
-	Type   string `json:"type"`
-}
-
-// view is the intent as the API shows it. Latest is the charge to show in place of its id, or nil.
-func (i *intent) view(latest *charge) *intentView {
-	v := &intentView{
-		ID: i.ID, Object: "payment_intent", Amount: i.Amount, AmountReceived: i.Received,
-		CanceledAt: orNull(i.Canceled), CancellationReason: orNull(i.WhyCancel),
-		CaptureMethod: "automatic", ClientSecret: i.ID + "_secret_" + i.Secret, ConfirmationMethod: "automatic",
-		Created: i.Created, Currency: i.Currency, Description: orNull(i.About),
-		Metadata: shownMetadata(i.Metadata), PaymentMethod: orNull(i.Method), PaymentMethodTypes: i.Types,
-		Status: i.Status,
+// shown is the intent as the API shows it.
+func (i *intent) shown() object {
+	v := object{
+		"id": i.ID, "object": "payment_intent", "amount": i.Amount, "amount_capturable": 0,
+		"amount_received": i.Received, "application": nil, "automatic_payment_methods": nil,
+		"canceled_at": orNull(i.Canceled), "cancellation_reason": orNull(i.WhyCancel), "capture_method": "automatic",
+		"client_secret": i.ID + "_secret_" + i.Secret, "confirmation_method": "automatic", "created": i.Created,
+		"currency": i.Currency, "customer": nil, "description": orNull(i.About), "last_payment_error": nil,
+		"latest_charge": orNull(i.Charge), "livemode": false, "metadata": shownMetadata(i.Metadata), "next_action": nil,
+		"payment_method": orNull(i.Method), "payment_method_types": i.Types, "processing": nil, "status": i.Status,
 	}
 	if i.Automatic {
-		v.Automatic = &automaticView{true}
-	}
-	switch {
-	case latest != nil:
-		v.LatestCharge = latest.view(nil)
-	case i.Charge != "":
-		v.LatestCharge = i.Charge
+		v["automatic_payment_methods"] = object{"enabled": true}
 	}
 	if f := i.Failure; f != nil {
-		v.LastPaymentError = &failureView{cardFailure, f.Code, f.Decline, f.Charge, f.Message,
-			methodView{f.Method, "payment_method", methodType(f.Method)}}
+		v["last_payment_error"] = object{
+			"type": cardFailure, "code": f.Code, "decline_code": f.Decline, "charge": f.Charge, "message": f.Message,
+			"payment_method": object{"id": f.Method, "object": "payment_method", "type": methodType(f.Method)},
+		}
 	}
 	if i.Status == needsAction {
-		v.NextAction = &actionView{"redirect_to_url", redirectView{nil, "https://hooks.stripe.com/3d_secure_2/" + i.ID}}
+		v["next_action"] = object{
+			"type":            "redirect_to_url",
+			"redirect_to_url": object{"return_url": nil, "url": "https://hooks.stripe.com/3d_secure_2/" + i.ID},
+		}
 	}
 	if i.Status == inProcess {
-		v.Processing = &processingView{methodType(i.Method)}
+		v["processing"] = object{"type": methodType(i.Method)}
 	}
 	return v
 }

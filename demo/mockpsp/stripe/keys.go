@@ -19,10 +19,7 @@ type keyRef struct {
 }
 
 // keyFilter selects keys. An empty member stands for all its values.
-type keyFilter struct {
-	Account string `json:"account,omitempty"`
-	Key     string `json:"key,omitempty"`
-}
+type keyFilter keyRef
 
 func (f *keyFilter) selects(ref keyRef) bool {
 	return (f.Account == "" || f.Account == ref.Account) && (f.Key == "" || f.Key == ref.Key)

@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"cmp"
-	"sync"
 	"time"
 )
 
@@ -20,22 +19,21 @@ func (s *Server) promiseConfirm(c *call, found *slot[*intent], method string, f 
 	}
 	next := *current
 	next.Method = method
-	next.Due = s.dueLater(s.psp.Config().LateDelay, dueConfirm, f)
-	next.Due.Key, next.Due.Hash, next.Due.For = c.asked.key, c.asked.hash, c.asked.from
+	next.Due = s.dueLater(s.psp.Config().LateDelay, dueConfirm, f, c.asked)
+	next.Due.Key, next.Due.Hash = c.asked.key, c.asked.hash
 	_, err := s.commit(c.asked, &work{change: change{Intent: &next, Mark: mark}, fault: f})
-	return reply{ending: f.ending}, err
+	return reply{Ending: f.ending}, err
 }
 
 // askCustomer asks for the authentication of the customer, who takes some time for it.
 func (s *Server) askCustomer(by asked, next *intent, f fault) *work {
 	next.Status = needsAction
 	if !f.abandoned {
-		next.Due = s.dueLater(s.config.ActionDelay, dueAuthentic, f)
-		next.Due.For = by.from
+		next.Due = s.dueLater(s.config.ActionDelay, dueAuthentic, f, by)
 	}
 	w := &work{change: change{Intent: next}, fault: f}
 	w.tell(next.Account, "payment_intent.requires_action")
-	w.result = succeedWith(func() any { return next.view(nil) })
+	w.result = succeedWith(next.shown)
 	return w
 }
 
@@ -46,19 +44,18 @@ func (s *Server) beginDebit(by asked, next *intent, f fault) *work {
 		what = dueReturned
 	}
 	next.Status = inProcess
-	next.Due = s.dueLater(s.config.ActionDelay, what, f)
-	next.Due.For = by.from
+	next.Due = s.dueLater(s.config.ActionDelay, what, f, by)
 	made := chargeFor(next, nil)
 	made.Status = pending
 	next.Charge = made.ID
 	w := &work{change: change{Intent: next, Charge: made}, fault: f}
 	w.tell(next.Account, "charge.pending", "payment_intent.processing")
-	w.result = succeedWith(func() any { return next.view(nil) })
+	w.result = succeedWith(next.shown)
 	return w
 }
 
-func (s *Server) dueLater(wait time.Duration, what dueKind, f fault) *due {
-	return &due{At: s.now().Add(wait).UTC(), What: what, Fault: f.token}
+func (s *Server) dueLater(wait time.Duration, what dueKind, f fault, by asked) *due {
+	return &due{At: s.now().Add(wait).UTC(), What: what, Fault: f.token, For: by.from}
 }
 
 // land does what is due of an intent, unless it was canceled before.
@@ -104,68 +101,23 @@ func (s *Server) land(account, id string, d *due) error {
 // schedule starts the clocks of what a change has promised.
 func (s *Server) schedule(ch *change) {
 	if i := ch.Intent; i != nil && i.Due != nil {
-		s.clocks.start(i.Due.At.Sub(s.now()), func() error { return s.land(i.Account, i.ID, i.Due) })
+		s.at(i.Due, func() error { return s.land(i.Account, i.ID, i.Due) })
 	}
 	for _, r := range []*refund{ch.Refund, ch.Promise} {
 		if r != nil && r.Due != nil {
-			s.clocks.start(r.Due.At.Sub(s.now()), func() error { return s.landRefund(r) })
+			s.at(r.Due, func() error { return s.landRefund(r) })
 		}
 	}
+}
+
+func (s *Server) at(d *due, land func() error) {
+	s.timers.Start(d.At.Sub(s.now()), func() {
+		if err := land(); err != nil {
+			s.log.Error("what is due could not be written", "error", err)
+		}
+	})
 }
 
 // Due counts what is still to happen by itself: late confirmations and refunds, customers and banks. A test that waits
 // until it is 0 has seen all of it.
-func (s *Server) Due() int {
-	s.clocks.mu.Lock()
-	defer s.clocks.mu.Unlock()
-	return len(s.clocks.timers)
-}
-
-// clocks are the timers of what is due, also while it happens.
-type clocks struct {
-	failed func(error)
-
-	mu      sync.Mutex
-	stopped bool
-	timers  map[*time.Timer]bool
-	running sync.WaitGroup
-}
-
-func newClocks(failed func(error)) *clocks {
-	return &clocks{failed: failed, timers: map[*time.Timer]bool{}}
-}
-
-// start calls land after the wait. After stop it does nothing.
-func (c *clocks) start(wait time.Duration, land func() error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped {
-		return
-	}
-	c.running.Add(1)
-	var timer *time.Timer
-	timer = time.AfterFunc(wait, func() {
-		defer c.running.Done()
-		if err := land(); err != nil {
-			c.failed(err)
-		}
-		c.mu.Lock()
-		delete(c.timers, timer)
-		c.mu.Unlock()
-	})
-	c.timers[timer] = true
-}
-
-// stop ends the timers and waits for what they have begun.
-func (c *clocks) stop() {
-	c.mu.Lock()
-	c.stopped = true
-	for timer := range c.timers {
-		if timer.Stop() {
-			c.running.Done()
-		}
-	}
-	clear(c.timers)
-	c.mu.Unlock()
-	c.running.Wait()
-}
+func (s *Server) Due() int { return s.timers.Len() }

@@ -17,7 +17,7 @@ func ids(all []object) []string {
 	return names
 }
 
-func TestListsAreNewestFirstAndCompleteInBothDirections(t *testing.T) {
+func TestListsAreNewestFirstAndComplete(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
 	var newestFirst []string
@@ -37,19 +37,6 @@ func TestListsAreNewestFirstAndCompleteInBothDirections(t *testing.T) {
 	if !slices.Equal(older, newestFirst) {
 		t.Errorf("towards older ones: %v, want %v", older, newestFirst)
 	}
-	oldest := newestFirst[len(newestFirst)-1]
-	newer := []string{oldest}
-	for {
-		answered := p.get("/v1/payment_intents?limit=3&ending_before=" + newer[0]).want(http.StatusOK)
-		page := p.data("/v1/payment_intents?limit=3&ending_before=" + newer[0])
-		newer = append(ids(page), newer...)
-		if answered.at("has_more") != true {
-			break
-		}
-	}
-	if all := ids(p.data("/v1/payment_intents?limit=100")); !slices.Equal(newer, all) {
-		t.Errorf("towards newer ones: %v, want %v", newer, all)
-	}
 	for _, path := range []string{"charges", "refunds", "events", "balance_transactions"} {
 		p.get("/v1/"+path+"?limit=100").want(http.StatusOK, "object", "list", "url", "/v1/"+path)
 	}
@@ -65,22 +52,18 @@ func TestListsAreFilteredByTheirSecond(t *testing.T) {
 		at = at.Add(time.Second)
 	}
 	for query, want := range map[string][]string{
-		"created[gte]=1800000001":                         {all[2], all[1]},
-		"created[gt]=1800000001":                          {all[2]},
-		"created[lte]=1800000001":                         {all[1], all[0]},
-		"created[lt]=1800000001":                          {all[0]},
-		"created[gte]=1800000000&created[lt]=1800000001":  {all[0]},
-		"created=1800000002":                              {all[2]},
-		"created[gt]=1800000002":                          nil,
-		"created[gte]=1800000001&ending_before=" + all[0]: {all[2], all[1]},
+		"created[gte]=1800000001":                        {all[2], all[1]},
+		"created[lt]=1800000001":                         {all[0]},
+		"created[gte]=1800000000&created[lt]=1800000001": {all[0]},
+		"created[gte]=1800000003":                        nil,
 	} {
 		if got := ids(p.data("/v1/payment_intents?" + query)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
 	for _, bad := range []string{
-		"limit=0", "limit=101", "created[gt]=now", "starting_after=pi_unknown", "ending_before=x&starting_after=y",
-		"color=red",
+		"limit=0", "limit=101", "created[gte]=now", "created[gte]=-1", "created[gt]=1", "starting_after=pi_unknown",
+		"ending_before=x", "color=red",
 	} {
 		got := p.get("/v1/payment_intents?" + bad)
 		if got.status != http.StatusBadRequest && got.status != http.StatusNotFound {
@@ -89,23 +72,17 @@ func TestListsAreFilteredByTheirSecond(t *testing.T) {
 	}
 }
 
-func TestEventsAreListedByTheirType(t *testing.T) {
+func TestEventsShowTheirObjectsAsTheyWere(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
 	p.charged()
-	got := p.data("/v1/events?type=charge.succeeded")
-	if len(got) != 1 || at(got[0], "data.object.object") != "charge" {
-		t.Errorf("got %v", got)
-	}
-	if got := p.data("/v1/events?types[]=charge.succeeded&types[]=payment_intent.created"); len(got) != 2 {
-		t.Errorf("got %v", got)
-	}
-	all := p.data("/v1/events?type=payment_intent.*")
-	if len(all) != 2 || at(all[1], "data.object.status") != "requires_confirmation" { // as it was then
+	all := p.data("/v1/events")
+	if len(all) != 3 || at(all[2], "data.object.status") != "requires_confirmation" || // as it was then
+		at(all[1], "data.object.object") != "charge" {
 		t.Errorf("got %v", all)
 	}
 	id, _ := all[0]["id"].(string)
-	p.get("/v1/events/"+id).want(http.StatusOK, "type", "payment_intent.succeeded", "account", "acct_1",
+	p.one("/v1/events", id).want(http.StatusOK, "type", "payment_intent.succeeded", "account", "acct_1",
 		"data.object.status", "succeeded", "api_version", apiVersion)
 }
 
@@ -126,9 +103,7 @@ func TestTheSearchLagsBehind(t *testing.T) {
 	if got := ids(p.data(query)); !slices.Equal(got, []string{id}) {
 		t.Errorf("found %v", got)
 	}
-	if got := p.data(query + "%20AND%20status:'canceled'"); len(got) != 0 {
-		t.Errorf("found %v", got)
-	}
+	p.get(query+"%20AND%20status:'canceled'").want(http.StatusBadRequest, "error.param", "query")
 	const quotes = `/v1/payment_intents/search?query=metadata%5B'reference'%5D:%22a%5C%22b%5C%5Cc%22`
 	p.post("/v1/payment_intents", "", intentForm("pm_ok", `a"b\c`)).want(http.StatusOK)
 	at = at.Add(2 * time.Minute)

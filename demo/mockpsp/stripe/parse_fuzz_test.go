@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/demo/mockpsp"
 )
 
 // A form is an intent whose amount is one of Stripe's, or is refused.
@@ -53,7 +55,7 @@ func FuzzNote(f *testing.F) {
 		s, k := newStore(), newKeys(time.Hour)
 		k.publish(ch, s.publish(ch, timeOf(ch)))
 		for _, e := range ch.Events {
-			if len(render(e.view())) == 0 {
+			if len(mockpsp.Render(e.shown())) == 0 {
 				t.Fatalf("%q shows nothing", note)
 			}
 		}

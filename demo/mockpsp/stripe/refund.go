@@ -40,23 +40,17 @@ func (s *Server) createRefund(c *call) (func() (reply, error), error) {
 func parseRefund(p *params) (wish, error) {
 	in := wish{intent: p.text("payment_intent"), charge: p.text("charge"), reason: p.text("reason")}
 	if in.intent == "" && in.charge == "" {
-		return wish{}, invalidCode("parameter_missing", "", "One of the following params should be provided for this "+
-			"request: payment_intent or charge.")
+		p.fail(invalidCode("parameter_missing", "", "One of the following params should be provided for this "+
+			"request: payment_intent or charge."))
 	}
-	var err error
-	if in.amount, err = p.number("amount"); err != nil {
-		return wish{}, err
-	}
+	in.amount = p.number("amount")
 	if p.has("amount") && in.amount < 1 {
-		return wish{}, invalidCode("parameter_invalid_integer", "amount",
-			"This value must be greater than or equal to 1.")
+		p.fail(invalidCode("parameter_invalid_integer", "amount", "This value must be greater than or equal to 1."))
 	}
 	if _, isToken := faultOf(in.reason); in.reason != "" && !isToken && !slices.Contains(reasons(), in.reason) {
-		return wish{}, invalid("reason", "Invalid reason: must be one of duplicate, fraudulent, requested_by_customer")
+		p.fail(invalid("reason", "Invalid reason: must be one of duplicate, fraudulent, requested_by_customer"))
 	}
-	if in.metadata, err = p.metadata(); err != nil {
-		return wish{}, err
-	}
+	in.metadata = p.metadata()
 	return in, p.rest("refund_application_fee", "reverse_transfer", "instructions_email")
 }
 
@@ -99,27 +93,22 @@ func (s *Server) executeRefund(c *call, found *slot[*intent], in wish) (reply, e
 	f, mark := s.pick(c.account, refundToken(wanted), reference)
 	c.note.Fault(f.token)
 	if f.slow {
-		s.pause(s.psp.Config().SlowDelay)
+		s.psp.Pause(s.psp.Config().SlowDelay)
 	}
 	switch {
 	case f.idle:
 		return s.idle(c, f, mark)
 	case f.late:
-		wanted.Due = s.dueLater(s.psp.Config().LateDelay, dueRefund, f)
-		wanted.Due.Key, wanted.Due.Hash, wanted.Due.For = c.asked.key, c.asked.hash, c.asked.from
+		wanted.Due = s.dueLater(s.psp.Config().LateDelay, dueRefund, f, c.asked)
+		wanted.Due.Key, wanted.Due.Hash = c.asked.key, c.asked.hash
 		_, err := s.commit(c.asked, &work{change: change{Promise: wanted}, fault: f})
-		return reply{ending: f.ending}, err
+		return reply{Ending: f.ending}, err
 	}
 	answered, err := s.refundCharge(c.asked, found, wanted, f)
 	if err != nil {
 		return reply{}, err
 	}
-	if f.forgets && c.asked.key.Key != "" {
-		if _, err := s.forget(&keyFilter{c.account, c.asked.key.Key}); err != nil {
-			return reply{}, err
-		}
-	}
-	return s.end(c, f, answered), nil
+	return s.end(c, f, answered)
 }
 
 // refundCharge moves the money of a refund back. The intent's lock bounds what all refunds of a charge add up to.
@@ -141,7 +130,7 @@ func (s *Server) refundCharge(by asked, found *slot[*intent], wanted *refund, f 
 	}
 	made.Stuck = f.stuck
 	w := &work{change: change{Refund: &made, Charge: &charged}, fault: f}
-	w.result = succeedWith(func() any { return made.view() })
+	w.result = succeedWith(made.shown)
 	switch {
 	case f.declined:
 		made.Status, made.Why = failed, "declined"
@@ -149,8 +138,7 @@ func (s *Server) refundCharge(by asked, found *slot[*intent], wanted *refund, f 
 		w.tell(made.Account, "refund.created", "refund.failed")
 	case f.debit:
 		made.Status = pending
-		made.Due = s.dueLater(s.config.ActionDelay, dueRefundPaid, f)
-		made.Due.For = by.from
+		made.Due = s.dueLater(s.config.ActionDelay, dueRefundPaid, f, by)
 		if f.returned {
 			made.Due.What = dueRefundLost
 		}
@@ -159,8 +147,7 @@ func (s *Server) refundCharge(by asked, found *slot[*intent], wanted *refund, f 
 	default:
 		made.Status = succeeded
 		if f.reversed {
-			made.Due = s.dueLater(s.config.ActionDelay, dueRefundBack, f)
-			made.Due.For = by.from
+			made.Due = s.dueLater(s.config.ActionDelay, dueRefundBack, f, by)
 		}
 		charged.Refunded += made.Amount
 		w.tell(made.Account, "charge.refunded", "refund.created", "refund.updated")

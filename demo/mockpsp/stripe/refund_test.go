@@ -34,7 +34,7 @@ func TestARefundMovesMoneyAtOnce(t *testing.T) {
 	if diff := cmp.Diff([]mockpsp.Movement{want}, refunds); diff != "" {
 		t.Errorf("ledger (-want +got):\n%s", diff)
 	}
-	of := p.get("/v1/charges/" + made.text("charge")).want(http.StatusOK)
+	of := p.one("/v1/charges", made.text("charge")).want(http.StatusOK)
 	if of.at("amount_refunded") != 400.0 || of.at("refunded") != false {
 		t.Errorf("charge: %s", of.body)
 	}
@@ -99,10 +99,10 @@ func TestTheReasonPicksTheFaultOfARefund(t *testing.T) {
 	lost := p.refund(p.charged(), "", "&reason=pm_bank_debit_fails").want(http.StatusOK, "status", "pending").text("id")
 	for id, end := range map[string]string{pending: "succeeded", lost: "failed"} {
 		await(t, "the refund has "+end, func() bool {
-			return p.get("/v1/refunds/"+id).want(http.StatusOK).text("status") == end
+			return p.one("/v1/refunds", id).want(http.StatusOK).text("status") == end
 		})
 	}
-	p.refund(p.get("/v1/refunds/"+lost).text("payment_intent"), "", "").want(http.StatusOK, "status", "succeeded")
+	p.refund(p.one("/v1/refunds", lost).text("payment_intent"), "", "").want(http.StatusOK, "status", "succeeded")
 }
 
 func TestARefundThatFailsLaterGivesTheMoneyBackToTheAccount(t *testing.T) {
@@ -115,9 +115,9 @@ func TestARefundThatFailsLaterGivesTheMoneyBackToTheAccount(t *testing.T) {
 	p = p.restart(func(b *bundle) { b.psp.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
 	await(t, "the refund has failed", func() bool { return p.dialect.Due() == 0 })
 	p = p.restart()
-	failed := p.get("/v1/refunds/"+id).want(http.StatusOK, "status", "failed", "failure_reason",
+	failed := p.one("/v1/refunds", id).want(http.StatusOK, "status", "failed", "failure_reason",
 		"expired_or_canceled_card", "balance_transaction", made.text("balance_transaction"))
-	back := p.get("/v1/balance_transactions/"+failed.text("failure_balance_transaction")).want(http.StatusOK,
+	back := p.one("/v1/balance_transactions", failed.text("failure_balance_transaction")).want(http.StatusOK,
 		"type", "refund_failure", "reporting_category", "refund_failure", "source", id)
 	sum := 0.0
 	for _, booked := range p.data("/v1/balance_transactions?source=" + id) {

@@ -18,34 +18,21 @@ type refund struct {
 	Due      *due              `json:"due,omitempty"`
 }
 
-type refundView struct {
-	ID                 string            `json:"id"`
-	Object             string            `json:"object"`
-	Amount             int64             `json:"amount"`
-	BalanceTransaction *string           `json:"balance_transaction"`
-	Charge             string            `json:"charge"`
-	Created            int64             `json:"created"`
-	Currency           string            `json:"currency"`
-	FailureTransaction *string           `json:"failure_balance_transaction,omitempty"`
-	FailureReason      string            `json:"failure_reason,omitempty"`
-	Metadata           map[string]string `json:"metadata"`
-	PaymentIntent      string            `json:"payment_intent"`
-	Reason             *string           `json:"reason"`
-	ReceiptNumber      *string           `json:"receipt_number"`
-	Status             string            `json:"status"`
-}
-
-func (r *refund) view() *refundView {
-	v := &refundView{
-		ID: r.ID, Object: "refund", Amount: r.Amount, Charge: r.Charge, Created: r.Created, Currency: r.Currency,
-		FailureReason: r.Why, Metadata: shownMetadata(r.Metadata), PaymentIntent: r.Intent, Reason: orNull(r.Reason),
-		Status: r.Status,
+// shown is the refund as the API shows it.
+func (r *refund) shown() object {
+	v := object{
+		"id": r.ID, "object": "refund", "amount": r.Amount, "balance_transaction": nil, "charge": r.Charge,
+		"created": r.Created, "currency": r.Currency, "metadata": shownMetadata(r.Metadata), "payment_intent": r.Intent,
+		"reason": orNull(r.Reason), "receipt_number": nil, "status": r.Status,
+	}
+	if r.Why != "" {
+		v["failure_reason"] = r.Why
 	}
 	if r.Status == succeeded || r.Reversed {
-		v.BalanceTransaction = orNull(transactionID(r.ID))
+		v["balance_transaction"] = transactionID(r.ID)
 	}
 	if r.Reversed {
-		v.FailureTransaction = orNull(failureTransactionID(r.ID))
+		v["failure_balance_transaction"] = failureTransactionID(r.ID)
 	}
 	return v
 }

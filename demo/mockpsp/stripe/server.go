@@ -25,10 +25,10 @@ type Server struct {
 	log        *slog.Logger
 	secretHash [sha256.Size]byte
 	handler    http.Handler
-	rates      *mockpsp.DialectRates
+	rates      *mockpsp.Rates
 	store      *store
 	keys       *keys
-	clocks     *clocks
+	timers     mockpsp.Timers // of what is due
 	outbox     *mockpsp.Outbox
 	strange    atomic.Int64 // how many events about strangers there were
 
@@ -45,11 +45,10 @@ func New(psp *mockpsp.Server, config Config) (*Server, error) {
 		psp: psp, config: config, log: psp.Config().Log, secretHash: sha256.Sum256([]byte(config.Secret)),
 		rates: psp.AddRates("stripe", rateNames()), store: newStore(), keys: newKeys(config.KeyMemory),
 	}
-	s.clocks = newClocks(func(err error) { s.log.Error("what is due could not be written", "error", err) })
 	if err := s.restore(); err != nil {
 		return nil, err
 	}
-	psp.OnForget(func(account, key string) (int, error) { return s.forget(&keyFilter{account, key}) })
+	psp.OnForget(func(account, key string) (int, error) { return s.forget(keyFilter{account, key}) })
 	s.handler = s.routes()
 	return s, nil
 }
@@ -117,7 +116,7 @@ func (s *Server) now() time.Time { return s.psp.Config().Now() }
 
 // Close stops what is due; the file has it. The ledger stays open: it is the PSP's.
 func (s *Server) Close() error {
-	s.clocks.stop()
+	s.timers.Stop()
 	return nil
 }
 
@@ -138,14 +137,10 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("POST /v1/payment_intents/{id}/confirm", s.v1(s.keyed(s.confirmIntent)))
 	mux.Handle("POST /v1/payment_intents/{id}/cancel", s.v1(s.keyed(s.cancelIntent)))
 	mux.Handle("GET /v1/charges", s.v1(s.listCharges))
-	mux.Handle("GET /v1/charges/{id}", s.v1(s.getCharge))
 	mux.Handle("POST /v1/refunds", s.v1(s.keyed(s.createRefund)))
 	mux.Handle("GET /v1/refunds", s.v1(s.listRefunds))
-	mux.Handle("GET /v1/refunds/{id}", s.v1(s.getRefund))
 	mux.Handle("GET /v1/events", s.v1(s.listEvents))
-	mux.Handle("GET /v1/events/{id}", s.v1(s.getEvent))
 	mux.Handle("GET /v1/balance_transactions", s.v1(s.listTransactions))
-	mux.Handle("GET /v1/balance_transactions/{id}", s.v1(s.getTransaction))
 	mux.Handle("/", s.v1(func(c *call) (reply, error) {
 		return reply{}, apiError{status: http.StatusNotFound, kind: invalidRequest,
 			message: "Unrecognized request URL (" + c.r.Method + ": " + c.r.URL.Path + ")."}

@@ -104,8 +104,6 @@ type result struct {
 	err    error
 }
 
-type object = map[string]any
-
 func (r result) object() object {
 	r.t.Helper()
 	var o object
@@ -242,6 +240,18 @@ func (p *running) data(path string) []object {
 		all = append(all, o)
 	}
 	return all
+}
+
+// one returns an object out of a list, by its id.
+func (p *running) one(path, id string) result {
+	p.t.Helper()
+	for _, o := range p.data(path + "?limit=100") {
+		if o["id"] == id {
+			return result{t: p.t, status: http.StatusOK, body: string(mockpsp.Render(o))}
+		}
+	}
+	p.t.Fatalf("%s has no %s", path, id)
+	panic("unreachable")
 }
 
 // types are the types of all events, oldest first.

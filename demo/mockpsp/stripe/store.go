@@ -68,25 +68,19 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	if c := ch.Charge; c != nil {
 		b := s.book(c.Account)
 		b.charges.put(c.ID, c, at)
-		if id := transactionID(c.ID); c.Status == succeeded && b.transactions.byID[id] == nil {
-			booked := transactionOfCharge(c)
-			booked.created = at.Unix()
-			b.transactions.put(id, &booked, at)
+		if c.Status == succeeded {
+			b.enter(transactionOfCharge(c), at)
 		}
 	}
 	if r := ch.Refund; r != nil {
 		b := s.book(r.Account)
 		b.refunds.put(r.ID, r, at)
 		delete(s.promises, r.ID)
-		if id := transactionID(r.ID); r.Status == succeeded && b.transactions.byID[id] == nil {
-			booked := transactionOfRefund(r)
-			booked.created = at.Unix()
-			b.transactions.put(id, &booked, at)
+		if r.Status == succeeded {
+			b.enter(transactionOfRefund(r), at)
 		}
-		if id := failureTransactionID(r.ID); r.Reversed && b.transactions.byID[id] == nil {
-			booked := transactionOfFailure(r)
-			booked.created = at.Unix()
-			b.transactions.put(id, &booked, at)
+		if r.Reversed {
+			b.enter(transactionOfFailure(r), at)
 		}
 	}
 	for _, e := range ch.Events {
@@ -101,6 +95,14 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	}
 	delete(s.promises, ch.Broken)
 	return replaced
+}
+
+// enter adds a transaction, unless an earlier version of its source has brought it.
+func (b *book) enter(t transaction, at time.Time) {
+	if b.transactions.byID[t.id] == nil {
+		t.created = at.Unix()
+		b.transactions.put(t.id, &t, at)
+	}
 }
 
 // book returns the account's book. The caller holds s.mu for writing.

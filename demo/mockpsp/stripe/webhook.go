@@ -24,11 +24,11 @@ func (e *event) SubjectID() string { return e.ID }
 
 // Webhook implements [mockpsp.Subject].
 func (e *event) Webhook(forged bool) mockpsp.Webhook {
-	told := *e
-	if forged {
-		told.snapshot = told.snapshot.forged()
+	of := e.snapshot.shown()
+	if amount, ok := of["amount"].(int64); ok && forged {
+		of["amount"] = amount + 1
 	}
-	return mockpsp.Webhook{ID: e.ID, Kind: e.Type, Body: render(told.view())}
+	return mockpsp.Webhook{ID: e.ID, Kind: e.Type, Body: mockpsp.Render(e.around(of))}
 }
 
 // signer signs as Stripe does: the time and a signature for each secret, in one header. The whole secret is the key,
@@ -91,7 +91,7 @@ func (s *Server) findEvent(id string) mockpsp.Subject {
 	}
 	for _, b := range s.store.books {
 		for i := range b.events.all {
-			if e := b.events.all[len(b.events.all)-1-i].newest; e.snapshot.objectID() == id {
+			if e := b.events.all[len(b.events.all)-1-i].newest; e.snapshot.shown()["id"] == id {
 				return e
 			}
 		}

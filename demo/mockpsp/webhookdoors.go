@@ -4,9 +4,60 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"sync"
 )
+
+// webhooksView is the answer of GET /_webhooks. The counts are of all entries in the ledger, the tries the latest
+// since the start, newest first. Pending are also those whose call has not ended.
+type webhooksView struct {
+	URL       string `json:"url"` // empty when none are sent
+	Pending   int    `json:"pending"`
+	Delivered int    `json:"delivered"`
+	GivenUp   int    `json:"givenUp"`
+	Dropped   int    `json:"dropped"`
+	Tries     []try  `json:"tries"`
+
+	Dialect *webhooksView `json:"dialect,omitempty"` // those of another dialect, if it is served
+}
+
+func (w *webhooks) view() webhooksView {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	view := webhooksView{
+		Pending:   w.ends.pending,
+		Delivered: w.ends.counts[endDelivered],
+		GivenUp:   w.ends.counts[endGivenUp],
+		Dropped:   w.ends.counts[endDropped],
+		Tries:     w.sender.newestFirst(),
+	}
+	if target, err := url.Parse(w.config.WebhookURL); err == nil {
+		view.URL = target.Redacted()
+	}
+	return view
+}
+
+func (s *Server) getWebhooks(w http.ResponseWriter, _ *http.Request) {
+	view := s.webhooks.view()
+	if s.outbox != nil {
+		ofDialect := s.outbox.webhooks.view()
+		view.Dialect = &ofDialect
+	}
+	jsonReply(http.StatusOK, view).Deliver(w)
+}
+
+// getWebhook prints an entry's webhook as a curl command that sends it, signed as of now, in place of sending it.
+func (s *Server) getWebhook(w http.ResponseWriter, r *http.Request) {
+	by, of, err := s.findSubject(r.PathValue("entryId"))
+	if err != nil {
+		s.refuse(err).Deliver(w)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, by.sender.curl(of)) // the reader may have gone
+}
 
 // resent is the answer of POST /_webhooks/{entryId}. Status is the receiver's last answer, 0 if it gave none.
 type resent struct {
@@ -21,21 +72,22 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		answer = s.refuse(err)
 	}
-	answer.deliver(w)
+	answer.Deliver(w)
 }
 
-func (s *Server) resend(w http.ResponseWriter, r *http.Request) (reply, error) {
-	if !s.enter() {
-		return reply{}, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+func (s *Server) resend(w http.ResponseWriter, r *http.Request) (Reply, error) {
+	leave, err := s.Enter()
+	if err != nil {
+		return Reply{}, err
 	}
-	defer s.active.Done()
+	defer leave()
 	how, err := parseResend(w, r)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	by, of, err := s.findSubject(r.PathValue("entryId"))
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	tries := by.sendNow(r.Context(), of, how)
 	return jsonReply(http.StatusOK, resent{tries[len(tries)-1].Status, tries}), nil
@@ -51,31 +103,23 @@ func (s *Server) findSubject(id string) (*webhooks, Subject, error) {
 	}
 	switch {
 	case of == nil:
-		return nil, nil, noSuchEntry()
+		return nil, nil, apiError{http.StatusNotFound, "entry_not_found",
+			"there is no such charge or refund; GET /_ledger lists them all"}
 	case !by.on():
-		return nil, nil, webhooksOff()
+		return nil, nil, apiError{http.StatusConflict, "webhooks_off",
+			"the PSP was started without a webhook URL; set MOCKPSP_WEBHOOK_URL"}
 	}
 	return by, of, nil
 }
 
-func noSuchEntry() apiError {
-	return apiError{http.StatusNotFound, "entry_not_found",
-		"there is no such charge or refund; GET /_ledger lists them all"}
-}
-
-func webhooksOff() apiError {
-	return apiError{http.StatusConflict, "webhooks_off",
-		"the PSP was started without a webhook URL; set MOCKPSP_WEBHOOK_URL"}
-}
-
 // parseResend returns the disorder that is asked for. No body asks for none.
-func parseResend(w http.ResponseWriter, r *http.Request) (disorder, error) {
+func parseResend(w http.ResponseWriter, r *http.Request) (disorder string, err error) {
 	body, err := readBody(w, r)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return "", err
 	}
 	var in struct {
-		Disorder disorder `json:"disorder"`
+		Disorder string `json:"disorder"`
 	}
 	if err := parseStrictly(body, &in); err != nil {
 		return "", err
@@ -90,7 +134,7 @@ func parseResend(w http.ResponseWriter, r *http.Request) (disorder, error) {
 }
 
 // sendNow sends at once, or as soon as a slot is free; a duplicate twice at the same time, in one slot.
-func (w *webhooks) sendNow(ctx context.Context, of Subject, how disorder) []try {
+func (w *webhooks) sendNow(ctx context.Context, of Subject, how string) []try {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()

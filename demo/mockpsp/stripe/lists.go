@@ -1,0 +1,249 @@
+package stripe
+
+import (
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/demo/mockpsp"
+)
+
+const (
+	defaultLimit = 10
+	maxLimit     = 100
+	maxQuery     = 1000
+	// clockSkew is how far an object may be older than one that was written before it, in seconds: a clock may step
+	// back over a restart.
+	clockSkew = 24 * 60 * 60
+)
+
+// object is an object as the API shows it.
+type object = map[string]any
+
+func ok(shown any) (reply, error) {
+	return reply{Status: http.StatusOK, Body: mockpsp.Render(shown)}, nil
+}
+
+// listing selects a page of a list.
+type listing struct {
+	limit    int
+	after    string // an id: the page lies beyond this object, towards older ones
+	from, to int64  // seconds of creation; the last one is not included
+}
+
+// listing reads the parameters that every list has. It refuses those that nobody has read by now.
+func (p *params) listing(ignored ...string) (listing, error) {
+	l := listing{limit: defaultLimit, after: p.text("starting_after"), to: math.MaxInt64}
+	if p.has("limit") {
+		l.limit = int(p.number("limit"))
+	}
+	if l.limit < 1 || l.limit > maxLimit {
+		p.fail(invalidCode("parameter_invalid_integer", "limit", "limit must be between 1 and 100."))
+	}
+	l.from = p.number("created[gte]")
+	if p.has("created[lt]") {
+		l.to = p.number("created[lt]")
+	}
+	if l.from < 0 {
+		p.fail(invalidCode("parameter_invalid_integer", "created[gte]", "Invalid timestamp: must be an integer"))
+	}
+	return l, p.rest(ignored...)
+}
+
+// pageOf returns a page of the series, newest first. Objects that are added while a reader goes from page to page move
+// nothing: a page begins at an object, not at a number. Matches tells which objects are on the list.
+func pageOf[T any](in series[T], l listing, matches func(T) bool) (page []T, more bool, err error) {
+	end := len(in.all)
+	if l.after != "" {
+		known := in.byID[l.after]
+		if known == nil {
+			return nil, false, noSuch("object", "starting_after", l.after)
+		}
+		end = min(known.position, end) // a series may end before the object of an old page
+	}
+	for _, s := range slices.Backward(in.all[:end]) {
+		created := s.since.Unix()
+		switch {
+		case created < l.from-clockSkew: // nothing behind it is wanted
+			return page, false, nil
+		case created < l.from || created >= l.to || !matches(s.newest):
+		case len(page) == l.limit:
+			return page, true, nil
+		default:
+			page = append(page, s.newest)
+		}
+	}
+	return page, false, nil
+}
+
+// list answers with a page of one of the account's series.
+func list[T any](s *Server, c *call, l listing, of func(*book) series[T], matches func(T) bool, show func(T) object) (
+	answered reply, err error,
+) {
+	var found []T
+	var more bool
+	s.store.read(c.account, func(b *book) { found, more, err = pageOf(of(b), l, matches) })
+	if err != nil {
+		return reply{}, err
+	}
+	data := []object{}
+	for _, one := range found {
+		data = append(data, show(one))
+	}
+	return ok(object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": data})
+}
+
+func (s *Server) getIntent(c *call) (reply, error) {
+	found, err := s.findIntent(c)
+	if err != nil {
+		return reply{}, err
+	}
+	current := s.store.newestIntent(found)
+	if current.Stuck {
+		return reply{}, serverError()
+	}
+	return ok(current.shown())
+}
+
+func (s *Server) listIntents(c *call) (reply, error) {
+	l, err := c.params.listing("customer")
+	if err != nil {
+		return reply{}, err
+	}
+	return list(s, c, l, func(b *book) series[*intent] { return b.intents },
+		func(i *intent) bool { return !i.Stuck }, (*intent).shown)
+}
+
+// listCharges leaves a stuck charge out, or one of them would end all scans for good. But the list of one intent fails:
+// a reader would take a list without the charge for proof.
+func (s *Server) listCharges(c *call) (reply, error) {
+	intentID, stuck := c.params.text("payment_intent"), false
+	l, err := c.params.listing("customer", "transfer_group")
+	if err != nil {
+		return reply{}, err
+	}
+	answered, err := list(s, c, l, func(b *book) series[*charge] { return b.charges }, func(of *charge) bool {
+		asked := intentID == "" || of.Intent == intentID
+		stuck = stuck || asked && of.Stuck
+		return asked && !of.Stuck
+	}, (*charge).shown)
+	if err == nil && stuck && intentID != "" {
+		return reply{}, serverError()
+	}
+	return answered, err
+}
+
+// listRefunds does likewise.
+func (s *Server) listRefunds(c *call) (reply, error) {
+	intentID, chargeID, stuck := c.params.text("payment_intent"), c.params.text("charge"), false
+	l, err := c.params.listing()
+	if err != nil {
+		return reply{}, err
+	}
+	answered, err := list(s, c, l, func(b *book) series[*refund] { return b.refunds }, func(r *refund) bool {
+		asked := (intentID == "" || r.Intent == intentID) && (chargeID == "" || r.Charge == chargeID)
+		stuck = stuck || asked && r.Stuck
+		return asked && !r.Stuck
+	}, (*refund).shown)
+	if err == nil && stuck && intentID+chargeID != "" {
+		return reply{}, serverError()
+	}
+	return answered, err
+}
+
+func (s *Server) listEvents(c *call) (reply, error) {
+	l, err := c.params.listing("delivery_success")
+	if err != nil {
+		return reply{}, err
+	}
+	return list(s, c, l, func(b *book) series[*event] { return b.events }, func(*event) bool { return true },
+		(*event).shown)
+}
+
+// listTransactions may show the whole charge or refund of a transaction. A stuck one is among them: another system
+// makes this list.
+func (s *Server) listTransactions(c *call) (reply, error) {
+	kind, source, currency := c.params.text("type"), c.params.text("source"), c.params.text("currency")
+	expanded := slices.Contains(c.params.texts("expand"), "data.source")
+	l, err := c.params.listing("payout")
+	if err != nil {
+		return reply{}, err
+	}
+	matches := func(t *transaction) bool {
+		return (kind == "" || t.kind == kind) && (source == "" || t.source == source) &&
+			(currency == "" || t.currency == currency)
+	}
+	return list(s, c, l, func(b *book) series[*transaction] { return b.transactions }, matches,
+		func(t *transaction) object {
+			shown := t.shown()
+			if !expanded {
+				return shown
+			}
+			if of := s.store.chargeOf(c.account, t.source); of != nil {
+				shown["source"] = of.shown()
+			} else {
+				shown["source"] = s.store.refundOf(c.account, t.source).shown()
+			}
+			return shown
+		})
+}
+
+// queryPattern is all of the search language that is understood here: metadata['key']:'value'.
+var queryPattern = regexp.MustCompile(`^metadata\[['"]([^'"\]]+)['"]\]:(?:'([^']*)'|"((?:[^"\\]|\\.)*)")$`)
+
+// unquoted takes away the backslashes before quotes and backslashes.
+var unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
+
+// pageToken begins the names of the search's further pages. Callers should not read them.
+const pageToken = "page_"
+
+// searchIntents finds intents some time after they were made: the index lags behind. Stuck ones it never finds.
+func (s *Server) searchIntents(c *call) (reply, error) {
+	query := c.params.text("query")
+	asked := queryPattern.FindStringSubmatch(query)
+	switch {
+	case query == "":
+		c.params.fail(missing("query"))
+	case asked == nil || len(query) > maxQuery:
+		c.params.fail(invalid("query", "We were unable to parse your search query."))
+	}
+	after := strings.TrimPrefix(c.params.text("page"), pageToken)
+	l, err := c.params.listing()
+	if err != nil {
+		return reply{}, err
+	}
+	l.after = after
+	key, value := asked[1], asked[2]+unquoted.Replace(asked[3])
+	var found []*intent
+	var more bool
+	s.store.read(c.account, func(b *book) {
+		found, more, err = pageOf(b.intents.before(s.now().Add(-s.config.SearchLag)), l, func(i *intent) bool {
+			has, known := i.Metadata[key]
+			return known && has == value && !i.Stuck
+		})
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	p := object{"object": "search_result", "url": c.r.URL.Path, "has_more": more, "next_page": nil}
+	data := []object{}
+	for _, i := range found {
+		data = append(data, i.shown())
+	}
+	if p["data"] = data; more {
+		p["next_page"] = pageToken + found[len(found)-1].ID
+	}
+	return ok(p)
+}
+
+// before returns the objects that were first published before a time.
+func (s series[T]) before(t time.Time) series[T] {
+	end := len(s.all)
+	for end > 0 && s.all[end-1].since.After(t) {
+		end--
+	}
+	return series[T]{s.all[:end], s.byID}
+}
