@@ -73,24 +73,6 @@ func TestUnreachableDirectoryIsReplacedForTheServersUser(t *testing.T) {
 	}
 }
 
-func TestSubstituteThatAnotherUserHasMadeIsPassedOver(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
-	h := thisHost(nil)
-	h.root = newDir(t)
-	o := Options{DataDir: filepath.Join(t.TempDir(), "data")}
-	squatted := h.substitutes(o.DataDir)[0]
-	if err := os.MkdirAll(squatted, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(squatted, unnamed, unnamed); err != nil {
-		t.Fatal(err)
-	}
-	if s := startIn(t, h, o); s.DataDir() == squatted {
-		t.Errorf("data directory = %s", squatted)
-	}
-}
-
 func TestEmptyClosedDirectoryIsOpenedButNotAFullOne(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -141,7 +123,7 @@ func TestProgramsThatOnlyRootReachesRunInANamespace(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	needNamespaces(t)
-	found, err := FindBinaries(t.Context(), nil)
+	found, err := thisHost(nil).findBinaries(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

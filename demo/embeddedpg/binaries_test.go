@@ -198,7 +198,7 @@ func TestRelativePgBindirIsMadeAbsolute(t *testing.T) {
 
 func TestThisMachinesPostgreSQLIsFound(t *testing.T) {
 	t.Parallel()
-	found, err := FindBinaries(t.Context(), nil)
+	found, err := thisHost(nil).findBinaries(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

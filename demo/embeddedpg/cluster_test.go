@@ -27,7 +27,7 @@ func TestKilledInitdbIsRedone(t *testing.T) {
 func TestClusterWithoutMarkerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	found, err := FindBinaries(t.Context(), nil)
+	found, err := thisHost(nil).findBinaries(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,24 +91,6 @@ func TestSocketPathFitsEverySystem(t *testing.T) {
 		if (err == nil) != fits {
 			t.Errorf("path of %d bytes: %v", length, err)
 		}
-	}
-}
-
-func TestUnusableTemporaryDirectoryIsPassedOver(t *testing.T) {
-	t.Parallel()
-	base := newDir(t)
-	h := thisHost(func(name string) string {
-		if name == "TMPDIR" {
-			return filepath.Join(base, strings.Repeat("deep/", 20))
-		}
-		return os.Getenv(name)
-	})
-	if err := os.MkdirAll(h.getenv("TMPDIR"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s := startIn(t, h, Options{DataDir: filepath.Join(base, strings.Repeat("long/", 20), "data")})
-	if filepath.Dir(s.socket.dir) != "/tmp" {
-		t.Errorf("socket in %s, want it below /tmp", s.socket.dir)
 	}
 }
 

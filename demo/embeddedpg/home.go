@@ -36,11 +36,9 @@ func (h host) chooseHome(ctx context.Context, o Options, major int) (home, error
 		if err = h.makeEnterable(ctx, as, o.DataDir); err == nil {
 			return home{o.DataDir, as}, nil
 		}
-		for _, dir := range h.substitutes(o.DataDir) {
-			if h.makeSubstitute(ctx, as, dir) == nil {
-				o.Progress(fmt.Sprintf("%s cannot enter %s: keeping the database in %s", as.name, o.DataDir, dir))
-				return home{dir, as}, nil
-			}
+		if dir := h.substitute(o.DataDir); h.makeEnterable(ctx, as, dir) == nil {
+			o.Progress(fmt.Sprintf("%s cannot enter %s: keeping the database in %s", as.name, o.DataDir, dir))
+			return home{dir, as}, nil
 		}
 	}
 	if ctx.Err() != nil { // nothing can be tried then, so nothing has been learnt
@@ -56,56 +54,27 @@ func (h host) makeEnterable(ctx context.Context, as account, dir string) error {
 		return fmt.Errorf("%s cannot enter %s", as.name, filepath.Dir(dir))
 	}
 	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
+	if errors.Is(err, os.ErrNotExist) {
+		err = os.MkdirAll(dir, 0o711)
 	}
-	if h.canEnter(ctx, as, dir) {
-		return nil
+	if err != nil || h.canEnter(ctx, as, dir) {
+		return err
 	}
 	// Only a directory that holds nothing yet is opened: what else is in it may
 	// rely on being out of reach. It is new when umask has closed it.
-	if len(entries) > 0 {
-		return fmt.Errorf("%s cannot enter %s", as.name, dir)
+	if len(entries) == 0 {
+		err = os.Chmod(dir, 0o711)
 	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return err
+	if err == nil && !h.canEnter(ctx, as, dir) {
+		err = fmt.Errorf("%s cannot enter %s", as.name, dir)
 	}
-	if !h.canEnter(ctx, as, dir) {
-		return fmt.Errorf("%s cannot enter %s", as.name, dir)
-	}
-	return nil
+	return err
 }
 
-// substitutes lists the directories that may stand in for one that the server's
-// user cannot enter.
-func (h host) substitutes(dataDir string) []string {
+// substitute is the directory that stands in for one that the server's user cannot enter. Only root writes there.
+func (h host) substitute(dataDir string) string {
 	sum := sha256.Sum256([]byte(dataDir))
-	hash := hex.EncodeToString(sum[:4])
-	return []string{
-		filepath.Join(h.root, "var/lib/payonce", hash),
-		filepath.Join(h.root, "var/tmp", "payonce-"+hash),
-	}
-}
-
-// makeSubstitute refuses a directory that somebody else has put there first:
-// anybody may write to /var/tmp.
-func (h host) makeSubstitute(ctx context.Context, as account, dir string) error {
-	if err := h.makeEnterable(ctx, as, dir); err != nil {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() || ownerOf(info) != 0 {
-		return fmt.Errorf("%s is not root's", dir)
-	}
-	return nil
+	return filepath.Join(h.root, "var/lib/payonce", hex.EncodeToString(sum[:4]))
 }
 
 func isDirectory(path string) bool {
@@ -128,10 +97,6 @@ func owner(path string) int {
 	if err != nil {
 		return 0
 	}
-	return ownerOf(info)
-}
-
-func ownerOf(info os.FileInfo) int {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid)
 	}

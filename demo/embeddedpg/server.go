@@ -2,16 +2,22 @@ package embeddedpg
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // quitGrace is how long an immediate end may take before we kill. The server
@@ -30,7 +36,7 @@ type Server struct {
 	command  func() *exec.Cmd // prepares the server's process
 	process  *os.Process
 	stopping atomic.Bool
-	fate     atomic.Int32 // of socket and held; see Restart
+	leaving  sync.Once // gives socket and held back, unless Restart keeps them
 	done     chan struct{}
 	exit     error // how it ended; set before done is closed
 }
@@ -154,4 +160,116 @@ func (s *Server) exited(err error) {
 	s.exit = err
 	s.giveBack()
 	close(s.done)
+}
+
+// errEnded says that there is nothing to restart: a server that has ended has given its lock back.
+var errEnded = errors.New("restart PostgreSQL: it has ended already")
+
+// Restart kills the server, as the out-of-memory killer would, and starts it again on the same data. PostgreSQL then
+// recovers what was committed. The lock on the data directory and the socket's directory are kept in between: no other
+// starter can take the data directory, and the URLs stay the same. The Server that is returned takes the place of s,
+// which has exited. ctx bounds the start, as it does in [Start].
+func (s *Server) Restart(ctx context.Context) (*Server, error) {
+	kept := false
+	if s.leaving.Do(func() { kept = true }); !kept {
+		return nil, errEnded
+	}
+	s.Crash()
+	next := &Server{
+		programs: s.programs, dataDir: s.dataDir, cluster: s.cluster, socket: s.socket, held: s.held,
+		log: s.log, logPath: s.logPath, command: s.command, done: make(chan struct{}),
+	}
+	if err := next.relaunch(ctx); err != nil {
+		next.giveBack()
+		return nil, fmt.Errorf("restart PostgreSQL: %w", err)
+	}
+	if err := next.awaitReady(ctx); err != nil {
+		next.Abort()
+		return nil, err
+	}
+	s.log.Debug("PostgreSQL accepts connections again", "pid", next.PID(), "data", s.cluster)
+	return next, nil
+}
+
+// relaunch starts the server when nothing of its predecessor is left that it would refuse to start with.
+func (s *Server) relaunch(ctx context.Context) error {
+	if err := awaitPredecessor(ctx, s.cluster, func(string) {}); err != nil {
+		return err
+	}
+	// The lock file of the socket holds a process id, too. It would block the start if another process has that id now.
+	for _, left := range []string{socketFile, socketFile + ".lock"} {
+		if err := os.Remove(filepath.Join(s.socket.dir, left)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return s.launch(s.command())
+}
+
+// giveBack gives back what the server has taken, unless the next server keeps it.
+func (s *Server) giveBack() {
+	s.leaving.Do(func() {
+		s.socket.remove()
+		s.held.release()
+	})
+}
+
+const (
+	// readyTimeout bounds the start, recovery after a crash included.
+	readyTimeout = 2 * time.Minute
+	// readyRetry is short because a start takes some 50 ms.
+	readyRetry = 10 * time.Millisecond
+)
+
+var errNotReady = errors.New("no connection accepted within two minutes")
+
+// awaitReady returns when the server has accepted a connection.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReady)
+	defer cancel()
+	for {
+		err := connect(ctx, s.URL("postgres"))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.done:
+			return fmt.Errorf("start PostgreSQL: it gave up (%w):\n%s", s.exit, logTail(s.logPath))
+		case <-ctx.Done():
+			return fmt.Errorf("start PostgreSQL: %w: %w:\n%s", context.Cause(ctx), err, logTail(s.logPath))
+		case <-time.After(readyRetry):
+		}
+	}
+}
+
+func connect(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+// openLog begins a new log file and keeps the one of the start before, so that
+// two starts' worth of lines is the most there is.
+func openLog(path string) (*os.File, error) {
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	// EXCL follows no link that somebody may have put there.
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// logTail returns the last lines of the log, at most 8 KiB.
+func logTail(path string) string {
+	const most = 8 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Size() > most {
+		_, _ = file.Seek(-most, io.SeekEnd)
+	}
+	content, _ := io.ReadAll(io.LimitReader(file, most))
+	return lastLines(string(content), 20)
 }

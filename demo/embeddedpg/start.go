@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 )
 
 // Options says which cluster to run, and how.
@@ -29,7 +33,7 @@ type Options struct {
 	// Progress is called with one plain line before each step that takes long.
 	Progress func(string)
 	// Settings are further PostgreSQL settings, such as max_connections. Those
-	// that would open the server to others are refused.
+	// that keep the server to ourselves stay as they are.
 	Settings map[string]string
 }
 
@@ -101,7 +105,7 @@ func startLocked(
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	if err := s.awaitReady(ctx); err != nil {
-		s.abandon()
+		s.Abort()
 		return nil, err
 	}
 	o.Log.Debug("PostgreSQL accepts connections",
@@ -113,9 +117,6 @@ func startLocked(
 func (o Options) complete() (Options, error) {
 	if o.DataDir == "" {
 		return o, fmt.Errorf("start PostgreSQL: no data directory given")
-	}
-	if err := checkSettings(o.Settings); err != nil {
-		return o, fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -144,11 +145,54 @@ func (o Options) caches(h host) []string {
 	if o.CacheDir != "" {
 		return []string{o.CacheDir}
 	}
-	caches := []string{o.cacheIn(o.DataDir)}
-	if h.euid == 0 {
-		for _, dir := range h.substitutes(o.DataDir) {
-			caches = append(caches, o.cacheIn(dir))
-		}
+	return []string{o.cacheIn(o.DataDir), o.cacheIn(h.substitute(o.DataDir))}
+}
+
+// port only names the socket's file; nothing listens on it.
+const port = "5432"
+
+// serverSettings go on the command line, which outranks the files in the cluster
+// and whatever ALTER SYSTEM has written there.
+func serverSettings(socketDir string, o Options) map[string]string {
+	settings := map[string]string{
+		"timezone":     "UTC",
+		"log_timezone": "UTC",
+		"cluster_name": "payonce",
+		// Failed statements carry keys and tokens, and so do the DETAIL lines of
+		// constraint violations. Neither belongs into a log.
+		"log_min_error_statement": "panic",
+		"log_error_verbosity":     "terse",
+		"log_checkpoints":         "off",
 	}
-	return caches
+	safety := "on"
+	if !o.Durable {
+		safety = "off"
+	}
+	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
+		settings[name] = safety
+	}
+	maps.Copy(settings, o.Settings)
+	maps.Copy(settings, map[string]string{
+		"listen_addresses":        "",
+		"port":                    port,
+		"unix_socket_permissions": "0700",
+		"unix_socket_directories": `"` + strings.ReplaceAll(socketDir, `"`, `""`) + `"`,
+		"logging_collector":       "off",
+	})
+	return settings
+}
+
+// serverCommand prepares the server's own process: under pg_ctl, it would not be
+// our child, and neither its end nor its death signal would be ours.
+func (h host) serverCommand(as account, programs Binaries, cluster, socketDir string, o Options) *exec.Cmd {
+	args := []string{"-D", cluster}
+	settings := serverSettings(socketDir, o)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", name+"="+settings[name])
+	}
+	cmd := h.commandAs(context.Background(), as, cluster, programs.Path("postgres"), args...)
+	// When we are killed: SIGINT, the fast shutdown. SIGQUIT would be over sooner,
+	// but the next start would have to recover; and that start can wait.
+	cmd.SysProcAttr = as.attributes(syscall.SIGINT)
+	return cmd
 }

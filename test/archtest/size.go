@@ -77,7 +77,6 @@ const (
 
 // tooManyFiles are the packages that have more files, and why.
 var tooManyFiles = map[string]string{
-	"demo/embeddedpg":   "two ways to get a PostgreSQL are to go",
 	"demo/mockpsp":      "it is to be divided: the ledger, the faults, the webhooks",
 	"internal/payments": "it is to be divided: what decides, what reads, what writes",
 	"lab/invariants":    "one file for each invariant, and the books that they compare",

@@ -2,7 +2,13 @@
 
 package embeddedpg
 
-import "syscall"
+import (
+	"context"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
 
 // attributes starts the child in a session of its own, so that Ctrl-C in a
 // terminal reaches us alone. There is no death signal here: awaitPredecessor
@@ -22,3 +28,20 @@ func (a account) attributes(syscall.Signal) *syscall.SysProcAttr {
 }
 
 func mayDropRoot() bool { return true }
+
+// attached returns the process of the pid file if it is a server of this
+// cluster, by its command line. Children that outlive their postmaster are left
+// to PostgreSQL, which refuses to start beside them.
+func attached(ctx context.Context, cluster, pidFile string) []int {
+	pid := postmaster(pidFile)
+	if pid == 0 {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil || !strings.Contains(string(out), "postgres") || !strings.Contains(string(out), cluster) {
+		return nil
+	}
+	return []int{pid}
+}
+
+func memoryHasRoom() bool { return false }

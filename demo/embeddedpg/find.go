@@ -1,13 +1,16 @@
 package embeddedpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // minimumMajor is the oldest major version that the project's SQL is tested with.
@@ -34,13 +37,9 @@ func (b Binaries) major() int {
 	return b.Major
 }
 
-// FindBinaries looks for PostgreSQL 14 or newer: in PG_BINDIR (and then nowhere
+// findBinaries looks for PostgreSQL 14 or newer: in PG_BINDIR (and then nowhere
 // else), in PATH, in pg_config's directory, where distributions put it, and
 // last in the caches given. It errors with ErrNotInstalled when there is none.
-func FindBinaries(ctx context.Context, getenv func(string) string, caches ...string) (Binaries, error) {
-	return thisHost(getenv).findBinaries(ctx, caches)
-}
-
 func (h host) findBinaries(ctx context.Context, caches []string) (Binaries, error) {
 	if dir := h.getenv("PG_BINDIR"); dir != "" {
 		found, err := h.inspect(ctx, dir)
@@ -105,4 +104,62 @@ func parseVersion(out string) (version string, major int, err error) {
 	}
 	major, err = strconv.Atoi(match[2])
 	return match[1], major, err
+}
+
+// wellKnown lists where packages put PostgreSQL's programs outside PATH. The
+// star stands for a version.
+var wellKnown = []string{
+	"usr/lib/postgresql/*/bin", // Debian, Ubuntu
+	"usr/pgsql-*/bin",          // RPMs of postgresql.org
+	"usr/libexec/postgresql*",  // Alpine
+	"usr/lib/postgresql*/bin",  // Alpine, openSUSE
+	"opt/homebrew/opt/postgresql*/bin",
+	"usr/local/opt/postgresql*/bin",
+	"home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
+	"Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// candidates lists directories that may hold PostgreSQL, the preferred first.
+func (h host) candidates(ctx context.Context, caches []string) []string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(h.getenv("PATH")) {
+		if filepath.IsAbs(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	if config, ok := h.inPath("pg_config"); ok {
+		// pg_config comes with the client library too, so what it names may not
+		// exist; then the other places remain.
+		if out, err := h.run(ctx, nil, config, "--bindir"); err == nil {
+			dirs = append(dirs, strings.TrimSpace(out))
+		}
+	}
+	for _, pattern := range wellKnown {
+		dirs = append(dirs, newestFirst(filepath.Join(h.root, pattern))...)
+	}
+	for _, cache := range caches {
+		// Anybody may have put programs into a place that anybody can write to.
+		if by := owner(cache); by != 0 && by != h.euid {
+			continue
+		}
+		dirs = append(dirs, filepath.Join(npmDirectory(cache), "bin"))
+	}
+	return dirs
+}
+
+var firstNumber = regexp.MustCompile(`[0-9]+`)
+
+// newestFirst expands a pattern, the highest version first.
+func newestFirst(pattern string) []string {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil // only a malformed pattern errors, and these are ours
+	}
+	prefix, _, _ := strings.Cut(pattern, "*")
+	version := func(path string) int {
+		n, _ := strconv.Atoi(firstNumber.FindString(strings.TrimPrefix(path, prefix)))
+		return n
+	}
+	slices.SortStableFunc(found, func(a, b string) int { return cmp.Compare(version(b), version(a)) })
+	return found
 }

@@ -1,5 +1,0 @@
-//go:build unix && !linux
-
-package embeddedpg
-
-func memoryHasRoom() bool { return false }
