@@ -7,15 +7,14 @@
 //	main.go        the command line
 //	serve.go       the order of starting and stopping
 //	listen.go      the listeners, which outlive the children
-//	database.go    PostgreSQL, its restart, the demo's keys
+//	database.go    PostgreSQL, its crash and restart, the demo's keys
 //	children.go    which children there are, and what they are given
 //	supervise.go   keeps one child running
+//	program.go     starts and stops one process
 //	child.go       what a child does
-//	crash.go       crashes the database, and starts it again
 //	proxy.go       the operator's listener: to the API's child, or to the page
 //	window.go      stops a payment at a crash window
 //	page.go        what the page with the buttons is given
-//	notice.go      what is wrong with this demo on purpose, for its pages
 //	naive.go       the naive server, which runs beside the API if it is asked for
 package main
 

@@ -96,7 +96,7 @@ func TestShortDemoHasSettingsThatFitEachOther(t *testing.T) {
 		}
 	}
 	_, err := load(func(name string) string { return map[string]string{"SHORT": "perhaps"}[name] })
-	if err == nil || !strings.Contains(err.Error(), `SHORT is "perhaps", must be 1 or 0`) {
+	if err == nil || !strings.Contains(err.Error(), `SHORT is "perhaps", must be true or false`) {
 		t.Errorf("SHORT=perhaps: %v", err)
 	}
 }

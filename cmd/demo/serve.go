@@ -93,7 +93,7 @@ type parts struct {
 	psp      *mockpsp.Server
 	dialect  *stripe.Server // nil unless the tenants are at Stripe
 	children *children
-	naive    *naive             // nil if nobody has asked for it
+	naive    *program           // nil if nobody has asked for it
 	controls *controls.Controls // nil where the page is absent
 	log      *slog.Logger
 	say      func(string)
@@ -114,7 +114,7 @@ func runAll(ctx context.Context, p parts, ready func()) error {
 		group.Go(func() error { return p.dialect.Serve(last, p.at.stripe) })
 	}
 	group.Go(func() error { return p.database.watch(ctx) })
-	group.Go(func() error { return p.naive.run(ctx) })
+	group.Go(func() error { return runNaive(ctx, p.naive) })
 	var first sync.Once
 	serves := make(chan struct{})
 	// A client that connects before the API serves for the first time waits for its answer.

@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"maps"
+	"strings"
 
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
@@ -62,16 +62,8 @@ func load(getenv func(string) string) (settings, error) {
 	defaults := demoDefaults()
 	delete(defaults, "PSP_URL") // known once the mock PSP listens
 	delete(defaults, "STRIPE_URL")
-	s := settings{own: demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082", StripeAddr: "127.0.0.1:8085",
-		NaiveAddr: "127.0.0.1:8084"}}
-	var shortErr error
-	switch v := getenv("SHORT"); v {
-	case "", "0":
-	case "1":
-		s.own.Short = true
-	default:
-		shortErr = fmt.Errorf("SHORT is %q, must be 1 or 0", v)
-	}
+	var s settings
+	ownErr := config.Parse(&s.own, getenv)
 	if s.own.Short {
 		maps.Copy(defaults, shortDefaults())
 	}
@@ -90,23 +82,10 @@ func load(getenv func(string) string) (settings, error) {
 	if err == nil {
 		err = reconcilerErr // what is shared would be said twice
 	}
-	if s.stripe() { // A tenant never changes its provider, so the data are others.
+	if s.stripe() && getenv("DEMO_DATA_DIR") == "" { // A tenant never changes its provider, so the data are others.
 		s.own.DataDir += "-stripe"
 	}
-	if v := getenv("DEMO_DATA_DIR"); v != "" {
-		s.own.DataDir = v
-	}
-	if v := getenv("MOCKPSP_ADDR"); v != "" {
-		s.own.MockPSPAddr = v
-	}
-	if v := getenv("MOCKPSP_STRIPE_ADDR"); v != "" {
-		s.own.StripeAddr = v
-	}
-	s.own.NaiveProgram = getenv("NAIVE_PROGRAM")
-	if v := getenv("NAIVE_ADDR"); v != "" {
-		s.own.NaiveAddr = v
-	}
-	return s, errors.Join(err, shortErr, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr),
+	return s, errors.Join(err, ownErr, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr),
 		config.CheckAddress("MOCKPSP_STRIPE_ADDR", s.own.StripeAddr),
 		config.CheckAddress("NAIVE_ADDR", s.own.NaiveAddr))
 }
@@ -145,4 +124,24 @@ func (s settings) environment(found map[string]string) []string {
 	}, config.API{}, config.Reconciler{})
 	return append(all, pspPageSetting+"="+found[pspPageSetting], demoPageSetting+"="+found[demoPageSetting],
 		noticeSetting+"="+s.notice())
+}
+
+// planted is the name of the bug that this program was built with, and what the bug is. The linker sets it, for make
+// break; so a program with a bug always says so.
+var planted string //nolint:gochecknoglobals // the linker sets variables of a package, and nothing else
+
+// notice says what is wrong with this demo on purpose, or is empty.
+func (s settings) notice() string {
+	var said []string
+	if name, bug, ok := strings.Cut(planted, ": "); ok {
+		said = append(said, "A bug is planted in this demo, "+name+": "+bug)
+	}
+	if s.own.NaiveProgram != "" {
+		said = append(said, "The naive server runs beside this demo, at "+config.LocalURL(s.own.NaiveAddr)+
+			", and uses the same PSP. It charges twice.")
+		if s.stripe() {
+			said = append(said, "It speaks the mock PSP's own dialect, not Stripe's.")
+		}
+	}
+	return strings.Join(said, " ")
 }

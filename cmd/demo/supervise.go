@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -77,64 +76,34 @@ func (c *child) run(ctx context.Context, ready func()) error {
 
 // once starts the child and waits for its end. If ctx ends first, it stops the child.
 func (c *child) once(ctx context.Context, ready func()) (served bool, err error) {
-	said, serving := &lastWords{to: c.stderr}, make(chan struct{})
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), self(), c.argument)
 	cmd.Args[0] = os.Args[0]
-	cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = c.env, c.files, childAttributes()
-	cmd.Stdout, cmd.Stderr = &announcement{word: announced, serving: serving}, said
+	cmd.Env, cmd.ExtraFiles = c.env, c.files
 	life, err := cmd.StdinPipe() // closed when the child has ended, or when this process has
 	if err != nil {
 		return false, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	defer life.Close()
-	ended, err := launch(cmd)
+	p, err := startProgram(c.name, cmd, announced, c.stderr, c.stopLimit)
 	if err != nil {
-		return false, fmt.Errorf("start %s: %w", c.name, err)
+		return false, err
 	}
 	c.started(cmd.Process)
 	defer c.ended()
 	for {
 		select {
-		case err := <-ended:
-			return served, said.add(err)
-		case <-serving:
-			serving, served = nil, true
+		case err := <-p.ended:
+			return served, p.said.add(err)
+		case <-p.serving:
+			p.serving, served = nil, true
 			c.serves()
 			ready()
 		case <-ctx.Done():
-			return served, c.stop(cmd, ended, said)
+			// Nobody new is let in meanwhile: clients who connect are refused, as soon as neither the child nor this
+			// process listens.
+			c.release()
+			return served, p.stop()
 		}
-	}
-}
-
-// launch starts the command, and tells how it ended.
-func launch(cmd *exec.Cmd) (<-chan error, error) {
-	started, ended := make(chan error), make(chan error, 1)
-	go func() {
-		// The death signal of Linux is sent when the thread that started the child ends, not when the process does. So
-		// this thread is kept until the child has ended.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			ended <- cmd.Wait()
-		}
-	}()
-	return ended, <-started
-}
-
-// stop asks the child to finish what it has begun. Nobody new is let in meanwhile: clients who connect are refused, as
-// soon as neither the child nor this process listens.
-func (c *child) stop(cmd *exec.Cmd, ended <-chan error, said *lastWords) error {
-	c.release()
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case err := <-ended:
-		return said.add(err)
-	case <-time.After(c.stopLimit):
-		_ = cmd.Process.Kill()
-		end := fmt.Sprint(<-ended) // as a text: run does not report a child that others have killed
-		return fmt.Errorf("stop %s: it was killed, because it had not stopped after %s (%s)", c.name, c.stopLimit, end)
 	}
 }
 
@@ -186,33 +155,4 @@ func (c *child) release() {
 	for _, file := range c.files {
 		_ = file.Close()
 	}
-}
-
-// self is this program. Through the link it is the same one also when the file has been replaced since.
-func self() string {
-	const link = "/proc/self/exe"
-	if _, err := os.Stat(link); err == nil {
-		return link
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return os.Args[0]
-	}
-	return path
-}
-
-// endedBySignal tells whether a signal ended the child.
-func endedBySignal(err error) bool {
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	return ok && !exit.Exited()
-}
-
-// killed tells whether kill -9 ended the child.
-func killed(err error) bool {
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
-		return false
-	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }

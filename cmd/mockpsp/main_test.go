@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -300,7 +301,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 	if err := run(t.Context(), []string{"--help"}, environment(t, nil), &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range settingFields() {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[settings]()) {
 		for _, tag := range []string{"env", "envDefault", "desc"} {
 			value := field.Tag.Get(tag)
 			if mayBeEmpty := tag == "envDefault" && slices.Contains(

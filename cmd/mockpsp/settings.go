@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"reflect"
-	"text/tabwriter"
+	"payonce/internal/config"
 	"time"
-
-	"github.com/caarlos0/env/v11"
 )
 
 // settings are the environment variables that the command reads. Durations are written like 3s or 500ms.
@@ -36,16 +33,9 @@ type settings struct {
 	StripeWebhookSecrets []string      `env:"MOCKPSP_STRIPE_WEBHOOK_SECRETS" envDefault:"whsec_demo_stripe_webhook_secret" desc:"secrets that sign the events, separated by commas: whsec_ and any text; each makes a signature of its own"`
 }
 
-// readSettings takes an empty variable for one that is not set, as the library does.
-func readSettings(getenv func(string) string) (settings, error) {
-	given := map[string]string{}
-	for _, field := range settingFields() {
-		name := field.Tag.Get("env")
-		given[name] = getenv(name)
-	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: given}); err != nil {
-		return settings{}, fmt.Errorf("read settings: %w", nameVariable(err))
+func readSettings(getenv func(string) string) (s settings, err error) {
+	if err := config.Parse(&s, getenv); err != nil {
+		return settings{}, err
 	}
 	if s.SlowDelay < 0 || s.HangLimit < 0 || s.LateDelay < 0 || s.WebhookDelay < 0 {
 		return settings{}, errors.New("read settings: MOCKPSP_SLOW_DELAY, MOCKPSP_HANG_LIMIT, MOCKPSP_LATE_DELAY and MOCKPSP_WEBHOOK_DELAY must not be negative")
@@ -56,31 +46,18 @@ func readSettings(getenv func(string) string) (settings, error) {
 	return s, nil
 }
 
-// nameVariable says which variable is wrong: the library knows the struct's field, which its reader has never seen.
-func nameVariable(err error) error {
-	if wrong, ok := errors.AsType[env.ParseError](err); ok {
-		for _, field := range settingFields() {
-			if field.Name == wrong.Name {
-				return fmt.Errorf("%s: %w", field.Tag.Get("env"), wrong.Err)
-			}
-		}
-	}
-	return err
-}
+const usage = `Usage:
+  mockpsp              serve a mock payment provider, with a page at /, until interrupted
+  mockpsp healthcheck  ask whether the mock payment provider on MOCKPSP_ADDR answers
+  mockpsp webhook      send the webhook of a charge or refund by hand, or print it; see mockpsp webhook --help
+  mockpsp --help, mockpsp --version
 
-func settingFields() []reflect.StructField { return reflect.VisibleFields(reflect.TypeFor[settings]()) }
+Exit code: 0 done, 1 failed, 2 the command line is wrong.
+
+Settings, as environment variables with their defaults:
+`
 
 func printHelp(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "Usage:\n"+
-		"  mockpsp              serve a mock payment provider, with a page at /, until interrupted\n"+
-		"  mockpsp healthcheck  ask whether the mock payment provider on MOCKPSP_ADDR answers\n"+
-		"  mockpsp webhook      send the webhook of a charge or refund by hand, or print it; see mockpsp webhook --help\n"+
-		"  mockpsp --help, mockpsp --version\n\n"+
-		"Exit code: 0 done, 1 failed, 2 the command line is wrong.\n\n")
-	fmt.Fprintln(table, "Environment variable\tDefault\tMeaning")
-	for _, field := range settingFields() {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("desc"))
-	}
-	return table.Flush()
+	fmt.Fprint(out, usage)
+	return config.Describe(out, nil, settings{})
 }

@@ -30,7 +30,7 @@ type API struct {
 // Load reads the settings of the API through getenv and checks them.
 func Load(getenv func(string) string) (API, error) {
 	var c API
-	if err := parse(&c, getenv); err != nil {
+	if err := Parse(&c, getenv); err != nil {
 		return API{}, err
 	}
 	if err := c.publicURLFrom(c.HTTPAddr); err != nil {
@@ -95,7 +95,7 @@ const (
 // LoadReconciler reads the settings of the reconciler through getenv and checks them.
 func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	var c Reconciler
-	if err := parse(&c, getenv); err != nil {
+	if err := Parse(&c, getenv); err != nil {
 		return Reconciler{}, err
 	}
 	// As the API does in the same environment: a decline that is resolved late must read like a live one.

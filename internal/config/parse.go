@@ -9,8 +9,8 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// parse reads the settings of a struct through getenv. An empty variable is as good as none.
-func parse(into any, getenv func(string) string) error {
+// Parse reads the settings of a struct through getenv. An empty variable is as good as none.
+func Parse(into any, getenv func(string) string) error {
 	t := reflect.TypeOf(into).Elem()
 	environment := map[string]string{}
 	for _, s := range settings(t) {
@@ -60,6 +60,9 @@ func named(err error, settings reflect.Type, environment map[string]string) erro
 }
 
 func form(t reflect.Type) string {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
 	if t.Kind() == reflect.Bool {
 		return "true or false"
 	}

@@ -37,7 +37,7 @@ var parsers = map[string]string{
 	"internal/config.Level":            "FuzzLoad",
 	"internal/config.CheckAddress":     "FuzzLoad",
 	"internal/config.checkBase":        "FuzzLoad",
-	"internal/config.parse":            "FuzzLoad",
+	"internal/config.Parse":            "FuzzLoad",
 	"internal/config.publicURLFrom":    "FuzzLoad",
 	"internal/deadletters.ParseCursor": "FuzzParseCursor",
 
