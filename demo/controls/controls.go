@@ -195,3 +195,11 @@ func (s *Controls) kill(what string, c Control) http.HandlerFunc {
 		s.back(w, r, r.PostFormValue("key"), atGuide)
 	}
 }
+
+// Process is what the page shows of a process.
+type Process struct {
+	PID      int
+	Serves   bool
+	Since    time.Time // since when it serves, or has not served
+	Restarts int
+}

@@ -1,6 +1,9 @@
 package mockpsp
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // promiseLate records that the draft will land LateDelay from now. The promise is durable when it returns.
 func (s *Server) promiseLate(draft *record) error {
@@ -26,3 +29,56 @@ func (s *Server) landLate(promise *record) {
 // Due counts the late charges and refunds that have not landed yet. A test that waits until it is 0 has seen all of
 // them.
 func (s *Server) Due() int { return s.late.Len() }
+
+// Timers run what is due later: late charges, webhooks, and what happens by itself in another dialect. The zero value
+// is ready.
+type Timers struct {
+	mu      sync.Mutex
+	stopped bool
+	waiting map[*time.Timer]bool // also while it runs
+	running sync.WaitGroup
+}
+
+// Start runs do after the wait, at once when that is over. After Stop it does nothing.
+func (t *Timers) Start(wait time.Duration, do func()) *time.Timer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return nil
+	}
+	if t.waiting == nil {
+		t.waiting = map[*time.Timer]bool{}
+	}
+	t.running.Add(1)
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		defer t.running.Done()
+		do()
+		t.mu.Lock()
+		delete(t.waiting, timer)
+		t.mu.Unlock()
+	})
+	t.waiting[timer] = true
+	return timer
+}
+
+// Len counts what has not been done to its end.
+func (t *Timers) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
+}
+
+// Stop ends the timers and waits for what they have begun.
+func (t *Timers) Stop() {
+	t.mu.Lock()
+	t.stopped = true
+	for timer := range t.waiting {
+		if timer.Stop() {
+			t.running.Done()
+		}
+	}
+	clear(t.waiting)
+	t.mu.Unlock()
+	t.running.Wait()
+}

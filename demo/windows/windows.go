@@ -1,6 +1,8 @@
 package windows
 
-import "slices"
+import (
+	"slices"
+)
 
 // Process is a process whose messages can be held. Its value follows "the" in a sentence.
 type Process string
@@ -72,4 +74,71 @@ func ByID(d Dialect, id string) (w Window, known bool) {
 		return Window{}, false
 	}
 	return all[i], true
+}
+
+// Action is what a person does about a payment that is held.
+type Action string
+
+// The actions. Each of them ends the hold.
+const (
+	GoOn                Action = "go-on"
+	Kill                Action = "kill"
+	Pause               Action = "pause"
+	Cut                 Action = "cut"
+	LoseAcknowledgement Action = "lose-acknowledgement"
+	PSPFails            Action = "psp-500"
+)
+
+// Choice is an action with its words.
+type Choice struct {
+	Action       Action
+	Label, Means string
+}
+
+// Choices are the actions that make sense at the window.
+func (w Window) Choices() []Choice {
+	who := string(w.at.who)
+	choices := []Choice{
+		{GoOn, "Go on", "Nothing fails."},
+		{Kill, "kill -9 the " + who,
+			"The message that is held is lost with the process. Another one starts after a second."},
+		{Pause, "Pause it for 5 seconds", "The " + who + " does nothing. The message goes on meanwhile."},
+	}
+	cut := func(means string) Choice { return Choice{Cut, "Cut the connection", means} }
+	fail := func(means string) Choice { return Choice{PSPFails, "PSP 500", "The " + who + " is told 500. " + means} }
+	switch {
+	case w.at.object && (w.at.call == charge || w.at.call == cancel):
+		return append(choices, w.choicesOfObject(cut, fail)...)
+	case w.at.call == lookup && w.at.before:
+		return append(choices, cut("The question is lost. The reconciler asks again later."),
+			fail("It asks again later."))
+	case w.at.call == lookup:
+		return append(choices, cut("The answer is lost. The reconciler asks again later."),
+			fail("It asks again later."))
+	case w.at.call == charge && w.at.before:
+		return append(choices, cut("The charge is lost. The API cannot know that."), fail("The PSP has not charged."))
+	case w.at.call == charge:
+		return append(choices, cut("The answer is lost. The PSP has charged."), fail("The PSP has charged."))
+	case w.at.before:
+		return append(choices, cut("The statement never reaches the database."))
+	}
+	return append(choices, Choice{LoseAcknowledgement, "Lose the acknowledgement", "The connection of the " + who +
+		" breaks. The database has committed, and the " + who + " must find that out."})
+}
+
+// choicesOfObject are the further choices at a call about the PSP's object. The object says what has happened to it.
+func (w Window) choicesOfObject(cut, fail func(means string) Choice) []Choice {
+	switch {
+	case w.at.call == cancel:
+		return []Choice{cut("The object is not cancelled. The reconciler asks again later."), fail("It asks again later.")}
+	case w.at.before:
+		return []Choice{cut("The PSP has not charged. The API reads the object, and cancels it."),
+			fail("It reads the object, and cancels it.")}
+	}
+	return []Choice{cut("The answer is lost. The PSP has charged, and the API reads that from the object."),
+		fail("The PSP has charged, and the API reads that from the object.")}
+}
+
+func (w Window) allows(a Action) bool {
+	return slices.ContainsFunc(w.Choices(), func(c Choice) bool { return c.Action == a })
 }
