@@ -36,7 +36,6 @@ type database struct {
 	server *embeddedpg.Server // nil for a server that is not ours; while the demo runs, watch alone uses it
 
 	crashes chan struct{} // asked for, and not yet begun
-	changed func()        // called after each change of the state
 	mu      sync.Mutex
 	state   controls.Process
 }
@@ -64,8 +63,8 @@ func startDatabase(
 		reconciler: as(postgres.Reconciler),
 		dir:        server.DataDir(), server: server,
 		about:   "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
-		crashes: make(chan struct{}, 1), changed: func() {},
-		state: controls.Process{PID: server.PID(), Serves: true, Since: time.Now()},
+		crashes: make(chan struct{}, 1),
+		state:   controls.Process{PID: server.PID(), Serves: true, Since: time.Now()},
 	}
 	err = createDatabase(ctx, server.URL("postgres"))
 	if err == nil {
@@ -111,7 +110,7 @@ func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*dat
 		return nil, fmt.Errorf("make DEMO_DATA_DIR: %w", err)
 	}
 	return &database{url: url, migrator: url, api: url, reconciler: url, dir: absolute,
-		about: "the server of DATABASE_URL", changed: func() {}}, nil
+		about: "the server of DATABASE_URL"}, nil
 }
 
 func (d *database) migrate(ctx context.Context, log *slog.Logger) error {
@@ -247,9 +246,8 @@ func (d *database) restart(ctx context.Context) error {
 
 func (d *database) set(change func()) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	change()
-	d.mu.Unlock()
-	d.changed()
 }
 
 // State is what people are shown of the database.

@@ -4,10 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httputil"
 	"os"
+	"strings"
+	"time"
 
+	"payonce/demo/controls"
 	"payonce/internal/app"
+	"payonce/internal/httpapi"
 )
 
 // listeners are open from the start. A client that connects before the demo is ready, or while a child is away, waits
@@ -92,4 +99,87 @@ func (l *listeners) close() {
 	for _, file := range []*os.File{l.public, l.api, l.reconciler} {
 		_ = file.Close() // also of one that was not opened
 	}
+}
+
+// operatorSide serves the operator's listener: the page with the buttons, which must answer while the API is away, and
+// everything else by the API's child.
+type operatorSide struct {
+	api      http.Handler
+	controls *controls.Controls // nil where the listener is not on loopback
+	log      *slog.Logger
+}
+
+func newOperatorSide(p parts) *operatorSide {
+	return &operatorSide{
+		api:      newProxy(p.at.apiAddr, func() bool { return p.children.api.State().Serves }, p.log),
+		controls: p.controls, log: p.log,
+	}
+}
+
+// ServeHTTP does not use a mux for the choice: a mux redirects paths that are not clean, and the API refuses them.
+func (o *operatorSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if o.controls != nil && (r.URL.Path == "/demo" || strings.HasPrefix(r.URL.Path, "/demo/")) {
+		o.controls.ServeHTTP(w, r)
+		return
+	}
+	o.api.ServeHTTP(w, r)
+}
+
+// serve serves until ctx ends, and then ends what still runs: by then, the children have stopped.
+func (o *operatorSide) serve(ctx context.Context, l net.Listener) error {
+	server := httpapi.NewServer(o, o.log)
+	// Streams last for as long as their page is open. What is not a stream is bounded by the child, which has the
+	// limits of the contract.
+	server.ReadTimeout, server.WriteTimeout = 0, 0
+	l = httpapi.LimitConnections(l, server, httpapi.MaxOperatorConnections, o.log, time.Now)
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve OPERATOR_ADDR: %w", err)
+	}
+	return nil
+}
+
+// newProxy passes requests on as they came, while the API serves.
+func newProxy(addr string, serves func() bool, log *slog.Logger) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", addr
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also one that cannot be parsed: to refuse it is the child's part
+		},
+		// A connection that is kept may be one to a child that was killed, and a POST is not sent twice.
+		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		FlushInterval: -1, // events are passed on as they come
+		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, _ error) { apiIsAway(w, r) },
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !serves() {
+			apiIsAway(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+const awayPage = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1"><title>The API is away</title></head>
+<body><h1>The API is away</h1><p>It is started again by itself. This page is loaded again every second.</p></body></html>
+`
+
+const awayProblem = `{"type":"about:blank","title":"The API is away","status":502,` +
+	`"detail":"The demo starts it again by itself. Ask again in a second."}` + "\n"
+
+// apiIsAway answers for a child that does not run, or has ended before it had answered.
+func apiIsAway(w http.ResponseWriter, r *http.Request) {
+	kind, body := "application/problem+json", awayProblem
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		kind, body = "text/html; charset=utf-8", awayPage
+	}
+	header := w.Header()
+	header.Set("Content-Type", kind)
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Retry-After", "1")
+	w.WriteHeader(http.StatusBadGateway)
+	_, _ = w.Write([]byte(body))
 }

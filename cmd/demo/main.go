@@ -6,15 +6,12 @@
 //
 //	main.go        the command line
 //	serve.go       the order of starting and stopping
-//	listen.go      the listeners, which outlive the children
+//	listen.go      the listeners, which outlive the children; the operator's leads to the API's child, or to the page
 //	database.go    PostgreSQL, its crash and restart, the demo's keys
-//	children.go    which children there are, and what they are given
+//	children.go    which children there are, what they are given, and what they do
 //	supervise.go   keeps one child running
 //	program.go     starts and stops one process
-//	child.go       what a child does
-//	proxy.go       the operator's listener: to the API's child, or to the page
-//	window.go      stops a payment at a crash window
-//	page.go        what the page with the buttons is given
+//	page.go        what the page with the buttons is given, also to stop a payment at a crash window
 //	naive.go       the naive server, which runs beside the API if it is asked for
 package main
 

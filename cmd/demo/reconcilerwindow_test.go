@@ -117,7 +117,7 @@ func endsWell(t *testing.T, d demo, window, key string) {
 		awaitRow(t, d, key, limit, func(row string) bool { return hasStatus(row, "failed_retryable") })
 	default:
 		awaitRow(t, d, key, limit, completed)
-		w, _ := windows.ByID(windows.Stripe(), window)
+		w, _ := windows.Stripe().ByID(window)
 		if res := payUntilDone(t, d, key, w.Token); res.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("window %s: the same request again is not a replay", window)
 		}
@@ -145,7 +145,7 @@ func lookupFailures() []string {
 func TestEveryActionAtAWindowOfTheReconcilerIsTested(t *testing.T) {
 	t.Parallel()
 	tested := slices.Concat(webhookHolds(), lookupHolds(), lookupFailures())
-	for _, w := range windows.Windows(windows.Native()) {
+	for _, w := range windows.Native().Windows() {
 		for _, c := range w.Choices() {
 			if w.Process() == windows.Reconciler && c.Action != windows.Kill && c.Action != windows.Pause &&
 				!slices.Contains(tested, w.ID+" "+string(c.Action)) {

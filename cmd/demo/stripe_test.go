@@ -309,7 +309,7 @@ func TestReconcilerHeldInTwoStepsEndsWell(t *testing.T) {
 			heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), append(hurried(), inStripesDialect)...), pairs...)
 		})
 	}
-	if len(windows.Groups(windows.Stripe())) != len(windows.Groups(windows.Native()))+1 {
+	if len(windows.Stripe().Groups()) != len(windows.Native().Groups())+1 {
 		t.Error("Stripe's dialect has one more group of windows")
 	}
 }

@@ -31,7 +31,7 @@ func told(window, key, answer string) string {
 // ofPayment are the windows on the path of the payment itself. The others are those of its webhook.
 func ofPayment(t *testing.T) (ids []string) {
 	t.Helper()
-	for _, w := range windows.Groups(windows.Native())[0].Windows {
+	for _, w := range windows.Native().Groups()[0].Windows {
 		ids = append(ids, w.ID)
 	}
 	if len(ids) != 6 {

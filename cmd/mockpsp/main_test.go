@@ -214,7 +214,7 @@ func TestDefaultsAreThoseOfTheDemo(t *testing.T) {
 		SlowDelay: demo.SlowDelay, HangLimit: demo.HangLimit, LateDelay: demo.LateDelay,
 		WebhookSecret: demo.WebhookSecret, WebhookDelay: demo.WebhookDelay, WebhookSchedule: demo.WebhookSchedule,
 		StripeSecret: stripe.DemoSecret, StripeWebhookSecrets: []string{stripe.DemoWebhookSecret},
-		StripeActionDelay: dialect.ActionDelay, StripeSearchLag: dialect.SearchLag, StripeKeyMemory: dialect.KeyMemory,
+		StripeActionDelay: dialect.ActionDelay,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -27,8 +27,6 @@ type settings struct {
 	StripeAddr           string        `env:"MOCKPSP_STRIPE_ADDR" desc:"address to speak the dialect of Stripe on, such as 127.0.0.1:8085; without an address, the dialect is off"`
 	StripeSecret         string        `env:"MOCKPSP_STRIPE_SECRET" envDefault:"sk_test_demo" desc:"API key that callers of the Stripe dialect must send: sk_ and any text"`
 	StripeActionDelay    time.Duration `env:"MOCKPSP_STRIPE_ACTION_DELAY" envDefault:"3s" desc:"how long customers take to authenticate, and bank debits to clear"`
-	StripeSearchLag      time.Duration `env:"MOCKPSP_STRIPE_SEARCH_LAG" envDefault:"1m" desc:"time until the search finds a new payment intent"`
-	StripeKeyMemory      time.Duration `env:"MOCKPSP_STRIPE_KEY_MEMORY" envDefault:"24h" desc:"how long the result of a request is saved under its Idempotency-Key"`
 	StripeWebhookURL     string        `env:"MOCKPSP_STRIPE_WEBHOOK_URL" desc:"receiver of the events of the Stripe dialect; without a receiver, no events are sent"`
 	StripeWebhookSecrets []string      `env:"MOCKPSP_STRIPE_WEBHOOK_SECRETS" envDefault:"whsec_demo_stripe_webhook_secret" desc:"secrets that sign the events, separated by commas: whsec_ and any text; each makes a signature of its own"`
 }

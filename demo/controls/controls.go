@@ -69,7 +69,6 @@ type Controls struct {
 	page    *template.Template
 	client  *http.Client
 	told    *told
-	changes *changes
 	seen    observer
 
 	sending chan struct{} // a place for each request under way
@@ -83,9 +82,8 @@ type Controls struct {
 
 // New makes the handler.
 func New(c Config) *Controls {
-	changes := newChanges()
 	s := &Controls{
-		config: c, page: parsePage(), changes: changes, told: &told{changed: changes.tell, now: c.Now},
+		config: c, page: parsePage(), told: &told{now: c.Now},
 		// Each request has a connection of its own: one that is kept may be one to a process that was killed.
 		client: &http.Client{
 			Transport:     &http.Transport{DisableKeepAlives: true},
@@ -103,9 +101,6 @@ func (s *Controls) Close() {
 	s.end()
 	s.active.Wait()
 }
-
-// Changed has the page show the processes again.
-func (s *Controls) Changed() { s.changes.tell() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Controls) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }

@@ -7,13 +7,11 @@
 //	controls.go    the routes, and who may use them
 //	send.go        what each button sends
 //	told.go        what the client was told: the log that the page shows
-//	facts.go       what is known of the newest payment
-//	guide.go       what to do next, and what has been seen
+//	guide.go       what is known of the newest payment, what to do next, and what has been seen
 //	stop.go        stops a payment at a crash window
 //	psp.go         the faults and webhooks of the mock PSP
 //	start.go       the link that signs in, good once
-//	live.go        the stream of events
-//	page.go        what the page shows: page.html, and demo.js
+//	page.go        what the page shows: page.html, and demo.js; and the stream that keeps it up to date
 //
 // # What always holds
 //

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"payonce/internal/idempotency"
 )
 
@@ -113,8 +111,8 @@ func (b books) charged() string {
 }
 
 const (
-	// lookEvery is how often a stream looks for facts of which nobody tells the page.
-	lookEvery = 500 * time.Millisecond
+	// lookEvery is how often a stream looks for what has changed. Nobody tells the page.
+	lookEvery = 250 * time.Millisecond
 	// looksLimit bounds one look: the page is shown without what does not answer.
 	looksLimit = time.Second
 )
@@ -165,7 +163,7 @@ func (o *observer) look(
 	if key != o.key {
 		o.key, o.row, o.psp, o.at = key, Row{}, books{}, time.Time{}
 	}
-	if now.Sub(o.at) >= lookEvery/2 {
+	if now.Sub(o.at) >= lookEvery {
 		at(o)
 		o.at = now
 	}
@@ -201,14 +199,10 @@ func (s *Controls) readBooks(ctx context.Context, key string) (books, error) {
 	b := books{Read: true}
 	for _, sent := range s.config.ChargeKeys(key) {
 		query := url.Values{"account": {s.config.Account}, "idempotencyKey": {sent}}.Encode()
-		raw, err := s.askPSP(ctx, "GET", "/_requests?"+query, "")
-		if err != nil {
-			return books{}, err
-		}
-		var calls struct {
+		calls, err := readPSP[struct {
 			Posts int `json:"posts"`
-		}
-		if err := json.Unmarshal(raw, &calls); err != nil {
+		}](ctx, s, "/_requests?"+query)
+		if err != nil {
 			return books{}, err
 		}
 		b.Requests += calls.Posts

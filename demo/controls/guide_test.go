@@ -119,7 +119,7 @@ func TestGuideFollowsFromTheFacts(t *testing.T) {
 
 func TestStoryIsThatOfTheNewestKey(t *testing.T) {
 	t.Parallel()
-	log := &told{changed: func() {}, now: time.Now}
+	log := &told{now: time.Now}
 	p := payment{Key: "k", Token: "pm_ok", Amount: usualAmount}
 	log.finish(log.begin("pay", payment{Key: "older"}), answer{Status: 201})
 	log.finish(log.begin("pay", p), answer{Lost: true})

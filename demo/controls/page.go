@@ -2,11 +2,15 @@ package controls
 
 import (
 	_ "embed"
+	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"payonce/demo/mockpsp"
 )
@@ -122,4 +126,73 @@ func (s *Controls) render(w http.ResponseWriter, status int, name string, view a
 	if err := s.page.ExecuteTemplate(w, name, view); err != nil {
 		s.config.Log.Debug("page not shown to its end", slog.Any("error", err))
 	}
+}
+
+const (
+	// aliveEvery is how often a stream without news says that it is alive.
+	aliveEvery = 15 * time.Second
+	// writeLimit is how long a browser may take to read one event.
+	writeLimit = 10 * time.Second
+)
+
+// getLive streams the panel: once at the beginning, and when it has changed.
+func (s *Controls) getLive(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
+	stream := http.NewResponseController(w)
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	due := true
+	for shown := ""; ; {
+		event := ""
+		if panel := s.panelHTML(); panel != shown {
+			shown = panel
+			data, err := json.Marshal(map[string]string{"html": panel})
+			if err != nil {
+				return
+			}
+			event = fmt.Sprintf("event: part\ndata: %s\n\n", data)
+		}
+		if due {
+			event += ": alive\n\n"
+		}
+		if err := writeEvent(w, stream, event, s.config.Now().Add(writeLimit)); err != nil {
+			return // the browser has gone
+		}
+		due = false
+		select {
+		case <-look.C:
+		case <-alive.C:
+			due = true
+		case <-r.Context().Done():
+			return
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+func writeEvent(w http.ResponseWriter, stream *http.ResponseController, event string, until time.Time) error {
+	if event == "" {
+		return nil
+	}
+	if err := stream.SetWriteDeadline(until); err != nil {
+		return err
+	}
+	if _, err := w.Write([]byte(event)); err != nil {
+		return err
+	}
+	return stream.Flush()
+}
+
+func (s *Controls) panelHTML() string {
+	var panel strings.Builder
+	if err := s.page.ExecuteTemplate(&panel, "panel", s.panel()); err != nil {
+		return ""
+	}
+	return panel.String()
 }

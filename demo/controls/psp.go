@@ -142,17 +142,19 @@ type charge struct {
 // ledgerOf reads the charges of a key.
 func (s *Controls) ledgerOf(ctx context.Context, key string) ([]charge, error) {
 	query := url.Values{"account": {s.config.Account}, "idempotencyKey": {key}}
-	raw, err := s.askPSP(ctx, http.MethodGet, "/_ledger?"+query.Encode(), "")
-	if err != nil {
-		return nil, err
-	}
-	var ledger struct {
+	ledger, err := readPSP[struct {
 		Charges []charge `json:"charges"`
+	}](ctx, s, "/_ledger?"+query.Encode())
+	return ledger.Charges, err
+}
+
+// readPSP reads what one of the mock PSP's control endpoints shows.
+func readPSP[T any](ctx context.Context, s *Controls, path string) (shown T, err error) {
+	raw, err := s.askPSP(ctx, http.MethodGet, path, "")
+	if err == nil {
+		err = json.Unmarshal(raw, &shown)
 	}
-	if err := json.Unmarshal(raw, &ledger); err != nil {
-		return nil, fmt.Errorf("read the PSP's ledger: %w", err)
-	}
-	return ledger.Charges, nil
+	return shown, err
 }
 
 // webhookTries are the latest tries of the mock PSP to send webhooks. EntryID names what a webhook tells of: a charge,
@@ -166,17 +168,13 @@ type webhookTries struct {
 
 // delivered are the entries whose webhook Payonce has taken, of those that the mock PSP remembers.
 func (s *Controls) delivered(ctx context.Context) (map[string]bool, error) {
-	raw, err := s.askPSP(ctx, http.MethodGet, "/_webhooks", "")
-	if err != nil {
-		return nil, err
-	}
-	var sent struct {
+	sent, err := readPSP[struct {
 		webhookTries
 
 		Dialect webhookTries `json:"dialect"`
-	}
-	if err := json.Unmarshal(raw, &sent); err != nil {
-		return nil, fmt.Errorf("read the PSP's webhooks: %w", err)
+	}](ctx, s, "/_webhooks")
+	if err != nil {
+		return nil, err
 	}
 	known := map[string]bool{}
 	for _, t := range append(sent.Tries, sent.Dialect.Tries...) {

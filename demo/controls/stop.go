@@ -22,7 +22,7 @@ func (s *Controls) stopView() *stopView {
 		return nil
 	}
 	stage := s.config.Windows
-	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler), stage.Groups()}
+	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler), stage.Dialect().Groups()}
 }
 
 // heldPhase is the phase in which a person may choose what fails.
@@ -33,7 +33,7 @@ func (v stopView) Chosen() string { return cmp.Or(v.Window.ID, "3b") }
 
 // postStop arms a window for a new key, and sends the payment that will be stopped there.
 func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
-	window, known := s.config.Windows.ByID(r.PostFormValue("window"))
+	window, known := s.config.Windows.Dialect().ByID(r.PostFormValue("window"))
 	if !known {
 		http.Error(w, "there is no such window", http.StatusBadRequest)
 		return
@@ -52,7 +52,7 @@ func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
 func (s *Controls) postHeld(w http.ResponseWriter, r *http.Request) {
 	action := windows.Action(r.PostFormValue("action"))
 	// The words of the window that is held come last, so that they count.
-	what, all := "", s.config.Windows.Windows()
+	what, all := "", s.config.Windows.Dialect().Windows()
 	if now := s.config.Windows.State(); now.Phase != windows.Free {
 		all = append(all, now.Window)
 	}

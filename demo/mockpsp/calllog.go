@@ -1,7 +1,6 @@
 package mockpsp
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,17 +14,15 @@ const (
 )
 
 // callNote is what is remembered of one request under /v1, refused ones included. Of a list, the key is the one that
-// was asked for. A note of a scan may stand for several calls: see [callLog.fold].
+// was asked for. A scan takes the place of an earlier one in the notes: see [callLog.begin].
 type callNote struct {
 	Method  string `json:"method"`
 	Path    string `json:"path"`
 	Account string `json:"account"`
 	Key     string `json:"key"`
-	At      string `json:"at"` // of the latest, where Times is more than 1
+	At      string `json:"at"`
 	Fault   fault  `json:"fault,omitempty"`
 	Outcome string `json:"outcome"`
-	Since   string `json:"since,omitempty"` // the first, where Times is more than 1
-	Times   int    `json:"times"`
 
 	scan bool // asks for a page of the ledger, whatever is on it
 }
@@ -43,15 +40,17 @@ type caller struct{ account, key string }
 type callCount struct{ all, posts int }
 
 func (c *callCount) add(note *callNote) {
-	c.all += note.Times
+	c.all++
 	if note.Method == http.MethodPost {
-		c.posts += note.Times
+		c.posts++
 	}
 }
 
 func newCallLog() *callLog { return &callLog{counts: map[caller]callCount{}} }
 
-// begin notes a call on arrival: it counts although it may hang for long.
+// begin notes a call on arrival: it counts although it may hang for long. A client reads its whole ledger every few
+// seconds: with a note for each page, the scans would soon have pushed all other calls out. So only the latest scan of
+// a list is noted.
 func (l *callLog) begin(r *http.Request, account string, now time.Time) *callNote {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
@@ -64,11 +63,15 @@ func (l *callLog) begin(r *http.Request, account string, now time.Time) *callNot
 		Key:     clip(key),
 		At:      now.UTC().Format(timeLayout),
 		Outcome: outcomePending,
-		Times:   1,
 		scan:    isScan(r, key),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if note.scan {
+		l.latest = slices.DeleteFunc(l.latest, func(n *callNote) bool {
+			return n.scan && n.Path == note.Path && n.Account == note.Account
+		})
+	}
 	if len(l.latest) == maxNotes {
 		l.latest = slices.Delete(l.latest, 0, 1)
 	}
@@ -84,11 +87,8 @@ func (l *callLog) begin(r *http.Request, account string, now time.Time) *callNot
 }
 
 func isScan(r *http.Request, key string) bool {
-	lists := []string{
-		"/v1/charges", "/v1/refunds", "/v1/payment_intents", "/v1/events", "/v1/balance_transactions",
-	}
-	return r.Method == http.MethodGet && slices.Contains(lists, r.URL.Path) && key == "" &&
-		r.URL.Query().Get("reference") == ""
+	lists := []string{"/v1/charges", "/v1/refunds", "/v1/payment_intents", "/v1/balance_transactions"}
+	return r.Method == http.MethodGet && slices.Contains(lists, r.URL.Path) && key == ""
 }
 
 // callers returns everyone that the call counts for, each once.
@@ -118,35 +118,6 @@ func (l *callLog) finish(note *callNote, outcome string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	note.Outcome = outcome
-	if note.scan {
-		l.fold(note)
-	}
-}
-
-// fold makes one note of two that scans have left, if there is nothing between them but scans. A client reads its whole
-// ledger every few seconds: with a note for each page, the scans would soon have pushed all other calls out.
-func (l *callLog) fold(note *callNote) {
-	start := len(l.latest)
-	for start > 0 && l.latest[start-1].scan {
-		start--
-	}
-	same := func(n *callNote) bool {
-		return n != note && n.Path == note.Path && n.Account == note.Account && n.Outcome == note.Outcome
-	}
-	scans := l.latest[start:]
-	at := slices.IndexFunc(scans, same)
-	if at < 0 || !slices.Contains(scans, note) {
-		return // another call has come since this scan has begun
-	}
-	note.add(scans[at])
-	l.latest = slices.Delete(l.latest, start+at, start+at+1)
-}
-
-// add has a note stand for the calls of another one as well.
-func (n *callNote) add(other *callNote) {
-	n.Since = min(cmp.Or(n.Since, n.At), cmp.Or(other.Since, other.At))
-	n.At = max(n.At, other.At)
-	n.Times += other.Times
 }
 
 // callView is the answer of GET /_requests. Count and Posts cover all calls since the start; where the memory for

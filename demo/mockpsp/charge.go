@@ -125,7 +125,7 @@ func (s *Server) postRefund(c *call) (Reply, error) {
 	}
 	charge := s.ledger.find(objectCharge, c.account, c.r.PathValue("id"))
 	if charge == nil {
-		return Reply{}, apiError{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
+		return Reply{}, noSuchCharge()
 	}
 	if in.Currency != charge.Entry.Currency {
 		return Reply{}, invalid("currency must be that of the charge")

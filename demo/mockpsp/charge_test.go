@@ -156,7 +156,6 @@ func TestUnknownEndpointAndEntryAreNotFound(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
 	p.get("/v1/charges/ch_none").want(t, http.StatusNotFound, "charge_not_found")
-	p.get("/v1/refunds/rf_none").want(t, http.StatusNotFound, "refund_not_found")
 	p.get("/v1/%ff").want(t, http.StatusNotFound, "not_found")
 	p.send(t.Context(), http.MethodDelete, "/v1/charges", "", nil).want(t, http.StatusNotFound, "not_found")
 }

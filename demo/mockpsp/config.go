@@ -47,7 +47,7 @@ type Config struct {
 	// WebhookTimeout is how long the receiver may take for an answer.
 	WebhookTimeout time.Duration
 	// WebhookSchedule holds the gaps between a failed try and the next; each is stretched by up to a tenth. When the
-	// last try has failed, the webhook is given up. See [Config.WebhookHorizon].
+	// last try has failed, the webhook is given up.
 	WebhookSchedule []time.Duration
 }
 
@@ -73,17 +73,6 @@ func DefaultConfig() Config {
 			2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
 		},
 	}
-}
-
-// WebhookHorizon is the longest time from the first try of a webhook to the end of its last: with the defaults about
-// 35 hours. A receiver that remembers ids for longer meets no forgotten duplicate, except after a restart of the PSP:
-// the schedule of an undelivered webhook then begins again.
-func (c Config) WebhookHorizon() time.Duration {
-	horizon := c.WebhookTimeout
-	for _, gap := range c.WebhookSchedule {
-		horizon += gap + gap/webhookJitter + c.WebhookTimeout
-	}
-	return horizon
 }
 
 // Check returns what is wrong with the config. It quotes no secret.

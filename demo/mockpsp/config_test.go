@@ -48,14 +48,6 @@ func TestBadWebhookConfigIsRefusedWithoutQuotingASecret(t *testing.T) {
 	}
 }
 
-func TestWebhookHorizonCoversEveryGapStretched(t *testing.T) {
-	t.Parallel()
-	c := Config{WebhookTimeout: time.Second, WebhookSchedule: []time.Duration{10 * time.Second, 100 * time.Second}}
-	if got, want := c.WebhookHorizon(), 124*time.Second; got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestPasswordInTheWebhookURLIsShownNowhere(t *testing.T) {
 	t.Parallel()
 	p := setup(t, func(c *Config) {

@@ -10,27 +10,24 @@
 // # Where a charge passes
 //
 //	call.go       lets a request in: secret, account, the log of calls
-//	charge.go     reads what is asked for (refund.go likewise)
+//	charge.go     reads what is asked for, a charge or a refund
 //	keyed.go      reserves the key, picks the fault, acts it out
-//	reserve.go    the keys: who executes, who replays, who is refused
+//	reserve.go    the keys: who executes, who replays, who is refused; DELETE /_keys forgets them, not the ledger
 //	write.go      the one goroutine that decides, writes and publishes entries, many to an fsync
 //	journal.go    the file below it
 //	fault.go      the test tokens, and what each of them does
 //	rates.go      how often chance picks a fault
-//	wrong.go      movements that are not what was asked for
-//	harm.go       records that are hard to read
-//	forget.go     DELETE /_keys: the keys are forgotten, the ledger stays
+//	wrong.go      movements that are not what was asked for, and records that are hard to read
 //	late.go       charges that land after their connection was closed
 //	reply.go      the answer, or the silence
 //	dialect.go    the seam for another dialect over the same ledger: see package stripe below
 //
 // # What follows from it
 //
-//	webhook.go       what a webhook says, and its signature
-//	disorder.go      what may go wrong on its way
+//	webhook.go       what a webhook says, its signature, and what may go wrong on its way
 //	webhooks.go      when it goes, how often it is tried, when it is given up
 //	webhooksend.go   a single try
-//	webhookends.go   the file that knows which ones are done
+//	journal.go       the file that knows which ones are done
 //	webhookdoors.go  /_webhooks: counts and the latest tries; one once more, by hand; one printed as a curl command
 //	settlement.go    GET /v1/settlements/{date}.csv: a day's movements of money
 //

@@ -38,10 +38,9 @@ type bookRef struct{ account, object string }
 
 // book is one account's list of charges, or of refunds, oldest first, with its indexes.
 type book struct {
-	records     []*record
-	byID        map[string]*record
-	byKey       map[string][]*record
-	byReference map[string][]*record
+	records []*record
+	byID    map[string]*record
+	byKey   map[string][]*record
 }
 
 func openLedger(config Config) (*ledger, error) {
@@ -153,7 +152,7 @@ func (l *ledger) book(account, object string) *book {
 	ref := bookRef{account, object}
 	if l.books[ref] == nil {
 		l.books[ref] = &book{
-			byID: map[string]*record{}, byKey: map[string][]*record{}, byReference: map[string][]*record{},
+			byID: map[string]*record{}, byKey: map[string][]*record{},
 		}
 	}
 	return l.books[ref]
@@ -164,9 +163,6 @@ func (b *book) add(r *record) {
 	b.records = append(b.records, r)
 	b.byID[r.Entry.ID] = r
 	b.byKey[r.Entry.IdempotencyKey] = append(b.byKey[r.Entry.IdempotencyKey], r)
-	if r.Entry.Reference != "" {
-		b.byReference[r.Entry.Reference] = append(b.byReference[r.Entry.Reference], r)
-	}
 }
 
 // find returns an account's entry, or nil. It also finds what the API's lookups fail on.

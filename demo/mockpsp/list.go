@@ -17,17 +17,19 @@ func lookupFails() apiError {
 	return apiError{http.StatusInternalServerError, "internal_error", "something went wrong"}
 }
 
-func (s *Server) getOne(object string) func(*call) (Reply, error) {
-	return func(c *call) (Reply, error) {
-		found := s.ledger.find(object, c.account, c.r.PathValue("id"))
-		if found == nil {
-			return Reply{}, apiError{http.StatusNotFound, object + "_not_found", "the account has no such " + object}
-		}
-		if found.lookupsFail() {
-			return Reply{}, lookupFails()
-		}
-		return Reply{Status: http.StatusOK, Body: found.shown()}, nil
+func (s *Server) getCharge(c *call) (Reply, error) {
+	found := s.ledger.find(objectCharge, c.account, c.r.PathValue("id"))
+	switch {
+	case found == nil:
+		return Reply{}, noSuchCharge()
+	case found.lookupsFail():
+		return Reply{}, lookupFails()
 	}
+	return Reply{Status: http.StatusOK, Body: found.shown()}, nil
+}
+
+func noSuchCharge() apiError {
+	return apiError{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
 }
 
 func (s *Server) listOf(object string) func(*call) (Reply, error) {
@@ -64,14 +66,14 @@ func pageOf(records []*record, next string) []byte {
 }
 
 // list returns up to limit matching entries, oldest first, and whether there are more. Stuck charges fail a lookup by
-// key or reference; a page of everything leaves them out, or one of them would end all scans for good.
+// key; a page of everything leaves them out, or one of them would end all scans for good.
 func (l *ledger) list(q listQuery) (page []*record, more bool, err error) {
 	for _, r := range l.candidates(q) {
-		if (q.key != "" && r.Entry.IdempotencyKey != q.key) || (q.reference != "" && r.Entry.Reference != q.reference) {
+		if q.key != "" && r.Entry.IdempotencyKey != q.key {
 			continue
 		}
 		if r.lookupsFail() {
-			if q.key != "" || q.reference != "" {
+			if q.key != "" {
 				return nil, false, lookupFails()
 			}
 			continue
@@ -93,11 +95,8 @@ func (l *ledger) candidates(q listQuery) []*record {
 		return nil
 	}
 	records := b.records
-	switch {
-	case q.key != "":
+	if q.key != "" {
 		records = b.byKey[q.key]
-	case q.reference != "":
-		records = b.byReference[q.reference]
 	}
 	start := sort.Search(len(records), func(i int) bool {
 		return records[i].position >= q.from && records[i].Entry.CreatedAt > q.createdAfter
@@ -113,7 +112,7 @@ const (
 // listQuery selects an account's entries of one object. Empty filters match all.
 type listQuery struct {
 	account, object string
-	key, reference  string
+	key             string
 	createdAfter    string // in timeLayout
 	from            int    // the position to start at
 	limit           int
@@ -137,7 +136,7 @@ func parseListQuery(rawQuery, object, account string) (listQuery, error) {
 }
 
 func (q *listQuery) set(name, value string) error {
-	known := []string{"idempotencyKey", "reference", "createdAfter", "cursor", "limit"}
+	known := []string{"idempotencyKey", "createdAfter", "cursor", "limit"}
 	if !slices.Contains(known, name) {
 		return invalid(fmt.Sprintf("there is no query parameter %q", name))
 	}
@@ -147,8 +146,6 @@ func (q *listQuery) set(name, value string) error {
 	switch name {
 	case "idempotencyKey":
 		q.key = value
-	case "reference":
-		q.reference = value
 	case "createdAfter":
 		t, err := time.Parse(time.RFC3339Nano, value)
 		if err != nil {

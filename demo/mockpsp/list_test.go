@@ -80,19 +80,15 @@ func TestCreatedAfterIsStrictAlsoWhenTheClockStandsStill(t *testing.T) {
 func TestFiltersCombine(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
-	for _, row := range [][2]string{{"key-1", "pay_1"}, {"key-2", "pay_2"}, {"key-3", "pay_2"}} {
-		body := fmt.Sprintf(`{"amountCents":1,"currency":"KRW","paymentMethod":"pm_ok","reference":%q}`, row[1])
-		p.send(t.Context(), http.MethodPost, "/v1/charges", body, header{"Idempotency-Key": row[0]}).want(t, 201, "")
+	for _, key := range []string{"key-1", "key-2", "key-3"} {
+		p.charge(key, "pm_ok").want(t, http.StatusCreated, "")
 	}
 	for query, want := range map[string]string{
-		"":                                                   "key-1 key-2 key-3",
-		"?idempotencyKey=&reference=&cursor=":                "key-1 key-2 key-3",
-		"?idempotencyKey=key-2":                              "key-2",
-		"?reference=pay_2":                                   "key-2 key-3",
-		"?reference=pay_2&idempotencyKey=key3":               "",
-		"?reference=pay_2&idempotencyKey=key-3":              "key-3",
-		"?reference=pay_1&idempotencyKey=key-3":              "",
-		"?reference=pay_2&createdAfter=2999-01-01T00:00:00Z": "",
+		"":                         "key-1 key-2 key-3",
+		"?idempotencyKey=&cursor=": "key-1 key-2 key-3",
+		"?idempotencyKey=key-2":    "key-2",
+		"?idempotencyKey=key2":     "",
+		"?idempotencyKey=key-2&createdAfter=2999-01-01T00:00:00Z": "",
 	} {
 		var keys []string
 		for _, e := range p.list("/v1/charges" + query).Data {
@@ -101,10 +97,6 @@ func TestFiltersCombine(t *testing.T) {
 		if got := strings.Join(keys, " "); got != want {
 			t.Errorf("%q lists %q, want %q", query, got, want)
 		}
-	}
-	if first := p.list("/v1/charges?reference=pay_2&limit=1"); !first.HasMore ||
-		p.list("/v1/charges?reference=pay_2&limit=1&cursor=" + first.NextCursor).Data[0].IdempotencyKey != "key-3" {
-		t.Errorf("filtered pages: %+v", first)
 	}
 }
 

@@ -198,7 +198,10 @@ func (s *Server) setFaults(in map[string]map[string]*float64) error {
 	checked := map[*Rates]map[string]float64{}
 	for _, rates := range s.allRates() {
 		_, given := in[rates.member]
-		if _, ends := in[faultsMember]; !given && !(ends && rates == s.dialectRates) {
+		if rates == s.dialectRates && !given {
+			_, given = in[faultsMember]
+		}
+		if !given {
 			continue
 		}
 		named, err := rates.check(in[rates.member])

@@ -124,10 +124,9 @@ func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/charges", s.v1(s.postCharge))
 	mux.Handle("GET /v1/charges", s.v1(s.listOf(objectCharge)))
-	mux.Handle("GET /v1/charges/{id}", s.v1(s.getOne(objectCharge)))
+	mux.Handle("GET /v1/charges/{id}", s.v1(s.getCharge))
 	mux.Handle("POST /v1/charges/{id}/refunds", s.v1(s.postRefund))
 	mux.Handle("GET /v1/refunds", s.v1(s.listOf(objectRefund)))
-	mux.Handle("GET /v1/refunds/{id}", s.v1(s.getOne(objectRefund)))
 	mux.Handle("GET /v1/settlements/{file}", s.v1(s.getSettlement))
 	mux.Handle("/v1/", s.v1(noSuchEndpoint))
 

@@ -5,15 +5,12 @@
 // matrix uses. Two more stand around the reconciler. They pass everything on as it is. A window is armed for one key:
 // the message of this key is held, and all others pass. There is nothing of this in the product's code.
 //
-//	windows.go     what a window is, and all of them
+//	windows.go     what a window is, all of them, and what can be done at each
 //	places.go      where each one is, in the words of docs/crash_windows.md
-//	actions.go     what can be done at each
 //	stage.go       arms a window, and says what is held
 //	hold.go        what becomes of one payment that is stopped
-//	grip.go        the message that is held
-//	event.go       which messages are about a key
-//	dialect.go     which call to the PSP is which, in each provider's dialect
-//	proxies.go     the proxies around one process
+//	grip.go        the message that is held, and which messages are about a key
+//	dialect.go     which call to the PSP is which, in each provider's dialect, and the proxies around one process
 //
 // # What always holds
 //

@@ -75,24 +75,24 @@ func (s *Stage) follow(h *hold) {
 	cancel()
 	if err != nil {
 		if s.ctx.Err() == nil {
-			s.watch.Note(what, "its payment has not come to it; the window is not armed any more")
+			s.note(what, "its payment has not come to it; the window is not armed any more")
 		}
 		return
 	}
 	s.enter(h, Held, s.config.Limit)
-	s.watch.Note(what, "held: "+h.state.Window.Place)
+	s.note(what, "held: "+h.state.Window.Place)
 	limit := time.NewTimer(s.config.Limit)
 	defer limit.Stop()
 	select {
 	case c := <-h.chosen:
 		s.act(h, c)
 	case <-limit.C:
-		s.watch.Note(what, "let go by itself, after "+s.config.Limit.String())
+		s.note(what, "let go by itself, after "+s.config.Limit.String())
 	case <-h.lost:
 		h.grip.cut()
-		s.watch.Note(what, "the "+string(h.state.Window.Process())+" has ended, and what was held is lost with it")
+		s.note(what, "the "+string(h.state.Window.Process())+" has ended, and what was held is lost with it")
 	case <-h.grip.dropped():
-		s.watch.Note(what, "the connection has ended, and what was held is lost with it")
+		s.note(what, "the connection has ended, and what was held is lost with it")
 	case <-s.ctx.Done():
 	}
 }
@@ -167,7 +167,6 @@ func (s *Stage) enter(h *hold, p Phase, limit time.Duration) {
 	s.mu.Lock()
 	h.state.Phase, h.state.Until = p, s.config.Now().Add(limit)
 	s.mu.Unlock()
-	s.watch.Changed()
 }
 
 // free lets go what is still held, and makes room for the next window.
@@ -177,5 +176,4 @@ func (s *Stage) free(h *hold) {
 	s.now = nil
 	s.mu.Unlock()
 	close(h.over)
-	s.watch.Changed()
 }

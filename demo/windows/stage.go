@@ -22,12 +22,6 @@ type Config struct {
 // Handle is what can be done to a process.
 type Handle struct{ Kill, Pause, Resume func() error }
 
-// Watcher is told what happens by itself.
-type Watcher struct {
-	Changed func()                     // called after each change of the state
-	Note    func(what, outcome string) // called when a payment is held, and when it is let go by itself
-}
-
 // Phase is how far a window is.
 type Phase string
 
@@ -52,7 +46,7 @@ type Stage struct {
 	config  Config
 	proxies map[Process]proxies
 	handles map[Process]Handle
-	watch   Watcher
+	note    func(what, outcome string)
 
 	ctx     context.Context
 	end     context.CancelFunc
@@ -80,8 +74,11 @@ func Open(c Config) (*Stage, error) {
 	return s, nil
 }
 
-// Attach says what can be done to the processes, and who is told. It comes before the first Arm.
-func (s *Stage) Attach(handles map[Process]Handle, w Watcher) { s.handles, s.watch = handles, w }
+// Attach says what can be done to the processes, and who is told when a payment is held, and when it is let go by
+// itself. It comes before the first Arm.
+func (s *Stage) Attach(handles map[Process]Handle, note func(what, outcome string)) {
+	s.handles, s.note = handles, note
+}
 
 // DatabaseURL is what a process is given in place of the database's.
 func (s *Stage) DatabaseURL(who Process) string { return s.proxies[who].rows.URL() }
@@ -89,14 +86,8 @@ func (s *Stage) DatabaseURL(who Process) string { return s.proxies[who].rows.URL
 // PSPURL is what a process is given in place of the mock PSP's.
 func (s *Stage) PSPURL(who Process) string { return s.proxies[who].calls.URL() }
 
-// Groups lists the windows at which a payment can be stopped.
-func (s *Stage) Groups() []Group { return Groups(s.config.Dialect) }
-
-// Windows lists the windows of all groups.
-func (s *Stage) Windows() []Window { return Windows(s.config.Dialect) }
-
-// ByID finds one of them.
-func (s *Stage) ByID(id string) (w Window, known bool) { return ByID(s.config.Dialect, id) }
+// Dialect is what the PSP speaks.
+func (s *Stage) Dialect() Dialect { return s.config.Dialect }
 
 // Limit is how long a payment is held.
 func (s *Stage) Limit() time.Duration { return s.config.Limit }
@@ -121,14 +112,6 @@ func (s *Stage) State() State {
 
 // Arm has the payment with this key stop at a window. The payment is to be sent afterwards, with the window's token.
 func (s *Stage) Arm(w Window, key string) error {
-	if err := s.arm(w, key); err != nil {
-		return err
-	}
-	s.watch.Changed()
-	return nil
-}
-
-func (s *Stage) arm(w Window, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {

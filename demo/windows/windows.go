@@ -39,8 +39,8 @@ type Group struct {
 	Windows []Window
 }
 
-// Groups lists the windows of a dialect as docs/crash_windows.md does.
-func Groups(d Dialect) []Group {
+// Groups lists the windows at which a payment can be stopped, as docs/crash_windows.md does.
+func (d Dialect) Groups() []Group {
 	groups := []Group{
 		{"A payment", slices.Concat(sent(), answered())},
 		{"Webhooks", slices.Concat(ingested(), processed())},
@@ -59,16 +59,16 @@ func Groups(d Dialect) []Group {
 }
 
 // Windows lists the windows of all groups.
-func Windows(d Dialect) (all []Window) {
-	for _, g := range Groups(d) {
+func (d Dialect) Windows() (all []Window) {
+	for _, g := range d.Groups() {
 		all = append(all, g.Windows...)
 	}
 	return all
 }
 
 // ByID finds a window.
-func ByID(d Dialect, id string) (w Window, known bool) {
-	all := Windows(d)
+func (d Dialect) ByID(id string) (w Window, known bool) {
+	all := d.Windows()
 	i := slices.IndexFunc(all, func(w Window) bool { return w.ID == id })
 	if i < 0 {
 		return Window{}, false

@@ -18,7 +18,7 @@ func TestWordsAreThoseOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := strings.ReplaceAll(string(document), "`", "")
-	for _, w := range Windows(Stripe()) {
+	for _, w := range Stripe().Windows() {
 		number := strings.TrimRight(w.ID, "abc")
 		row := "| " + number + " | " + w.Happened + " | " + w.Lost + " | " + w.FoundBy + " |"
 		if !strings.Contains(plain, row) {
@@ -33,7 +33,7 @@ func TestGroupsAreThoseOfTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range Groups(Stripe()) {
+	for _, g := range Stripe().Groups() {
 		_, section, found := strings.Cut(string(document), "\n## "+g.Title)
 		section, _, _ = strings.Cut(section, "\n## ")
 		for _, w := range g.Windows {
@@ -46,7 +46,7 @@ func TestGroupsAreThoseOfTheDocument(t *testing.T) {
 
 func TestTokensAreThoseOfTheMockPSP(t *testing.T) {
 	t.Parallel()
-	for _, w := range Windows(Stripe()) {
+	for _, w := range Stripe().Windows() {
 		if !slices.ContainsFunc(mockpsp.Tokens(), func(token mockpsp.Token) bool { return token.Name == w.Token }) {
 			t.Errorf("window %s: the mock PSP has no token %s", w.ID, w.Token)
 		}
@@ -56,7 +56,7 @@ func TestTokensAreThoseOfTheMockPSP(t *testing.T) {
 func TestEachWindowCanGoOnAndEachActionEndsSomeHold(t *testing.T) {
 	t.Parallel()
 	seen := map[Action]bool{}
-	for _, w := range Windows(Stripe()) {
+	for _, w := range Stripe().Windows() {
 		if choices := w.Choices(); choices[0].Action != GoOn {
 			t.Errorf("window %s begins with %s", w.ID, choices[0].Action)
 		}

@@ -42,10 +42,8 @@ var parsers = map[string]string{
 	"internal/deadletters.ParseCursor": "FuzzParseCursor",
 
 	"demo/controls.pay":           "- the answer of our own API",
-	"demo/controls.delivered":     "- the answer of our own mock",
-	"demo/controls.ledgerOf":      "- the answer of our own mock",
+	"demo/controls.readPSP":       "- the answer of our own mock",
 	"demo/controls.presetOf":      "- the answer of our own mock, and our own presets",
-	"demo/controls.readBooks":     "- the answer of our own mock",
 	"demo/controls.resendWebhook": "- the answer of our own mock",
 
 	"demo/embeddedpg.attached":     "- names of directories in /proc",

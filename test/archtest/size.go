@@ -77,7 +77,6 @@ const (
 
 // tooManyFiles are the packages that have more files, and why.
 var tooManyFiles = map[string]string{
-	"demo/mockpsp":      "it is to be divided: the ledger, the faults, the webhooks",
 	"internal/payments": "it is to be divided: what decides, what reads, what writes",
 	"lab/invariants":    "one file for each invariant, and the books that they compare",
 	"lab/matrix":        "one file for each flow",

@@ -1,5 +1,9 @@
 package stripe
 
+import (
+	"strings"
+)
+
 // The further statuses of charges and refunds; both may also have succeeded.
 const (
 	failed  = "failed"
@@ -61,4 +65,77 @@ func chargePrefix(method string) string {
 		return "ch_"
 	}
 	return "py_"
+}
+
+const (
+	daySeconds = 24 * 60 * 60
+	// daysPending is how long money is on its way to the available balance.
+	daysPending = 2
+	// refundFailure is the kind of a transaction that reverses that of a refund.
+	refundFailure = "refund_failure"
+)
+
+// transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded.
+type transaction struct {
+	id       string
+	kind     string // charge, payment, refund, payment_refund or refund_failure
+	amount   int64  // of a refund negative
+	fee      int64
+	currency string
+	created  int64
+	source   string
+}
+
+// transactionID takes over the randomness of the charge or refund.
+func transactionID(source string) string {
+	kind, random, _ := strings.Cut(source, "_")
+	return "txn_" + kind + random
+}
+
+func failureTransactionID(refund string) string { return transactionID(refund) + "_failure" }
+
+func transactionOfCharge(c *charge) transaction {
+	t := transaction{transactionID(c.ID), "charge", c.Amount, feeOf(c.Amount), c.Currency, c.Created, c.ID}
+	if strings.HasPrefix(c.ID, "py_") {
+		t.kind = "payment"
+	}
+	return t
+}
+
+func transactionOfRefund(r *refund) transaction {
+	t := transaction{transactionID(r.ID), "refund", -r.Amount, 0, r.Currency, r.Created, r.ID}
+	if strings.HasPrefix(r.Charge, "py_") {
+		t.kind = "payment_refund"
+	}
+	return t
+}
+
+// transactionOfFailure gives back what a refund has taken that has failed later.
+func transactionOfFailure(r *refund) transaction {
+	return transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, r.Created, r.ID}
+}
+
+// feeOf is 2.9 percent. A refund gives no fee back.
+func feeOf(amount int64) int64 { return (amount*29 + 500) / 1000 }
+
+// shown is the transaction as the API shows it.
+func (t *transaction) shown() object {
+	v := object{
+		"id": t.id, "object": "balance_transaction", "amount": t.amount,
+		"available_on": t.created + daysPending*daySeconds, "balance_type": "payments", "created": t.created,
+		"currency": t.currency, "description": nil, "exchange_rate": nil, "fee": t.fee, "fee_details": []object{},
+		"net": t.amount - t.fee, "reporting_category": "charge", "source": t.source, "status": "pending",
+		"type": t.kind,
+	}
+	switch {
+	case t.kind == refundFailure:
+		v["reporting_category"] = refundFailure
+	case t.amount < 0:
+		v["reporting_category"] = "refund"
+	}
+	if t.fee != 0 {
+		v["fee_details"] = []object{{"amount": t.fee, "application": nil, "currency": t.currency,
+			"description": "Stripe processing fees", "type": "stripe_fee"}}
+	}
+	return v
 }

@@ -109,8 +109,7 @@ func (s *Server) disturb(w *work) {
 		w.tell(last.Account, last.Type)
 	}
 	if s.rates.Hit(rateUnknownEvents) {
-		kinds := strangers()
-		w.tell(last.Account, kinds[int(s.strange.Add(1))%len(kinds)])
+		w.tell(last.Account, "customer.created")
 	}
 }
 

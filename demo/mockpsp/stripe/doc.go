@@ -22,7 +22,7 @@
 //	commit.go   writes one line, and publishes it
 //	store.go    the objects as readers see them
 //	lists.go    lists, newest first, and the search, which lags behind
-//	event.go    events; webhook.go: how they are sent and signed
+//	event.go    events, and how they are sent and signed
 //
 // # Invariants
 //

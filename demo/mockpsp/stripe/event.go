@@ -43,9 +43,6 @@ type stranger struct{ id, object string }
 
 func (s stranger) shown() object { return object{"id": s.id, "object": s.object, "livemode": false} }
 
-// strangers are the types of events that no caller has asked for, by their object.
-func strangers() []string { return []string{"customer.created", "payout.paid", "product.updated"} }
-
 // take gives the event its snapshot, out of the change that it belongs to.
 func (e *event) take(ch *change) {
 	switch {

@@ -138,46 +138,32 @@ func (s *Server) listCharges(c *call) (reply, error) {
 
 // listRefunds does likewise.
 func (s *Server) listRefunds(c *call) (reply, error) {
-	intentID, chargeID, stuck := c.params.text("payment_intent"), c.params.text("charge"), false
+	intentID, stuck := c.params.text("payment_intent"), false
 	l, err := c.params.listing()
 	if err != nil {
 		return reply{}, err
 	}
 	answered, err := list(s, c, l, func(b *book) series[*refund] { return b.refunds }, func(r *refund) bool {
-		asked := (intentID == "" || r.Intent == intentID) && (chargeID == "" || r.Charge == chargeID)
+		asked := intentID == "" || r.Intent == intentID
 		stuck = stuck || asked && r.Stuck
 		return asked && !r.Stuck
 	}, (*refund).shown)
-	if err == nil && stuck && intentID+chargeID != "" {
+	if err == nil && stuck && intentID != "" {
 		return reply{}, serverError()
 	}
 	return answered, err
 }
 
-func (s *Server) listEvents(c *call) (reply, error) {
-	l, err := c.params.listing("delivery_success")
-	if err != nil {
-		return reply{}, err
-	}
-	return list(s, c, l, func(b *book) series[*event] { return b.events }, func(*event) bool { return true },
-		(*event).shown)
-}
-
 // listTransactions may show the whole charge or refund of a transaction. A stuck one is among them: another system
 // makes this list.
 func (s *Server) listTransactions(c *call) (reply, error) {
-	kind, source, currency := c.params.text("type"), c.params.text("source"), c.params.text("currency")
 	expanded := slices.Contains(c.params.texts("expand"), "data.source")
 	l, err := c.params.listing("payout")
 	if err != nil {
 		return reply{}, err
 	}
-	matches := func(t *transaction) bool {
-		return (kind == "" || t.kind == kind) && (source == "" || t.source == source) &&
-			(currency == "" || t.currency == currency)
-	}
-	return list(s, c, l, func(b *book) series[*transaction] { return b.transactions }, matches,
-		func(t *transaction) object {
+	return list(s, c, l, func(b *book) series[*transaction] { return b.transactions },
+		func(*transaction) bool { return true }, func(t *transaction) object {
 			shown := t.shown()
 			if !expanded {
 				return shown

@@ -9,10 +9,10 @@ import (
 
 // wish is what a refund is asked for.
 type wish struct {
-	intent, charge string
-	amount         int64 // 0 is all that is left
-	reason         string
-	metadata       map[string]string
+	intent   string
+	amount   int64 // 0 is all that is left
+	reason   string
+	metadata map[string]string
 }
 
 // reasons are those that Stripe has. A test token is taken beside them: it picks the fault of a refund.
@@ -24,9 +24,9 @@ func (s *Server) createRefund(c *call) (func() (reply, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.refundable(c.account, asked)
-	if err != nil {
-		return nil, err
+	found := s.store.intentSlot(c.account, asked.intent)
+	if found == nil {
+		return nil, noSuch("payment_intent", "payment_intent", asked.intent)
 	}
 	if err := s.limit(s.store.newestIntent(found)); err != nil {
 		return nil, err
@@ -38,10 +38,9 @@ func (s *Server) createRefund(c *call) (func() (reply, error), error) {
 }
 
 func parseRefund(p *params) (wish, error) {
-	in := wish{intent: p.text("payment_intent"), charge: p.text("charge"), reason: p.text("reason")}
-	if in.intent == "" && in.charge == "" {
-		p.fail(invalidCode("parameter_missing", "", "One of the following params should be provided for this "+
-			"request: payment_intent or charge."))
+	in := wish{intent: p.text("payment_intent"), reason: p.text("reason")}
+	if in.intent == "" {
+		p.fail(missing("payment_intent"))
 	}
 	in.amount = p.number("amount")
 	if p.has("amount") && in.amount < 1 {
@@ -52,25 +51,6 @@ func parseRefund(p *params) (wish, error) {
 	}
 	in.metadata = p.metadata()
 	return in, p.rest("refund_application_fee", "reverse_transfer", "instructions_email")
-}
-
-// refundable returns the intent whose charge is meant.
-func (s *Server) refundable(account string, in wish) (*slot[*intent], error) {
-	if in.charge != "" {
-		known := s.store.chargeOf(account, in.charge)
-		if known == nil {
-			return nil, noSuch("charge", "charge", in.charge)
-		}
-		if in.intent != "" && in.intent != known.Intent {
-			return nil, invalid("charge", "The charge is not of this PaymentIntent.")
-		}
-		in.intent = known.Intent
-	}
-	found := s.store.intentSlot(account, in.intent)
-	if found == nil {
-		return nil, noSuch("payment_intent", "payment_intent", in.intent)
-	}
-	return found, nil
 }
 
 // refundToken is the test token of a refund: its reason or, for callers who send only the reasons of Stripe, the reason
@@ -86,8 +66,8 @@ func refundToken(r *refund) string {
 
 func (s *Server) executeRefund(c *call, found *slot[*intent], in wish) (reply, error) {
 	wanted := &refund{
-		ID: newID("re_"), Account: c.account, Intent: s.store.newestIntent(found).ID, Charge: in.charge,
-		Amount: in.amount, Reason: in.reason, Metadata: in.metadata,
+		ID: newID("re_"), Account: c.account, Intent: s.store.newestIntent(found).ID, Amount: in.amount,
+		Reason: in.reason, Metadata: in.metadata,
 	}
 	reference := cmp.Or(in.metadata["reference"], c.asked.key.Key)
 	f, mark := s.pick(c.account, refundToken(wanted), reference)
@@ -116,7 +96,7 @@ func (s *Server) refundCharge(by asked, found *slot[*intent], wanted *refund, f 
 	found.changing.Lock()
 	defer found.changing.Unlock()
 	current := s.store.newestIntent(found)
-	of := s.store.chargeOf(wanted.Account, cmp.Or(wanted.Charge, current.Charge))
+	of := s.store.chargeOf(wanted.Account, current.Charge)
 	if refused, ok := refuseRefund(of, wanted); ok {
 		w := &work{result: failWith(refused), fault: f}
 		w.Broken = wanted.ID

@@ -254,13 +254,24 @@ func (p *running) one(path, id string) result {
 	panic("unreachable")
 }
 
+// events are those of acct_1, oldest first.
+func (p *running) events() (all []object) {
+	p.t.Helper()
+	p.dialect.store.read("acct_1", func(b *book) {
+		for _, kept := range b.events.all {
+			all = append(all, result{t: p.t, body: string(mockpsp.Render(kept.newest.shown()))}.object())
+		}
+	})
+	return all
+}
+
 // types are the types of all events, oldest first.
 func (p *running) types() []string {
 	p.t.Helper()
 	var types []string
-	for _, e := range p.data("/v1/events?limit=100") {
+	for _, e := range p.events() {
 		kind, _ := e["type"].(string)
-		types = append([]string{kind}, types...)
+		types = append(types, kind)
 	}
 	return types
 }

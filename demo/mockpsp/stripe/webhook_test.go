@@ -165,9 +165,9 @@ func TestDoubleAndUnknownEvents(t *testing.T) {
 	p := setup(t, nil)
 	p.faults(`{"stripe":{"double_events":1,"unknown_events":1}}`)
 	id := p.intent("pm_ok")
-	all := p.data("/v1/events")
-	if len(all) != 3 || all[1]["type"] != all[2]["type"] || all[1]["id"] == all[2]["id"] ||
-		at(all[1], "data.object.id") != id || strings.HasPrefix(fmt.Sprint(all[0]["type"]), "payment_intent") {
+	all := p.events()
+	if len(all) != 3 || all[0]["type"] != all[1]["type"] || all[0]["id"] == all[1]["id"] ||
+		at(all[1], "data.object.id") != id || strings.HasPrefix(fmt.Sprint(all[2]["type"]), "payment_intent") {
 		t.Errorf("events %v", all)
 	}
 }
