@@ -91,36 +91,21 @@ func (r *Reconciler) Close() { r.close() }
 // StatementConfig is what statements are reconciled with.
 func (r *Reconciler) StatementConfig() statement.Config {
 	c := statement.DefaultConfig()
-	c.DB, c.PSPs, c.NewID, c.OnBreak, c.OnListed = r.db, r.psps, NewID, r.onBreak, r.onListed
+	c.DB, c.PSPs, c.NewID, c.OnBreak = r.db, r.psps, NewID, r.onBreak
 	c.Horizon = r.settings.PSPMemory + time.Hour
 	return c
 }
 
-// onBreak counts a break that is new, and has it judged as evidence, in the statement's transaction.
-func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b statement.Break) error {
-	r.metrics.Discrepancy("statement_" + string(b.Kind))
-	completed, err := r.payments.BreakTx(ctx, tx, evidenceOf(b))
+// onBreak counts a break that is new, and has the break judged as evidence, in the statement's transaction.
+func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b payments.Break) error {
+	if !b.Listed {
+		r.metrics.Discrepancy("statement_" + string(b.Kind))
+	}
+	completed, err := r.payments.BreakTx(ctx, tx, b)
 	if completed {
 		r.metrics.Reconciled("resolved", string(payments.SourceStatement))
 	}
 	return err
-}
-
-// onListed has a movement that was missing, and that a statement has after all, judged as evidence in the statement's
-// transaction.
-func (r *Reconciler) onListed(ctx context.Context, tx pgx.Tx, b statement.Break) error {
-	e := evidenceOf(b)
-	e.Listed = true
-	_, err := r.payments.BreakTx(ctx, tx, e)
-	return err
-}
-
-func evidenceOf(b statement.Break) payments.Break {
-	return payments.Break{
-		Kind: payments.BreakKind(b.Kind), Account: b.Account, Day: b.Day, Object: b.Object, PSPID: b.PSPID,
-		Subject: b.Subject, Reference: b.Reference,
-		OtherTenant: b.OtherTenant, Theirs: (*payments.Side)(b.Theirs), Ours: (*payments.Side)(b.Ours), Moved: b.Moved,
-	}
 }
 
 // Run listens, and serves as Serve does.

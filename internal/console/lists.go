@@ -11,7 +11,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
-	"payonce/internal/statement"
 	"payonce/internal/tenants"
 )
 
@@ -172,8 +171,7 @@ func (c *Console) statements() page {
 func (c *Console) breaks() page {
 	return listPage(c, "breaks.html", "Breaks", "/console/breaks", c.config.Operators.Breaks(), []field{
 		choiceField("status", "Status", operator.BreakOpen, operator.BreakGone),
-		choiceField("kind", "Kind", "", statement.MissingHere, statement.MissingThere, statement.Amount,
-			statement.Currency, statement.Status, statement.Duplicate, statement.PSPID),
+		choiceField("kind", "Kind", append([]payments.BreakKind{""}, payments.BreakKinds()...)...),
 		textField("account", "Account at the PSP"),
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/query"
-	"payonce/internal/statement"
 )
 
 // RunFilter selects runs of the reconciliation of settlement files. An empty field selects all.
@@ -75,7 +74,7 @@ func (d *Service) listRuns(ctx context.Context, f RunFilter) (List[RunEntry], er
 type BreakFilter struct {
 	Status  BreakStatus
 	Account string
-	Kind    statement.Kind
+	Kind    payments.BreakKind
 	Limit   int
 	before  *int64
 }
@@ -91,22 +90,22 @@ const (
 
 // BreakEntry is a difference between a settlement file and our books.
 type BreakEntry struct {
-	ID          int64          `json:"breakId"`
-	Status      BreakStatus    `json:"status"`
-	Account     string         `json:"account"`
-	Day         date           `json:"day"`
-	Kind        statement.Kind `json:"kind"`
-	Object      gateway.Object `json:"object"`
-	PSPID       string         `json:"pspId"`
-	Reference   string         `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
-	OtherTenant bool           `json:"otherTenant,omitzero"`
-	Lines       int64          `json:"lines"`
-	Theirs      *BreakSide     `json:"theirs,omitzero"`
-	Ours        *BreakSide     `json:"ours,omitzero"`
-	Moved       at             `json:"movedAt"`
-	FirstSeen   at             `json:"firstSeenAt"`
-	LastSeen    at             `json:"lastSeenAt"`
-	Gone        *at            `json:"goneAt,omitempty"`
+	ID          int64              `json:"breakId"`
+	Status      BreakStatus        `json:"status"`
+	Account     string             `json:"account"`
+	Day         date               `json:"day"`
+	Kind        payments.BreakKind `json:"kind"`
+	Object      gateway.Object     `json:"object"`
+	PSPID       string             `json:"pspId"`
+	Reference   string             `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
+	OtherTenant bool               `json:"otherTenant,omitzero"`
+	Lines       int64              `json:"lines"`
+	Theirs      *BreakSide         `json:"theirs,omitzero"`
+	Ours        *BreakSide         `json:"ours,omitzero"`
+	Moved       at                 `json:"movedAt"`
+	FirstSeen   at                 `json:"firstSeenAt"`
+	LastSeen    at                 `json:"lastSeenAt"`
+	Gone        *at                `json:"goneAt,omitempty"`
 }
 
 // BreakSide is what the file, or our books, say about a movement.
@@ -130,8 +129,7 @@ func breakFilterOf(values url.Values) (BreakFilter, []problem.Detail) {
 	q := &query.Query{Values: values}
 	f := BreakFilter{
 		Status: query.OneOf(q, "status", BreakOpen, BreakGone), Account: q.Text("account"),
-		Kind: query.OneOf(q, "kind", statement.MissingHere, statement.MissingThere, statement.Amount,
-			statement.Currency, statement.Status, statement.Duplicate, statement.PSPID),
+		Kind:  query.OneOf(q, "kind", payments.BreakKinds()...),
 		Limit: q.Limit(), before: query.CursorOf(q, parseNumber),
 	}
 	if f.Status == "" {
@@ -165,7 +163,7 @@ func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (List[BreakEntr
 
 func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 	b := BreakEntry{
-		ID: r.ID, Status: BreakOpen, Account: r.Account, Day: date{r.Day.Time}, Kind: statement.Kind(r.Kind),
+		ID: r.ID, Status: BreakOpen, Account: r.Account, Day: date{r.Day.Time}, Kind: payments.BreakKind(r.Kind),
 		Object: gateway.Object(r.Object), PSPID: r.PspID, Reference: r.Reference, OtherTenant: r.OtherTenant,
 		Lines: r.Lines, Moved: at{r.MovedAt}, FirstSeen: at{r.FirstSeen}, LastSeen: at{r.LastSeen},
 		Gone: atOrNil(r.GoneAt),
@@ -184,7 +182,7 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 	}
 	if b.Reference == "" && r.Subject != nil {
 		object := r.Object
-		if b.Kind == statement.MissingHere { // The line is about no movement of ours, and changes this payment.
+		if b.Kind == payments.BreakMissingHere { // The line is about no movement of ours, and changes this payment.
 			object = string(gateway.ChargeObject)
 		}
 		b.Reference = publicID(object, *r.Subject)

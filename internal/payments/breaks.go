@@ -16,7 +16,7 @@ import (
 type Break struct {
 	Kind    BreakKind
 	Account string
-	Day     time.Time
+	Day     time.Time // the day in whose run it was found, at 00:00 UTC
 	Object  gateway.Object
 	PSPID   string // from the statement; for BreakMissingThere from our books
 	// Subject is our payment or refund, if there is one. For BreakMissingHere it is the payment that the line changes.
@@ -34,23 +34,40 @@ type Break struct {
 
 // Side is what the statement, or our books, say about a movement.
 type Side struct {
-	AmountMinor int64
-	Currency    string
-	Status      string // theirs is "" if the program that wrote the break did not keep it
-	PSPID       string // set on our side only; "" if the row has none
+	AmountMinor int64  `json:"amountMinor"`
+	Currency    string `json:"currency"`
+	Status      string `json:"status,omitzero"` // theirs is "" if the program that wrote the break did not keep it
+	PSPID       string `json:"pspId,omitzero"`  // set on our side only; "" if the row has none
 }
 
-// BreakKind names the difference between a statement and our books, in the words of package statement.
+// BreakKind names the difference between a statement and our books.
 type BreakKind string
 
-// The kinds of breaks that judge knows.
+// The kinds of breaks.
 const (
-	BreakMissingHere  BreakKind = "missing_here"
+	// BreakMissingHere: the PSP has moved money for which this tenant has no payment or refund. Or others have changed
+	// a payment of this tenant.
+	BreakMissingHere BreakKind = "missing_here"
+	// BreakMissingThere: a payment or refund of ours has succeeded, and none of the statements that could have it has
+	// it.
 	BreakMissingThere BreakKind = "missing_there"
-	BreakStatus       BreakKind = "status"
-	BreakDuplicate    BreakKind = "duplicate"
-	BreakPSPID        BreakKind = "psp_id"
+	// BreakAmount and BreakCurrency: the statement and our books differ in it.
+	BreakAmount   BreakKind = "amount"
+	BreakCurrency BreakKind = "currency"
+	// BreakStatus: the PSP has moved money for a movement that is declined, failed or still processing here. Or it
+	// lists a movement as declined that has succeeded here.
+	BreakStatus BreakKind = "status"
+	// BreakDuplicate: another movement for a payment or refund of ours, or an id that the statement has more than once.
+	BreakDuplicate BreakKind = "duplicate"
+	// BreakPSPID: our movement has succeeded under another id of the PSP, or the id is listed with another reference.
+	BreakPSPID BreakKind = "psp_id"
 )
+
+// BreakKinds are the kinds of breaks.
+func BreakKinds() []BreakKind {
+	return []BreakKind{BreakMissingHere, BreakMissingThere, BreakAmount, BreakCurrency, BreakStatus, BreakDuplicate,
+		BreakPSPID}
+}
 
 // judgeBreak is for a difference that a statement shows. A difference in amount or currency is not judged here: such
 // evidence comes from the ledger scan.
@@ -89,6 +106,7 @@ func judgeBreak(s Seen, b Break) Step {
 			return Step{Answer: c}
 		}
 		return Step{Open: c}
+	case BreakAmount, BreakCurrency:
 	}
 	return Step{}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"payonce/internal/payments"
 )
 
 // csvWriter writes one line for each break, and no totals: RFC 4180 with a header.
@@ -38,9 +40,9 @@ func (w *csvWriter) end() error {
 }
 
 // sideOf returns a side, and its amount as text. Both are empty if there is no side.
-func sideOf(s *Side) (amount string, side Side) {
+func sideOf(s *payments.Side) (amount string, side payments.Side) {
 	if s == nil {
-		return "", Side{}
+		return "", payments.Side{}
 	}
 	return strconv.FormatInt(s.AmountMinor, 10), *s
 }

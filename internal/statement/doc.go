@@ -14,7 +14,7 @@
 //   - OnBreak is called in the transaction that writes the break. It is called once, until the break is gone, or until
 //     the status of our movement has changed.
 //   - A movement is called missing at the PSP only if it is final and every statement that can have it was read
-//     completely. A statement that has it after all ends the break, whatever day it is of, and OnListed is called.
+//     completely. A statement that has it after all ends the break, whatever day it is of, and OnBreak is called.
 //   - What a run could not judge is pending, and Due lists its day when it can be judged. Nothing is forgotten.
 //
 // # Midnight, and later days

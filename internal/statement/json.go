@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payments"
 )
 
 // jsonWriter writes one object, token by token. Its last member is the list of breaks.
@@ -25,12 +26,12 @@ type jsonRun struct {
 }
 
 type jsonTotal struct {
-	Kind              Kind        `json:"kind"`
-	Currency          string      `json:"currency"`
-	Breaks            int64       `json:"breaks"`
-	AtStakeMinor      string      `json:"atStakeMinor"`
-	Ages              jsonAges    `json:"ages"`
-	OldestMovementAge jsonSeconds `json:"oldestMovementAgeSeconds"`
+	Kind              payments.BreakKind `json:"kind"`
+	Currency          string             `json:"currency"`
+	Breaks            int64              `json:"breaks"`
+	AtStakeMinor      string             `json:"atStakeMinor"`
+	Ages              jsonAges           `json:"ages"`
+	OldestMovementAge jsonSeconds        `json:"oldestMovementAgeSeconds"`
 }
 
 type jsonAges struct {
@@ -45,28 +46,21 @@ type jsonSeconds int64
 func secondsOf(d time.Duration) jsonSeconds { return jsonSeconds(d / time.Second) }
 
 type jsonBreak struct {
-	Day         string         `json:"day"`
-	Account     string         `json:"account"`
-	Kind        Kind           `json:"kind"`
-	Object      gateway.Object `json:"object"`
-	Reference   string         `json:"reference"`
-	PSPID       string         `json:"pspId"`
-	Lines       int64          `json:"lines"`
-	OtherTenant bool           `json:"otherTenant"`
-	Theirs      *jsonSide      `json:"theirs"`
-	Ours        *jsonSide      `json:"ours"`
-	Moved       time.Time      `json:"movedAt"`
-	MovementAge jsonSeconds    `json:"movementAgeSeconds"`
-	FirstSeen   time.Time      `json:"firstSeen"`
-	Age         jsonSeconds    `json:"ageSeconds"`
-	Changed     string         `json:"changedPaymentId,omitzero"`
-}
-
-type jsonSide struct {
-	AmountMinor int64  `json:"amountMinor"`
-	Currency    string `json:"currency"`
-	Status      string `json:"status,omitzero"`
-	PSPID       string `json:"pspId,omitzero"`
+	Day         string             `json:"day"`
+	Account     string             `json:"account"`
+	Kind        payments.BreakKind `json:"kind"`
+	Object      gateway.Object     `json:"object"`
+	Reference   string             `json:"reference"`
+	PSPID       string             `json:"pspId"`
+	Lines       int64              `json:"lines"`
+	OtherTenant bool               `json:"otherTenant"`
+	Theirs      *payments.Side     `json:"theirs"`
+	Ours        *payments.Side     `json:"ours"`
+	Moved       time.Time          `json:"movedAt"`
+	MovementAge jsonSeconds        `json:"movementAgeSeconds"`
+	FirstSeen   time.Time          `json:"firstSeen"`
+	Age         jsonSeconds        `json:"ageSeconds"`
+	Changed     string             `json:"changedPaymentId,omitzero"`
 }
 
 func (w *jsonWriter) begin(report Report, totals []Total) error {
@@ -93,9 +87,9 @@ func (w *jsonWriter) begin(report Report, totals []Total) error {
 func (w *jsonWriter) add(b Break) error {
 	return w.write(jsonBreak{
 		Day: b.Day.Format(time.DateOnly), Account: b.Account, Kind: b.Kind, Object: b.Object, Reference: b.Reference,
-		PSPID: b.PSPID, Lines: b.Lines, OtherTenant: b.OtherTenant, Theirs: jsonSideOf(b.Theirs),
-		Ours:  jsonSideOf(b.Ours),
-		Moved: b.Moved, MovementAge: secondsOf(b.MovementAge), FirstSeen: b.FirstSeen, Age: secondsOf(b.Age),
+		PSPID: b.PSPID, Lines: b.Lines, OtherTenant: b.OtherTenant, Theirs: b.Theirs,
+		Ours: b.Ours, Moved: b.Moved, MovementAge: secondsOf(b.MovementAge), FirstSeen: b.FirstSeen,
+		Age:     secondsOf(b.Age),
 		Changed: b.changed(),
 	})
 }
@@ -115,11 +109,4 @@ func (w *jsonWriter) write(parts ...any) error {
 		}
 	}
 	return nil
-}
-
-func jsonSideOf(s *Side) *jsonSide {
-	if s == nil {
-		return nil
-	}
-	return &jsonSide{AmountMinor: s.AmountMinor, Currency: s.Currency, Status: s.Status, PSPID: s.PSPID}
 }

@@ -46,10 +46,7 @@ func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, da
 		s, err = j.judge(ctx)
 		return err
 	})
-	if err != nil {
-		return Summary{}, err
-	}
-	return s, nil
+	return s, err
 }
 
 func (j *judgement) judge(ctx context.Context) (Summary, error) {
@@ -251,22 +248,25 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 	if err != nil {
 		return fmt.Errorf("write run: %w", err)
 	}
-	if j.config.OnBreak == nil {
-		return nil
-	}
-	tell := func(b Break) error {
-		if err := j.config.OnBreak(ctx, j.tx, b); err != nil {
-			return fmt.Errorf("tell of a break: %w", err)
-		}
-		return nil
-	}
+	tell := func(b Break) error { return j.tell(ctx, b.Break) }
 	return pages(*s, &j.run, tell,
 		func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
 			return j.q.OpenBreaks(ctx, p)
 		})
 }
 
-// markGone marks the breaks that are gone, and calls OnListed for each movement that was missing and is in a statement
+// tell calls OnBreak.
+func (j *judgement) tell(ctx context.Context, b payments.Break) error {
+	if j.config.OnBreak == nil {
+		return nil
+	}
+	if err := j.config.OnBreak(ctx, j.tx, b); err != nil {
+		return fmt.Errorf("tell of a break: %w", err)
+	}
+	return nil
+}
+
+// markGone marks the breaks that are gone, and calls OnBreak for each movement that was missing and is in a statement
 // that this run has read.
 func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
 	for {
@@ -282,13 +282,14 @@ func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
 			return 0, fmt.Errorf("end scans: %w", err)
 		}
 		for _, row := range page {
-			if !row.Listed || j.config.OnListed == nil {
+			if !row.Listed {
 				continue
 			}
 			b := breakOf(dbsqlc.OpenBreaksRow{ID: row.ID, Account: j.account, Day: row.Day, Object: row.Object,
 				Kind: row.Kind, PspID: row.PspID, Subject: row.Subject})
-			if err := j.config.OnListed(ctx, j.tx, b); err != nil {
-				return 0, fmt.Errorf("tell of what is listed: %w", err)
+			b.Listed = true
+			if err := j.tell(ctx, b.Break); err != nil {
+				return 0, err
 			}
 		}
 		gone += int64(len(page))

@@ -85,15 +85,16 @@ func TestStatementOfTheMockIsReconciled(t *testing.T) {
 	if s := d.run(); s.Lines != 5 || s.Breaks != 6 {
 		t.Fatalf("%+v", s)
 	}
-	got := map[Kind]int{}
+	got := map[payments.BreakKind]int{}
 	for _, b := range d.open("acct_acme", d.day) {
 		got[b.Kind]++
-		if b.Kind == Amount && b.Object == gateway.RefundObject && b.Theirs.AmountMinor != 100 {
+		if b.Kind == payments.BreakAmount && b.Object == gateway.RefundObject && b.Theirs.AmountMinor != 100 {
 			t.Errorf("%+v", b)
 		}
 	}
 	// The refund's amount, and the wrong one; what has no outcome here; what nobody asked for; what we invented.
-	if got[Amount] != 2 || got[Status] != 2 || got[MissingHere] != 1 || got[MissingThere] != 1 {
+	if got[payments.BreakAmount] != 2 || got[payments.BreakStatus] != 2 ||
+		got[payments.BreakMissingHere] != 1 || got[payments.BreakMissingThere] != 1 {
 		t.Fatalf("%v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/payments"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -195,15 +196,15 @@ func TestDebitOfALaterDayIsLookedForUntilItWasFinished(t *testing.T) {
 	}
 }
 
-// closed has OnBreak and OnListed write down what they are told.
+// closed has OnBreak write down what it is told, also of what is listed after all.
 func (d *fixture) closed() *[]string {
 	list := &[]string{}
-	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b Break) error {
-		*list = append(*list, "found "+string(b.Kind)+" "+b.PSPID)
-		return nil
-	}
-	d.config.OnListed = func(_ context.Context, _ pgx.Tx, b Break) error {
-		*list = append(*list, "listed "+b.PSPID+" "+b.Reference)
+	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b payments.Break) error {
+		if b.Listed {
+			*list = append(*list, "listed "+b.PSPID+" "+b.Reference)
+		} else {
+			*list = append(*list, "found "+string(b.Kind)+" "+b.PSPID)
+		}
 		return nil
 	}
 	return list

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -52,11 +53,10 @@ type Config struct {
 	Progress func(Progress)
 	Every    int64
 	// OnBreak, if it is set, is called for each new break, in the transaction that writes the break. A break is new
-	// again if the status of our movement has changed. If OnBreak fails, the run of that day is rolled back.
-	OnBreak func(ctx context.Context, tx pgx.Tx, b Break) error
-	// OnListed, if it is set, is called for each movement that was MissingThere and that a statement has after all, in
-	// the transaction that marks the break as gone. If it fails, the run is rolled back.
-	OnListed func(ctx context.Context, tx pgx.Tx, b Break) error
+	// again if the status of our movement has changed. OnBreak is also called with Listed for each movement that was
+	// missing and that a statement has after all, in the transaction that marks the break as gone. If OnBreak fails,
+	// the run of that day is rolled back.
+	OnBreak func(ctx context.Context, tx pgx.Tx, b payments.Break) error
 }
 
 // DefaultConfig has the defaults of the settings. The caller sets the other fields.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"payonce/internal/payments"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -60,10 +61,10 @@ func (r Report) runIDs() []uuid.UUID {
 
 // Total sums up the breaks of one kind and currency.
 type Total struct {
-	Kind     Kind
+	Kind     payments.BreakKind
 	Currency string
 	Breaks   int64
-	// AtStakeMinor is the sum of the differences for Amount, and otherwise the sum of what has moved. It is text,
+	// AtStakeMinor is the sum of the differences for BreakAmount, and otherwise the sum of what has moved. It is text,
 	// because the sum may be too large for an integer.
 	AtStakeMinor string
 	// ToOneDay, ToSevenDays and Older count the breaks by the time since they were first seen.
@@ -131,7 +132,7 @@ func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error)
 	var totals []Total
 	for _, t := range rows {
 		totals = append(totals, Total{
-			Kind: Kind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor,
+			Kind: payments.BreakKind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor,
 			ToOneDay:    t.ToOneDay,
 			ToSevenDays: t.ToSevenDays, Older: t.Older, OldestMovement: time.Duration(t.OldestMovement) * time.Second,
 		})

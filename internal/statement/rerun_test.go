@@ -12,14 +12,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payments"
 	"payonce/internal/postgres"
 )
 
-// told has OnBreak write down what it is told.
+// told has OnBreak write down the breaks that it is told of.
 func (d *fixture) told() *[]string {
 	list := &[]string{}
-	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b Break) error {
-		*list = append(*list, string(b.Kind)+" "+b.PSPID)
+	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b payments.Break) error {
+		if !b.Listed {
+			*list = append(*list, string(b.Kind)+" "+b.PSPID)
+		}
 		return nil
 	}
 	return list
@@ -171,7 +174,7 @@ func TestWhoCannotTakeABreakUndoesIt(t *testing.T) {
 	d.paid("ch_2", 5)
 	d.publish("acct_acme", d.day)
 	refusal := errors.New("no dead letters today")
-	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, b Break) error {
+	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, b payments.Break) error {
 		if b.PSPID == "ch_2" {
 			return refusal
 		}
@@ -204,7 +207,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	}, into *string) error {
 		return q.QueryRow(ctx, "SHOW statement_timeout").Scan(into)
 	}
-	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, _ Break) error { return show(ctx, tx, &during) }
+	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, _ payments.Break) error { return show(ctx, tx, &during) }
 	d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()
@@ -214,7 +217,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	}
 }
 
-// What OnBreak and OnListed prepare stays prepared on the connection, with the plan that it got.
+// What OnBreak prepares stays prepared on the connection, with the plan that it got.
 func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -225,13 +228,13 @@ func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 	t.Cleanup(db.Close)
 	d.config.DB = db
 	var seen []string
-	show := func(ctx context.Context, tx pgx.Tx, _ Break) error {
+	show := func(ctx context.Context, tx pgx.Tx, _ payments.Break) error {
 		var setting string
 		err := tx.QueryRow(ctx, "SHOW enable_seqscan").Scan(&setting)
 		seen = append(seen, setting)
 		return err
 	}
-	d.config.OnBreak, d.config.OnListed = show, show
+	d.config.OnBreak = show
 	m := d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()

@@ -98,29 +98,29 @@ func notes(b Break) []string {
 		all = append(all, "moved "+wholeDays(b.MovementAge)+" days ago")
 	}
 	switch b.Kind {
-	case MissingHere:
+	case payments.BreakMissingHere:
 		if b.OtherTenant {
 			all = append(all, "the reference is another tenant's")
 		}
 		if id := b.changed(); id != "" {
 			all = append(all, "of our "+id+", made by others")
 		}
-	case Duplicate:
+	case payments.BreakDuplicate:
 		all = append(all, strconv.FormatInt(b.Lines, 10)+" × this id")
-	case Status:
+	case payments.BreakStatus:
 		all = append(all, "ours is "+b.Ours.Status)
-	case PSPID:
+	case payments.BreakPSPID:
 		if b.Ours.PSPID == b.PSPID {
 			all = append(all, "ours has another reference")
 		} else {
 			all = append(all, "ours has "+shown(b.Ours.PSPID, maxNoted))
 		}
-	case MissingThere, Amount, Currency:
+	case payments.BreakMissingThere, payments.BreakAmount, payments.BreakCurrency:
 	}
 	return all
 }
 
-func money(s *Side) string {
+func money(s *payments.Side) string {
 	if s == nil {
 		return "-"
 	}
