@@ -81,12 +81,14 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: LockPayment :exec
--- Locks the payment, so that its refunds change refund_held_minor one after the other. Only the owner of the key takes
--- the lock: a replay does not.
+-- Locks the payment, so that its totals change one after the other. With a lease, only the owner of the key takes the
+-- lock: a replay does not. Without a lease, it is about what others have done to the payment.
 SELECT p.id FROM payments AS p
 WHERE p.tenant_id = @tenant_id AND p.id = @id
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id)
+  AND (sqlc.narg(lease_id)::uuid IS NULL
+       OR EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+                    AND k.lease_id = sqlc.narg(lease_id)))
 FOR UPDATE OF p;
 
 -- name: BeginRefund :one
@@ -152,11 +154,6 @@ WHERE p.tenant_id = @tenant_id AND p.id = @payment_id
   AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor)
       IS DISTINCT FROM (t.held, t.confirmed, t.outside);
 
--- name: LockChanged :exec
--- Locks a payment that others have changed. Its refunds of ours lock it, too (LockPayment), so none of them begins
--- between RecordOutside and TallyRefunds.
-SELECT FROM payments WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
-
 -- name: RecordOutside :exec
 -- Stores what others have done to a payment at the PSP. Competes with other evidence of the same object, which may be
 -- older: the later status wins. Of a dispute, money may be withdrawn only later. If the money comes back while the
@@ -178,48 +175,42 @@ WHERE tenant_id = @tenant_id AND payment_id = @payment_id AND id < @before
 ORDER BY id DESC
 LIMIT @max_rows;
 
--- name: NamePayment :exec
--- Stores the PSP's id of a charge that an operator has confirmed without knowing the id. Competes with other evidence:
--- the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the tenant.
-UPDATE payments SET psp_charge_id = @psp_charge_id
-WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_charge_id, 'operator:') IS TRUE;
-
--- name: NameRefund :exec
--- NamePayment for a refund.
-UPDATE refunds SET psp_refund_id = @psp_refund_id
-WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_refund_id, 'operator:') IS TRUE;
+-- name: NameMovement :exec
+-- Stores the PSP's id of a charge or refund that an operator has confirmed without knowing the id. Competes with other
+-- evidence: the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the
+-- tenant.
+WITH charge AS (
+    UPDATE payments AS p SET psp_charge_id = @psp_id::text
+    WHERE sqlc.arg(object)::text = 'charge' AND p.tenant_id = @tenant_id AND p.id = @id
+      AND starts_with(p.psp_charge_id, 'operator:') IS TRUE
+    RETURNING p.id
+), refund AS (
+    UPDATE refunds AS r SET psp_refund_id = @psp_id::text
+    WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.id = @id
+      AND starts_with(r.psp_refund_id, 'operator:') IS TRUE
+    RETURNING r.id
+)
+SELECT id FROM charge UNION ALL SELECT id FROM refund;
 
 -- name: FindPayment :one
--- The payment that evidence is about, with its tenant's provider and account there.
-SELECT sqlc.embed(p), t.psp, t.psp_account
-FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.tenant_id = @tenant_id AND p.id = @id;
-
--- name: FindRefund :one
--- The refund that evidence is about, with its payment.
-SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE r.tenant_id = @tenant_id AND r.id = @id
-  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = @tenant_id AND i.id = @id);
-
--- name: PaymentOfKey :one
--- FindPayment by the payment's key, for a pipeline that also reads the key.
+-- The payment that evidence is about, with its tenant's provider and account there. Without an id, it is the payment
+-- that the key stands for now, for a pipeline that also reads the key.
 SELECT sqlc.embed(p), t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = @tenant_id
-  AND p.id = (SELECT k.subject FROM idempotency_keys AS k
-              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key);
+  AND p.id = coalesce(sqlc.narg(id)::uuid, (SELECT k.subject FROM idempotency_keys AS k
+      WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key));
 
--- name: RefundOfKey :one
--- FindRefund by the refund's key.
+-- name: FindRefund :one
+-- FindPayment for a refund, with its payment.
 SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = @tenant_id
-  AND r.id = (SELECT k.subject FROM idempotency_keys AS k
-              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key)
-  AND p.id = (SELECT i.payment_id FROM refunds AS i
-              WHERE i.tenant_id = @tenant_id AND i.id = (SELECT k.subject FROM idempotency_keys AS k
-                  WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key));
+  AND r.id = coalesce(sqlc.narg(id)::uuid, (SELECT k.subject FROM idempotency_keys AS k
+      WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key))
+  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = @tenant_id
+      AND i.id = coalesce(sqlc.narg(id)::uuid, (SELECT k.subject FROM idempotency_keys AS k
+          WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key)));
 
 -- name: OtherMovementsOfKey :many
 -- Which of these payments or refunds have this key and generation, but are not the payment or refund that the key
@@ -244,19 +235,27 @@ SELECT (sqlc.arg(object)::text = 'charge' AND EXISTS (
            SELECT FROM refunds AS r WHERE r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text)
        )::boolean AS taken;
 
--- name: ExecutionOf :one
--- The tenant, key and generation of a payment or refund that belongs to the tenant of this account.
-SELECT p.tenant_id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = @id
+-- name: BookedMovements :many
+-- What our books say about the payments or refunds with these ids that belong to the tenant of the account.
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, ''::text AS charge_id, p.amount_minor, p.currency, p.status,
+       coalesce(p.psp_charge_id, '')::text AS psp_id
+FROM tenants AS t CROSS JOIN (SELECT unnest(@ids::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
 WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'charge'
 UNION ALL
-SELECT r.tenant_id, r.idempotency_key, r.generation
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = @id
+SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, coalesce(p.psp_charge_id, ''), r.amount_minor, r.currency,
+       r.status, coalesce(r.psp_refund_id, '')
+FROM tenants AS t CROSS JOIN (SELECT unnest(@ids::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
 WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'refund';
 
 -- name: ExecutionOfAnybody :one
--- ExecutionOf for the tenants of all accounts. It is asked only when ExecutionOf has found nothing. It searches each
--- tenant by the primary key, so no index on the id alone is needed.
+-- The tenant, key and generation of a payment or refund of any tenant. It is asked only when BookedMovements has found
+-- nothing. It searches each tenant by the primary key, so no index on the id alone is needed.
 SELECT p.tenant_id, p.idempotency_key, p.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
@@ -269,72 +268,34 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = @id) AS r
 WHERE sqlc.arg(object)::text = 'refund';
 
--- name: ExecutionOfCharge :one
--- The payment of the account's tenant that a charge of the PSP's belongs to. A charge that is not confirmed here yet is
--- known by the id of its object.
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t
+-- name: MovementsByPSPID :many
+-- The payments or refunds of the account's tenant that have these ids at the PSP. A charge that is not confirmed here
+-- yet is known by the id of its object.
+SELECT p.psp_charge_id::text AS psp_id, p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest(@psp_ids::text[]) AS psp_id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_charge_id = sqlc.arg(charge_id)::text) AS p
-WHERE t.psp_account = @account
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.psp_id) AS p
+WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'charge'
 UNION ALL
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t
+SELECT p.psp_object_id::text, p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest(@psp_ids::text[]) AS psp_id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_object_id = sqlc.arg(charge_id)::text
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.psp_id
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-WHERE t.psp_account = @account
-LIMIT 1;
-
--- name: ExecutionOfRefund :one
--- The refund of the account's tenant that has this id at the PSP.
-SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = sqlc.arg(psp_refund_id)::text
-WHERE t.psp_account = @account;
+WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'charge'
+UNION ALL
+SELECT r.psp_refund_id::text, r.tenant_id, r.id, r.idempotency_key, r.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest(@psp_ids::text[]) AS psp_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.psp_refund_id = asked.psp_id) AS r
+WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'refund';
 
 -- name: TenantOfAccount :one
-SELECT id FROM tenants WHERE psp_account = @psp_account;
-
--- name: PSPOfAccount :one
-SELECT psp FROM tenants WHERE psp_account = @psp_account;
+SELECT id, psp FROM tenants WHERE psp_account = @psp_account;
 
 -- name: ListAccounts :many
--- The providers and PSP accounts of all tenants, in order of the accounts, in pages.
-SELECT psp, psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
-
--- name: BookedPayments :many
--- Our payments that a page of the account's ledger refers to.
-SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
-FROM tenants AS t CROSS JOIN (SELECT unnest(@ids::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
-WHERE t.psp_account = @account;
-
--- name: BookedRefunds :many
--- BookedPayments for refunds.
-SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status,
-       r.psp_refund_id
-FROM tenants AS t CROSS JOIN (SELECT unnest(@ids::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-                    WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
-WHERE t.psp_account = @account;
-
--- name: ChargesOfOurs :many
--- Those of the PSP's charges that are payments of the account's tenant, as ExecutionOfCharge finds them.
-SELECT p.psp_charge_id::text AS charge_id
-FROM tenants AS t CROSS JOIN (SELECT unnest(@charge_ids::text[]) AS charge_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.charge_id) AS p
-WHERE t.psp_account = @account
-UNION ALL
-SELECT p.psp_object_id::text
-FROM tenants AS t CROSS JOIN (SELECT unnest(@charge_ids::text[]) AS charge_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.charge_id
-                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-WHERE t.psp_account = @account;
+-- The PSP accounts of all tenants, in order, in pages.
+SELECT psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
 
 -- name: BeginWalk :one
 -- Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are

@@ -96,7 +96,7 @@ func processed() []Window {
 			Lost:     "This run of the job.",
 			FoundBy:  "River runs the job again.",
 		}, reported, place{
-			who: Reconciler, query: "ResolveKeys", source: byWebhook, before: true, rival: "PaymentOfKey", lost: true,
+			who: Reconciler, query: "ResolveKeys", source: byWebhook, before: true, rival: "FindPayment", lost: true,
 		}},
 		{"9", "the webhook has completed the key; the reconciler does not know it", Words{
 			Happened: "The evidence is applied. The event is not marked as processed.",

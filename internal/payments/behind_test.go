@@ -148,7 +148,8 @@ func TestOnlyTheOwnerLocksThePayment(t *testing.T) {
 		want int // payments that are not locked
 	}{
 		"the owner":         {func(*dbsqlc.LockPaymentParams) {}, 2},
-		"another lease":     {func(p *dbsqlc.LockPaymentParams) { p.LeaseID = uuid.New() }, 3},
+		"no lease":          {func(p *dbsqlc.LockPaymentParams) { p.LeaseID = nil; p.Key = "" }, 2},
+		"another lease":     {func(p *dbsqlc.LockPaymentParams) { p.LeaseID = new(uuid.New()) }, 3},
 		"another key":       {func(p *dbsqlc.LockPaymentParams) { p.Key = "order-else" }, 3},
 		"another operation": {func(p *dbsqlc.LockPaymentParams) { p.Operation = "PUT /payments" }, 3},
 		"another tenant":    {func(p *dbsqlc.LockPaymentParams) { p.TenantID = "globex" }, 3},
@@ -161,7 +162,7 @@ func TestOnlyTheOwnerLocksThePayment(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := dbsqlc.LockPaymentParams{TenantID: "acme", ID: mineID, Operation: "POST /payments", Key: "order-mine",
-			LeaseID: leaseID}
+			LeaseID: &leaseID}
 		c.edit(&p)
 		if err := dbsqlc.New(tx).LockPayment(t.Context(), p); err != nil {
 			t.Fatal(err)

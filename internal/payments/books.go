@@ -9,14 +9,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
-	"payonce/internal/postgres"
 )
-
-// booked is what our books say about one movement, in the words of the PSP's records.
-type booked struct {
-	account, key, chargeID, currency, status, pspID string
-	amount                                          int64
-}
 
 // Unexplained returns those records of one page of an account's ledger that our books do not confirm exactly. A scan
 // has to look into these. One query reads the books for the whole page.
@@ -27,43 +20,29 @@ func (s *Service) Unexplained(
 	for i, r := range page {
 		ids[i], _ = subjectOf(r) // Without a reference to a movement, it is zero. No movement has that id.
 	}
-	books, err := s.booked(ctx, o, account, ids)
+	rows, err := dbsqlc.New(s.db.Reader()).BookedMovements(ctx,
+		dbsqlc.BookedMovementsParams{Ids: ids, Account: account, Object: string(o)})
 	if err != nil {
 		return nil, fmt.Errorf("read books: %w", err)
 	}
+	books := make(map[uuid.UUID]dbsqlc.BookedMovementsRow, len(rows))
+	for _, row := range rows {
+		books[row.ID] = row
+	}
 	var open []gateway.Record
 	for i, r := range page {
-		want := booked{
-			account: r.Account, key: r.Key, chargeID: r.ChargeID, currency: r.Currency, status: r.Status, pspID: r.ID,
-			amount: r.AmountMinor,
-		}
-		if book, found := books[ids[i]]; !found || book != want {
+		if book, found := books[ids[i]]; !found || r.Account != account || !confirms(book, r) {
 			open = append(open, r)
 		}
 	}
 	return open, nil
 }
 
-func (s *Service) booked(
-	ctx context.Context, o gateway.Object, account string, ids []uuid.UUID,
-) (map[uuid.UUID]booked, error) {
-	q := dbsqlc.New(s.db.Reader())
-	books := make(map[uuid.UUID]booked, len(ids))
-	if o == gateway.RefundObject {
-		rows, err := q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{Ids: ids, Account: account})
-		for _, r := range rows {
-			key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-			books[r.ID] = booked{r.PspAccount, key, postgres.Text(r.PspChargeID), r.Currency, r.Status,
-				postgres.Text(r.PspRefundID), r.AmountMinor}
-		}
-		return books, err
-	}
-	rows, err := q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{Ids: ids, Account: account})
-	for _, r := range rows {
-		key := execution("", CreateOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-		books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, postgres.Text(r.PspChargeID), r.AmountMinor}
-	}
-	return books, err
+// confirms reports whether our books say of a movement what the PSP's record says.
+func confirms(book dbsqlc.BookedMovementsRow, r gateway.Record) bool {
+	key := execution("", "", book.IdempotencyKey, book.ID, book.Generation).PassThroughKey()
+	return r.Key == key && r.ChargeID == book.ChargeID && r.AmountMinor == book.AmountMinor &&
+		r.Currency == book.Currency && r.Status == book.Status && r.ID == book.PspID
 }
 
 // withoutForeign takes the records of other programs' charges out of a page, and counts them. One query asks for the
@@ -81,14 +60,15 @@ func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page)
 	if len(charges) == 0 {
 		return page, nil
 	}
-	ours, err := dbsqlc.New(s.db.Reader()).ChargesOfOurs(ctx,
-		dbsqlc.ChargesOfOursParams{ChargeIds: charges, Account: w.account})
+	ours, err := dbsqlc.New(s.db.Reader()).MovementsByPSPID(ctx, dbsqlc.MovementsByPSPIDParams{PspIds: charges,
+		Account: w.account, Object: string(gateway.ChargeObject)})
 	if err != nil {
 		return page, fmt.Errorf("find charges of ours: %w", err)
 	}
 	all := len(page.Records)
 	page.Records = slices.DeleteFunc(slices.Clone(page.Records), func(r gateway.Record) bool {
-		return r.ChargeID != "" && !r.Marked() && !slices.Contains(ours, r.ChargeID)
+		return r.ChargeID != "" && !r.Marked() && !slices.ContainsFunc(ours,
+			func(m dbsqlc.MovementsByPSPIDRow) bool { return m.PspID == r.ChargeID })
 	})
 	page.Foreign += all - len(page.Records)
 	return page, nil
@@ -107,10 +87,10 @@ func (s *Service) Accounts(ctx context.Context, each func(account string) error)
 			return fmt.Errorf("list accounts: %w", err)
 		}
 		for _, account := range accounts {
-			if err := each(account.PspAccount); err != nil {
+			if err := each(account); err != nil {
 				return err
 			}
-			after = account.PspAccount
+			after = account
 		}
 		if len(accounts) < accountsPage {
 			return nil

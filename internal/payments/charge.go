@@ -108,13 +108,6 @@ func (c *charge) request(own idempotency.Execution) gateway.Charge {
 	}
 }
 
-func (c *charge) name(pspID string) postgres.Call {
-	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: c.payment.Tenant,
-			ID: uuid.UUID(c.payment.ID), PspChargeID: postgres.Nullable(pspID)})
-	}
-}
-
 func (c *charge) object() gateway.Object { return gateway.ChargeObject }
 
 func (c *charge) terms() (AmountMinor, Currency) { return c.payment.Amount, c.payment.Currency }

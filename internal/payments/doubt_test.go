@@ -278,7 +278,7 @@ func TestRecordIsNotJudgedWhenItsPaymentCannotBeFound(t *testing.T) {
 	s.keys = idempotency.New(db, terms(), time.Now)
 	s.service.db, s.service.keys = db, s.keys
 	for query, r := range map[string]gateway.Record{
-		"ExecutionOf :": g.record, "ExecutionOfAnybody :": unknown, "TenantOfAccount :": byKey, "FindKey :": byKey,
+		"BookedMovements :": g.record, "ExecutionOfAnybody :": unknown, "TenantOfAccount :": byKey, "FindKey :": byKey,
 	} {
 		outage.On(query, 1)
 		effect, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, Record: r})

@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execu
 func (s *Service) gatherBy(own idempotency.Execution, send func(...postgres.Call) error) (gathered, error) {
 	var view idempotency.KeyView
 	var m movement
-	if err := send(s.keys.LookIn(own.Ref, &view), s.findMovement(own, &m)); err != nil {
+	if err := send(s.keys.LookIn(own.Ref, &view), s.findMovement(own.Ref, &own.Subject, &m)); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
@@ -136,7 +137,10 @@ func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempo
 	if ok && errors.Is(err, errNotOurs) {
 		row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx,
 			dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
-		return foundExecution(dbsqlc.ExecutionOfRow(row), err, id, r.Object)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = errNotOurs
+		}
+		return execution(row.TenantID, operationOf(r.Object), row.IdempotencyKey, id, row.Generation), err
 	}
 	return own, err
 }
@@ -145,17 +149,12 @@ func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempo
 func executionBy(
 	ctx context.Context, q *dbsqlc.Queries, account string, id uuid.UUID, o gateway.Object,
 ) (idempotency.Execution, error) {
-	row, err := q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{ID: id, Account: account, Object: string(o)})
-	return foundExecution(row, err, id, o)
-}
-
-func foundExecution(
-	row dbsqlc.ExecutionOfRow, err error, id uuid.UUID, o gateway.Object,
-) (idempotency.Execution, error) {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return idempotency.Execution{}, errNotOurs
+	rows, err := q.BookedMovements(ctx,
+		dbsqlc.BookedMovementsParams{Ids: []uuid.UUID{id}, Account: account, Object: string(o)})
+	if err != nil || len(rows) == 0 {
+		return idempotency.Execution{}, cmp.Or(err, errNotOurs)
 	}
-	return execution(row.TenantID, operationOf(o), row.IdempotencyKey, id, row.Generation), err
+	return execution(rows[0].TenantID, operationOf(o), rows[0].IdempotencyKey, id, rows[0].Generation), nil
 }
 
 // mostGenerations is more than any key of ours can reach. After the greatest integer there would be no next generation.
@@ -174,7 +173,7 @@ func (s *Service) nameOf(ctx context.Context, r gateway.Record) (idempotency.Exe
 	case err != nil:
 		return idempotency.Execution{}, fmt.Errorf("find tenant of account: %w", err)
 	}
-	return execution(tenant, operationOf(r.Object), key.String(), uuid.UUID{}, generation), nil
+	return execution(tenant.ID, operationOf(r.Object), key.String(), uuid.UUID{}, generation), nil
 }
 
 // executionOfKey finds the execution by the PSP's account and the key that we have sent to the PSP.

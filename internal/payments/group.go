@@ -244,7 +244,7 @@ func (s *Service) sendLookups(ctx context.Context, members []idempotency.Due) ([
 	out := make([]looked, len(members))
 	var calls []postgres.Call
 	for i, due := range members {
-		calls = append(calls, s.keys.LookIn(due.Ref, &out[i].view), s.movementOf(due.Ref, &out[i].movement))
+		calls = append(calls, s.keys.LookIn(due.Ref, &out[i].view), s.findMovement(due.Ref, nil, &out[i].movement))
 	}
 	err := s.db.GroupPipeline(ctx, len(members), calls...)
 	return out, err

@@ -11,8 +11,7 @@ import (
 )
 
 // movement is a charge or a refund. The interface is what a charge and a refund do differently. Its calls are sent
-// after a call of package idempotency, in the same pipeline. Except for name, they write nothing unless that call has
-// passed its guard.
+// after a call of package idempotency, in the same pipeline. They write nothing unless that call has passed its guard.
 type movement interface {
 	onBehalfOf() Merchant
 	// begin writes the row that belongs to a reservation. It forgets the row of an earlier try, because that try may
@@ -39,8 +38,6 @@ type movement interface {
 	conclude(v verdict) (Resource, idempotency.Response, error)
 	// updateRow writes an outcome to the row. written says whether the row was written.
 	updateRow(o rowUpdate, written *bool) []postgres.Call
-	// name writes the PSP's id to the row if the row has an id with the prefix OperatorPSPID.
-	name(pspID string) postgres.Call
 	// object is the PSP's name for this kind of movement.
 	object() gateway.Object
 	// terms are the amount and the currency.

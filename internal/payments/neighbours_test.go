@@ -139,18 +139,22 @@ func TestStatementWritesNoNeighbour(t *testing.T) {
 		want  string // what is changed; empty: nothing
 	}{
 		"name payment": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			return q.NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: "acme", ID: mineID, PspChargeID: &found})
+			return q.NameMovement(ctx, dbsqlc.NameMovementParams{Object: "charge", TenantID: "acme", ID: mineID,
+				PspID: found})
 		}, "payment acme 42"},
 		"name payment that has a name": {[]string{"UPDATE payments SET psp_charge_id = 'ch_' || tenant_id || id"},
 			func(ctx context.Context, q *dbsqlc.Queries) error {
-				return q.NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: "acme", ID: mineID, PspChargeID: &found})
+				return q.NameMovement(ctx, dbsqlc.NameMovementParams{Object: "charge", TenantID: "acme", ID: mineID,
+					PspID: found})
 			}, ""},
 		"name refund": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			return q.NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: "acme", ID: mineID, PspRefundID: &found})
+			return q.NameMovement(ctx, dbsqlc.NameMovementParams{Object: "refund", TenantID: "acme", ID: mineID,
+				PspID: found})
 		}, "refund acme 42"},
 		"name refund that has a name": {[]string{"UPDATE refunds SET psp_refund_id = 're_' || tenant_id || id"},
 			func(ctx context.Context, q *dbsqlc.Queries) error {
-				return q.NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: "acme", ID: mineID, PspRefundID: &found})
+				return q.NameMovement(ctx, dbsqlc.NameMovementParams{Object: "refund", TenantID: "acme", ID: mineID,
+					PspID: found})
 			}, ""},
 		"tally refunds": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
 			return q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: "acme", PaymentID: mineID})
@@ -211,6 +215,16 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 			MaxRows: 9})
 		return keysOf(all, func(r dbsqlc.Refund) string { return r.IdempotencyKey }), want, err
 	}
+	booked := func(id uuid.UUID, account, object string) string {
+		all, err := s.q.BookedMovements(ctx, dbsqlc.BookedMovementsParams{Account: account, Ids: []uuid.UUID{id},
+			Object: object})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keysOf(all, func(r dbsqlc.BookedMovementsRow) string {
+			return r.TenantID + " " + r.IdempotencyKey + " of " + r.ChargeID
+		})
+	}
 	for name, read := range map[string]func() (got, want string, err error){
 		"GetPayment": func() (string, string, error) {
 			p, err := s.q.GetPayment(ctx, dbsqlc.GetPaymentParams{TenantID: "acme", ID: mineID})
@@ -223,30 +237,22 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 		"ListRefunds":        func() (string, string, error) { return listed(uuid.Max, "refund-mine") },
 		"ListRefunds before": func() (string, string, error) { return listed(mineID, "") },
 		"FindPayment": func() (string, string, error) {
-			r, err := s.q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: "acme", ID: mineID})
+			r, err := s.q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: "acme", ID: &mineID})
 			return payment(r.Payment, r.PspAccount), mine, err
 		},
 		"FindRefund": func() (string, string, error) {
-			r, err := s.q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: "acme", ID: mineID})
+			r, err := s.q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: "acme", ID: &mineID})
 			return r.Refund.IdempotencyKey + " " + payment(r.Payment, r.PspAccount), "refund-mine " + mine, err
 		},
-		"PaymentOfKey": func() (string, string, error) {
-			r, err := s.q.PaymentOfKey(ctx, dbsqlc.PaymentOfKeyParams{TenantID: "acme", Operation: "POST /payments",
+		"FindPayment of a key": func() (string, string, error) {
+			r, err := s.q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: "acme", Operation: "POST /payments",
 				Key: "order-mine"})
 			return payment(r.Payment, r.PspAccount), mine, err
 		},
-		"RefundOfKey": func() (string, string, error) {
-			r, err := s.q.RefundOfKey(ctx, dbsqlc.RefundOfKeyParams{TenantID: "acme", Operation: "POST /payments",
+		"FindRefund of a key": func() (string, string, error) {
+			r, err := s.q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: "acme", Operation: "POST /payments",
 				Key: "order-mine"})
 			return r.Refund.IdempotencyKey + " " + payment(r.Payment, r.PspAccount), "refund-mine " + mine, err
-		},
-		"ExecutionOf charge": func() (string, string, error) {
-			r, err := s.q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{Account: "acme", ID: mineID, Object: "charge"})
-			return r.TenantID + " " + r.IdempotencyKey, "acme charge-mine", err
-		},
-		"ExecutionOf refund": func() (string, string, error) {
-			r, err := s.q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{Account: "acme", ID: mineID, Object: "refund"})
-			return r.TenantID + " " + r.IdempotencyKey, "acme refund-mine", err
 		},
 		"ExecutionOfAnybody charge": func() (string, string, error) {
 			r, err := s.q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{ID: otherID, Object: "charge"})
@@ -257,37 +263,28 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 			return r.TenantID + " " + r.IdempotencyKey, "acme refund-other", err
 		},
 		"TenantOfAccount": func() (string, string, error) {
-			id, err := s.q.TenantOfAccount(ctx, "acme")
-			return id, "acme", err
+			r, err := s.q.TenantOfAccount(ctx, "acme")
+			return r.ID + " " + r.Psp, "acme native", err
 		},
-		"PSPOfAccount": func() (string, string, error) {
-			psp, err := s.q.PSPOfAccount(ctx, "acme")
-			return psp, "native", err
+		"BookedMovements charge": func() (string, string, error) {
+			return booked(mineID, "acme", "charge"), "acme charge-mine of ", nil
 		},
-		"BookedPayments": func() (string, string, error) {
-			all, err := s.q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{Account: "acme", Ids: []uuid.UUID{mineID}})
-			return keysOf(all, func(r dbsqlc.BookedPaymentsRow) string { return r.IdempotencyKey }), "charge-mine", err
+		"BookedMovements refund": func() (string, string, error) {
+			return booked(mineID, "acme", "refund"), "acme refund-mine of operator:acme" + mineID.String(), nil
 		},
-		"BookedRefunds": func() (string, string, error) {
-			all, err := s.q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{Account: "acme", Ids: []uuid.UUID{mineID}})
-			return keysOf(all, func(r dbsqlc.BookedRefundsRow) string {
-				return r.IdempotencyKey + " of " + *r.PspChargeID
-			}), "refund-mine of operator:acme" + mineID.String(), err
+		"BookedMovements charge of another account": func() (string, string, error) {
+			return booked(otherID, "an-account", "charge"), "", nil
+		},
+		"BookedMovements refund of another account": func() (string, string, error) {
+			return booked(otherID, "an-account", "refund"), "", nil
+		},
+		"BookedMovements refund as a charge": func() (string, string, error) {
+			return booked(aloneID, "acme", "charge"), "", nil
 		},
 	} {
 		if got, want, err := read(); err != nil || got != want {
 			t.Errorf("%s: %q, want %q; %v", name, got, want, err)
 		}
-	}
-	for _, object := range []string{"charge", "refund"} {
-		_, err := s.q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{Account: "an-account", ID: otherID, Object: object})
-		if !errors.Is(err, pgx.ErrNoRows) {
-			t.Errorf("%s of another account is found: %v", object, err)
-		}
-	}
-	p := dbsqlc.ExecutionOfParams{Account: "acme", ID: aloneID, Object: "charge"}
-	if _, err := s.q.ExecutionOf(ctx, p); !errors.Is(err, pgx.ErrNoRows) {
-		t.Errorf("a refund is found as a charge: %v", err)
 	}
 	everywhere := dbsqlc.ExecutionOfAnybodyParams{ID: aloneID, Object: "charge"}
 	if _, err := s.q.ExecutionOfAnybody(ctx, everywhere); !errors.Is(err, pgx.ErrNoRows) {

@@ -109,7 +109,7 @@ func (s *Service) gatherDeadLetter(
 	var other *uuid.UUID
 	var taken, charged bool
 	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
-	err := run(s.keys.LookIn(ref, &view), s.movementOf(ref, &m), deadletters.OtherOpen(deadLetter, &other),
+	err := run(s.keys.LookIn(ref, &view), s.findMovement(ref, nil, &m), deadletters.OtherOpen(deadLetter, &other),
 		deadletters.Charged(deadLetter, &charged), idTaken(ref, d.PSPID, &taken))
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)

@@ -32,10 +32,6 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 			_, err := s.service.RefundByID(ctx, "acme", RefundID(p.ID))
 			return err
 		},
-		"FindPayment": func(ctx context.Context) error {
-			_, err := s.service.MerchantOf(ctx, "acme", p.ID)
-			return err
-		},
 		"ListPayments": func(ctx context.Context) error {
 			_, err := s.service.Payments(ctx, "acme", Filter{Limit: 1})
 			return err
@@ -47,16 +43,8 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 		"ListAccounts": func(ctx context.Context) error {
 			return s.service.Accounts(ctx, func(string) error { return nil })
 		},
-		"BookedPayments": func(ctx context.Context) error {
+		"BookedMovements": func(ctx context.Context) error {
 			_, err := s.service.Unexplained(ctx, gateway.ChargeObject, "acme", []gateway.Record{charge.record})
-			return err
-		},
-		"BookedRefunds": func(ctx context.Context) error {
-			_, err := s.service.Unexplained(ctx, gateway.RefundObject, "acme", nil)
-			return err
-		},
-		"ExecutionOf ": func(ctx context.Context) error {
-			_, err := s.service.ResolveByRecord(ctx, Record{Source: SourceScan, Record: charge.record})
 			return err
 		},
 		"ExecutionOfAnybody": func(ctx context.Context) error {
@@ -132,8 +120,8 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 		"record payments": s.service.recordPayments([]rowUpdate{{own: g.lease.Execution()}}, &written),
 	}
 	for kind, m := range map[string]*stage{"payment": g, "refund": h} {
-		calls["find "+kind] = s.service.findMovement(m.lease.Execution(), &found)
-		calls[kind+" of a key"] = s.service.movementOf(m.reservation.Ref, &found)
+		calls["find "+kind] = s.service.findMovement(m.reservation.Ref, new(m.lease.Subject()), &found)
+		calls[kind+" of a key"] = s.service.findMovement(m.reservation.Ref, nil, &found)
 		for i, call := range m.again().resume(m.reservation, m.lease.Subject()) {
 			calls[fmt.Sprintf("resume %s, %d", kind, i)] = call
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -26,18 +25,25 @@ func (s *Service) executionChangedBy(ctx context.Context, r gateway.Record) (ide
 	if r.ChargeID == "" {
 		return idempotency.Execution{}, errNotOurs
 	}
-	q := dbsqlc.New(s.db.Reader())
 	if r.Object == gateway.RefundObject {
-		row, err := q.ExecutionOfRefund(ctx, dbsqlc.ExecutionOfRefundParams{PspRefundID: r.ID, Account: r.Account})
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return execution(row.TenantID, RefundOperation, row.IdempotencyKey, row.ID, row.Generation), err
+		own, err := s.executionByPSPID(ctx, r.Account, r.ID, gateway.RefundObject)
+		if !errors.Is(err, errNotOurs) {
+			return own, err
 		}
 	}
-	row, err := q.ExecutionOfCharge(ctx, dbsqlc.ExecutionOfChargeParams{ChargeID: r.ChargeID, Account: r.Account})
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = errNotOurs
+	return s.executionByPSPID(ctx, r.Account, r.ChargeID, gateway.ChargeObject)
+}
+
+// executionByPSPID is executionBy with the PSP's id of the movement.
+func (s *Service) executionByPSPID(
+	ctx context.Context, account, id string, o gateway.Object,
+) (idempotency.Execution, error) {
+	rows, err := dbsqlc.New(s.db.Reader()).MovementsByPSPID(ctx,
+		dbsqlc.MovementsByPSPIDParams{PspIds: []string{id}, Account: account, Object: string(o)})
+	if err != nil || len(rows) == 0 {
+		return idempotency.Execution{}, cmp.Or(err, errNotOurs)
 	}
-	return execution(row.TenantID, CreateOperation, row.IdempotencyKey, row.ID, row.Generation), err
+	return execution(rows[0].TenantID, operationOf(o), rows[0].IdempotencyKey, rows[0].ID, rows[0].Generation), nil
 }
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
@@ -120,19 +126,20 @@ func (b Break) outside(s Seen) gateway.Record {
 
 // outsideCalls store what others have done to the payment of a movement.
 func outsideCalls(p Payment, r gateway.Record) []postgres.Call {
-	tenant, id := p.Tenant, uuid.UUID(p.ID)
-	return []postgres.Call{
-		func(ctx context.Context, q postgres.Statement) error {
-			return dbsqlc.New(q).LockChanged(ctx, dbsqlc.LockChangedParams{TenantID: tenant, ID: id})
-		},
-		func(ctx context.Context, q postgres.Statement) error {
-			return dbsqlc.New(q).RecordOutside(ctx, dbsqlc.RecordOutsideParams{
-				TenantID: tenant, PaymentID: id, Object: string(r.Object), PspID: r.ID, AmountMinor: r.AmountMinor,
-				Currency: r.Currency, Status: r.Status,
-			})
-		},
-		func(ctx context.Context, q postgres.Statement) error {
-			return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: tenant, PaymentID: id})
-		},
+	lock := dbsqlc.LockPaymentParams{TenantID: p.Tenant, ID: uuid.UUID(p.ID)}
+	return tallied(lock, func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).RecordOutside(ctx, dbsqlc.RecordOutsideParams{
+			TenantID: lock.TenantID, PaymentID: lock.ID, Object: string(r.Object), PspID: r.ID,
+			AmountMinor: r.AmountMinor, Currency: r.Currency, Status: r.Status,
+		})
+	})
+}
+
+// tallied locks a payment before what moves its money is written, and updates the payment's totals afterwards.
+func tallied(p dbsqlc.LockPaymentParams, write postgres.Call) []postgres.Call {
+	lock := func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).LockPayment(ctx, p) }
+	tally := func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: p.TenantID, PaymentID: p.ID})
 	}
+	return []postgres.Call{lock, write, tally}
 }

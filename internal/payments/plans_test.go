@@ -131,26 +131,22 @@ func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 		ask  func(*dbsqlc.Queries)
 		args string
 	}{
-		"payment of a reference": {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{}) },
-			id + ", 'account_15', 'charge'"},
-		"refund of a reference": {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{}) },
-			id + ", 'account_15', 'refund'"},
 		"payment of anybody": {func(q *dbsqlc.Queries) {
 			_,
 				_ = q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{})
 		}, id + ", 'charge'"},
 		"payment": {func(q *dbsqlc.Queries) { _, _ = q.FindPayment(ctx, dbsqlc.FindPaymentParams{}) },
-			"'tenant-15', " + id},
+			"'tenant-15', " + id + ", '', ''"},
+		"payment of a key": {func(q *dbsqlc.Queries) { _, _ = q.FindPayment(ctx, dbsqlc.FindPaymentParams{}) },
+			"'tenant-15', NULL, 'POST /payments', 'key-50'"},
 		"refund": {func(q *dbsqlc.Queries) { _, _ = q.FindRefund(ctx, dbsqlc.FindRefundParams{}) },
-			"'tenant-15', " + id},
+			"'tenant-15', " + id + ", '', ''"},
 		"page of payments": {func(q *dbsqlc.Queries) {
-			_,
-				_ = q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{})
-		}, "ARRAY[" + id + "]::uuid[], 'account_15'"},
+			_, _ = q.BookedMovements(ctx, dbsqlc.BookedMovementsParams{})
+		}, "ARRAY[" + id + "]::uuid[], 'account_15', 'charge'"},
 		"page of refunds": {func(q *dbsqlc.Queries) {
-			_,
-				_ = q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{})
-		}, "ARRAY[" + id + "]::uuid[], 'account_15'"},
+			_, _ = q.BookedMovements(ctx, dbsqlc.BookedMovementsParams{})
+		}, "ARRAY[" + id + "]::uuid[], 'account_15', 'refund'"},
 		"totals of a payment": {func(q *dbsqlc.Queries) { _ = q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{}) },
 			"'tenant-15', " + id},
 		"object of a payment": {func(q *dbsqlc.Queries) {

@@ -52,22 +52,18 @@ func (s *Service) readPayment(ctx context.Context, tenant string, id PaymentID, 
 // MerchantOf reads on behalf of whom a payment is made: the tenant's provider, and its account there. It fails as
 // Payment does.
 func (s *Service) MerchantOf(ctx context.Context, tenant string, id PaymentID) (Merchant, error) {
-	row, err := dbsqlc.New(s.db.Reader()).FindPayment(ctx,
-		dbsqlc.FindPaymentParams{TenantID: tenant, ID: uuid.UUID(id)})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Merchant{}, ErrPaymentNotFound
-	}
-	if err != nil {
-		return Merchant{}, fmt.Errorf("read merchant: %w", err)
-	}
-	return Merchant{Tenant: tenant, PSP: row.Psp, PSPAccount: row.PspAccount}, nil
+	return s.merchantOf(ctx, idempotency.Ref{Tenant: tenant, Operation: CreateOperation}, (*uuid.UUID)(&id))
 }
 
 // MerchantOfKey reads on behalf of whom a key is executed. If the key stands for no payment or refund, it fails with
 // ErrPaymentNotFound.
 func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (Merchant, error) {
+	return s.merchantOf(ctx, ref, nil)
+}
+
+func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (Merchant, error) {
 	var m movement
-	if err := s.db.Pipeline(ctx, s.movementOf(ref, &m)); err != nil {
+	if err := s.db.Pipeline(ctx, s.findMovement(ref, id, &m)); err != nil {
 		return Merchant{}, fmt.Errorf("read merchant: %w", err)
 	}
 	if m == nil {

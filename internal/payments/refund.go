@@ -180,19 +180,12 @@ func (g *refundMovement) writeAndKeep(
 	})
 }
 
-// locked locks the payment before the refund's row is written, and updates the payment's totals afterwards.
+// locked is tallied for the owner of a lease.
 func (g *refundMovement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres.Call) []postgres.Call {
-	lock := func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).LockPayment(ctx, dbsqlc.LockPaymentParams{
-			ID:       uuid.UUID(g.payment.ID),
-			TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(), LeaseID: leaseID,
-		})
-	}
-	tally := func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: g.payment.Tenant,
-			PaymentID: uuid.UUID(g.payment.ID)})
-	}
-	return []postgres.Call{lock, write, tally}
+	return tallied(dbsqlc.LockPaymentParams{
+		ID: uuid.UUID(g.payment.ID), TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
+		LeaseID: &leaseID,
+	}, write)
 }
 
 func (g *refundMovement) load(ctx context.Context, subject uuid.UUID) error {
@@ -234,13 +227,6 @@ func (g *refundMovement) request(own idempotency.Execution) gateway.Refund {
 		Account: g.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
 		Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
 		AmountMinor: int64(g.refund.Amount), Currency: string(g.refund.Currency), Reason: g.refund.Reason,
-	}
-}
-
-func (g *refundMovement) name(pspID string) postgres.Call {
-	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: g.payment.Tenant,
-			ID: uuid.UUID(g.refund.ID), PspRefundID: postgres.Nullable(pspID)})
 	}
 }
 

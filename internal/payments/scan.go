@@ -157,12 +157,12 @@ func (s *Service) beginWalk(
 	ctx context.Context, o gateway.Object, account string, overlap time.Duration,
 ) (walk, error) {
 	// A statement of its own: under an INSERT … SELECT, Citus gives NULL for a subquery in RETURNING.
-	psp, err := dbsqlc.New(s.db.Reader()).PSPOfAccount(ctx, account)
+	tenant, err := dbsqlc.New(s.db.Reader()).TenantOfAccount(ctx, account)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return walk{}, errNoSuchAccount
 	case err != nil:
-		return walk{}, fmt.Errorf("PSP of an account: %w", err)
+		return walk{}, fmt.Errorf("find tenant of account: %w", err)
 	}
 	var row dbsqlc.BeginWalkRow
 	err = s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
@@ -173,7 +173,7 @@ func (s *Service) beginWalk(
 	if err != nil {
 		return walk{}, fmt.Errorf("begin walk: %w", err)
 	}
-	return walk{psp: psp, account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
+	return walk{psp: tenant.Psp, account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
 }
 
 // advanceWalk stores that everything up to a time has been read.

@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
 )
@@ -53,7 +54,7 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 		calls = append(calls, s.keys.Note(g.seen.Own, *step.Note))
 	}
 	if step.Named != "" {
-		calls = append(calls, g.movement.name(step.Named))
+		calls = append(calls, nameMovement(g.movement, step.Named))
 	}
 	if step.Open != nil && step.Open.AboutKey || step.Answer != nil && step.Answer.AboutKey {
 		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref, g.seen.Own.Generation))
@@ -65,6 +66,15 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 		calls = append(calls, answerCalls(g.seen, *step.Answer)...)
 	}
 	return calls
+}
+
+// nameMovement is the call that writes the PSP's id to the row of a movement if the row has an id with the prefix
+// OperatorPSPID.
+func nameMovement(m movement, pspID string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).NameMovement(ctx, dbsqlc.NameMovementParams{PspID: pspID, Object: string(m.object()),
+			TenantID: m.onBehalfOf().Tenant, ID: m.subject()})
+	}
 }
 
 // answerCalls close a dead letter whose question the evidence has answered, and set the key's hold to that of the dead

@@ -51,7 +51,7 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 // What a run could not read or write is read again by the next one: the position stays before it.
 func TestRunThatLosesAStatementDoesNotPassOverItsPage(t *testing.T) {
 	t.Parallel()
-	for _, statement := range []string{"PSPOfAccount", "BookedPayments", "ExecutionOf", "OpenDeadLetter"} {
+	for _, statement := range []string{"TenantOfAccount", "BookedMovements", "FindPayment", "OpenDeadLetter"} {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
 			psp := &bookkeeper{page: 2}

@@ -21,7 +21,7 @@ var (
 
 // handedOn are the queries of those functions that are handed a Reader.
 var handedOn = []string{
-	"payments.ExecutionOf", "operator.UnprocessedWebhooks", "operator.OverdueLookups", "operator.ListWatermarks",
+	"payments.BookedMovements", "operator.UnprocessedWebhooks", "operator.OverdueLookups", "operator.ListWatermarks",
 	"operator.CountJobs",
 }
 

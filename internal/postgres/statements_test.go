@@ -38,7 +38,7 @@ var byReconciler = []string{
 	"idempotency.FindOverdueLeases", "idempotency.FindDue",
 	"idempotency.FindExpired", "idempotency.FindDeletable", "idempotency.FindDeadLettered", "webhooks.PruneEvents",
 	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk",
-	"payments.ListAccounts", "payments.ChargesOfOurs", "payments.LockChanged", "payments.RecordOutside",
+	"payments.ListAccounts", "payments.RecordOutside",
 	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised",
 	"statement.FetchByPSPID", "statement.FetchCharges", "statement.FetchNamed", "statement.FetchStrangers",
 	"statement.FindAbsent",

@@ -14,7 +14,7 @@ func resolveFlow() flow {
 func foundRows() []row {
 	rows := []row{
 		{window: 13, step: "job taken | look at the key",
-			at: boundary{at: database, name: "PaymentOfKey", side: before}},
+			at: boundary{at: database, name: "FindPayment", side: before}},
 		{window: 13, step: "seen | ask the PSP", at: boundary{at: psp, name: world.Lookup, side: before}},
 		{window: 14, step: "found | the PSP's answer", at: boundary{at: psp, name: world.Lookup, side: after}},
 		{window: 14, step: "answer read | complete the key",

@@ -28,7 +28,7 @@ func scanFlow() flow {
 			at: boundary{at: psp, name: world.List, side: before, times: ledgers}},
 		{window: 17, step: "asked | the page", at: boundary{at: psp, name: world.List, side: after, times: ledgers}},
 		{window: 18, step: "page read | compare with the books",
-			at: boundary{at: database, name: "BookedPayments", side: before}},
+			at: boundary{at: database, name: "BookedMovements", side: before}},
 		{window: 18, step: "compared | complete the key",
 			at: boundary{at: database, name: "ResolveKeys", side: before}},
 		{window: 19, step: "completed | its acknowledgement",

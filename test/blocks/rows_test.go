@@ -1,5 +1,7 @@
 package blocks
 
+import "strings"
+
 // asked is how a statement is executed. Its parameters have the values of usual, unless with names another one. In a
 // value, $n is the number of a row, $id the id of its payment, $refund of its refund, and $dead of its dead letter.
 type asked struct {
@@ -61,7 +63,8 @@ const (
 		FROM named WHERE n % 100 IN (10, 11);`
 )
 
-// statementsAsked has every statement of db/queries.
+// statementsAsked has every statement of db/queries. A statement that reads different tables for different values is
+// there once for each, with what it is about after a comma.
 var statementsAsked = map[string]asked{
 	"deadletters.AnswerDeadLetter": {is: 2, with: values{"finding": "'finding-$n'"}},
 	"deadletters.AuditRefused":     {is: 13},
@@ -133,45 +136,45 @@ var statementsAsked = map[string]asked{
 	"operator.StampKeys":           {is: 15},
 	"operator.UnprocessedWebhooks": {counts: true},
 
-	"payments.AdvanceWalk":        {with: values{"readto": latest}},
-	"payments.BeginPayments":      {is: 1},
-	"payments.BeginRefund":        {is: 11, with: refundsKey},
-	"payments.BeginWalk":          {},
-	"payments.BookedPayments":     {is: 15},
-	"payments.BookedRefunds":      {is: 10, with: values{"id": "'$refund'"}},
-	"payments.ChargesOfOurs":      {is: 2, with: values{"chargeid": "'object-$n'"}},
-	"payments.EndWalk":            {},
-	"payments.ExecutionOf":        {is: 15},
+	"payments.AdvanceWalk":              {with: values{"readto": latest}},
+	"payments.BeginPayments":            {is: 1},
+	"payments.BeginRefund":              {is: 11, with: refundsKey},
+	"payments.BeginWalk":                {},
+	"payments.EndWalk":                  {},
+	"payments.BookedMovements":          {is: 15},
+	"payments.BookedMovements, refunds": {is: 10, with: values{"id": "'$refund'", "object": "'refund'"}},
+	"payments.FindPayment":              {is: 15},
+	"payments.FindPayment, of a key":    {is: 15, with: values{"id": "NULL"}},
+	"payments.FindRefund":               {is: 10, with: values{"id": "'$refund'"}},
+	"payments.FindRefund, of a key": {is: 10,
+		with: values{"id": "NULL", "operation": refunds, "key": "'refund-$n'"}},
+	"payments.MovementsByPSPID, refunds": {is: 10,
+		with: values{"pspid": "'refund-$n'", "object": "'refund'"}},
+	"payments.MovementsByPSPID": {is: 2, with: values{"pspid": "'object-$n'"}},
+	"payments.NameMovement, refunds": {is: 9,
+		with: values{"id": "'$refund'", "pspid": "'new-$n'", "object": "'refund'"}},
+	"payments.NameMovement":       {is: 18, with: values{"pspid": "'new-$n'"}},
 	"payments.ExecutionOfAnybody": {is: 15},
-	"payments.ExecutionOfCharge":  {is: 2, with: values{"chargeid": "'object-$n'"}},
-	"payments.ExecutionOfRefund":  {is: 10, with: values{"psprefundid": "'refund-$n'"}},
 	"payments.FailWalk":           {},
-	"payments.FindPayment":        {is: 15},
-	"payments.FindRefund":         {is: 10, with: values{"id": "'$refund'"}},
 	"payments.GetPayment":         {is: 15},
 	"payments.GetRefund":          {is: 10, with: values{"id": "'$refund'"}},
 	"payments.ListAccounts":       {with: values{"after": "''"}},
 	"payments.ListPayments": {with: values{"before": lastID, "oldest": "'$id'", "customerid": "NULL",
 		"status": "NULL"}},
-	"payments.ListRefunds":         {is: 10, with: values{"before": lastID}},
-	"payments.LockChanged":         {is: 15},
-	"payments.LockLedgers":         {},
-	"payments.LockPayment":         {is: 15},
-	"payments.NamePayment":         {is: 18},
-	"payments.NameRefund":          {is: 9, with: values{"id": "'$refund'"}},
-	"payments.OtherMovementsOfKey": {is: 15, with: values{"subject": "'$refund'"}},
-	"payments.PSPIDTaken":          {is: 15, with: values{"pspid": "'charge-$n'"}},
-	"payments.PSPOfAccount":        {},
-	"payments.PaymentOfKey":        {is: 15},
-	"payments.RecordOutside":       {is: 10, with: values{"object": "'refund'", "pspid": "'outside-$n'"}},
-	"payments.RecordPayments":      {is: 0},
-	"payments.RecordRefund":        {is: 13, with: refundsKey},
-	"payments.RefundOfKey":         {is: 10, with: refundsKey},
-	"payments.RememberObject":      {is: 0},
-	"payments.ResumePayment":       {is: 8},
-	"payments.ResumeRefund":        {is: 14, with: refundsKey},
-	"payments.TallyRefunds":        {is: 10},
-	"payments.TenantOfAccount":     {},
+	"payments.ListRefunds":                  {is: 10, with: values{"before": lastID}},
+	"payments.LockLedgers":                  {},
+	"payments.LockPayment":                  {is: 15},
+	"payments.LockPayment, without a lease": {is: 15, with: values{"leaseid": "NULL"}},
+	"payments.OtherMovementsOfKey":          {is: 15, with: values{"subject": "'$refund'"}},
+	"payments.PSPIDTaken":                   {is: 15, with: values{"pspid": "'charge-$n'"}},
+	"payments.RecordOutside":                {is: 10, with: values{"object": "'refund'", "pspid": "'outside-$n'"}},
+	"payments.RecordPayments":               {is: 0},
+	"payments.RecordRefund":                 {is: 13, with: refundsKey},
+	"payments.RememberObject":               {is: 0},
+	"payments.ResumePayment":                {is: 8},
+	"payments.ResumeRefund":                 {is: 14, with: refundsKey},
+	"payments.TallyRefunds":                 {is: 10},
+	"payments.TenantOfAccount":              {},
 
 	"statement.FinalMovements": {is: 15, with: values{"known": latest, "skew": "'0'"}},
 	"statement.ForgetUnmoved": {is: 20, also: 1, reads: "the open breaks of the days",
@@ -225,6 +228,12 @@ var statementsAsked = map[string]asked{
 	"webhooks.PruneEvents":   {with: values{"olderthan": "'1 hour'"}},
 	"webhooks.ReopenEvent":   {is: 15, with: event},
 	"webhooks.StoreEvent":    {with: values{"id": "'new-$n'", "sentat": "now()", "body": "'x'"}},
+}
+
+// statementOf is the statement of a line of statementsAsked.
+func statementOf(name string) string {
+	statement, _, _ := strings.Cut(name, ", ")
+	return statement
 }
 
 var (

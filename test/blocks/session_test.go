@@ -74,7 +74,7 @@ func (s *session) prepare() {
 func (s *session) warm() {
 	s.t.Helper()
 	s.run("SET plan_cache_mode = force_generic_plan")
-	for name := range s.all {
+	for name := range statementsAsked {
 		_, _, _ = s.execute(name, 1) // some fail where there are no rows
 	}
 }
@@ -142,10 +142,10 @@ func (s *session) explain(name string, n int) string {
 
 func (s *session) inTransaction(name string, steps ...string) ([]*pgconn.Result, error) {
 	all := []string{"BEGIN"}
-	if p := s.all[name]; p.readsFile() {
+	if p := s.all[statementOf(name)]; p.readsFile() {
 		all = append(all, "SET LOCAL enable_seqscan = on", s.forFile, statementsAsked[name].file,
-			fmt.Sprintf("PREPARE %q AS %s", name, p.sql))
-		defer s.run(fmt.Sprintf("DEALLOCATE %q", name))
+			fmt.Sprintf("PREPARE %q AS %s", statementOf(name), p.sql))
+		defer s.run(fmt.Sprintf("DEALLOCATE %q", statementOf(name)))
 	}
 	results, err := s.conn.PgConn().Exec(s.t.Context(), strings.Join(append(all, steps...), ";\n")).ReadAll()
 	s.run("ROLLBACK")
@@ -158,10 +158,11 @@ func (s *session) inTransaction(name string, steps ...string) ([]*pgconn.Result,
 // call executes a statement with the values that its row gives to its parameters.
 func (s *session) call(name string, n int) string {
 	var args []string
-	for i, param := range s.all[name].params {
-		args = append(args, statementsAsked[name].argument(param, s.all[name].types[i], n))
+	p := s.all[statementOf(name)]
+	for i, param := range p.params {
+		args = append(args, statementsAsked[name].argument(param, p.types[i], n))
 	}
-	call := fmt.Sprintf("EXECUTE %q", name)
+	call := fmt.Sprintf("EXECUTE %q", statementOf(name))
 	if len(args) > 0 {
 		call += "(" + strings.Join(args, ", ") + ")"
 	}

@@ -234,153 +234,66 @@ func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalk
 	return i, err
 }
 
-const bookedPayments = `-- name: BookedPayments :many
-SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
+const bookedMovements = `-- name: BookedMovements :many
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, ''::text AS charge_id, p.amount_minor, p.currency, p.status,
+       coalesce(p.psp_charge_id, '')::text AS psp_id
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
-WHERE t.psp_account = $2
-`
-
-type BookedPaymentsParams struct {
-	Ids     []uuid.UUID
-	Account string
-}
-
-type BookedPaymentsRow struct {
-	ID             uuid.UUID
-	PspAccount     string
-	IdempotencyKey string
-	Generation     int32
-	AmountMinor    int64
-	Currency       string
-	Status         string
-	PspChargeID    *string
-}
-
-// Our payments that a page of the account's ledger refers to.
-func (q *Queries) BookedPayments(ctx context.Context, arg BookedPaymentsParams) ([]BookedPaymentsRow, error) {
-	rows, err := q.db.Query(ctx, bookedPayments, arg.Ids, arg.Account)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BookedPaymentsRow
-	for rows.Next() {
-		var i BookedPaymentsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.PspAccount,
-			&i.IdempotencyKey,
-			&i.Generation,
-			&i.AmountMinor,
-			&i.Currency,
-			&i.Status,
-			&i.PspChargeID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const bookedRefunds = `-- name: BookedRefunds :many
-SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status,
-       r.psp_refund_id
+WHERE t.psp_account = $2 AND $3::text = 'charge'
+UNION ALL
+SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, coalesce(p.psp_charge_id, ''), r.amount_minor, r.currency,
+       r.status, coalesce(r.psp_refund_id, '')
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
-WHERE t.psp_account = $2
+WHERE t.psp_account = $2 AND $3::text = 'refund'
 `
 
-type BookedRefundsParams struct {
+type BookedMovementsParams struct {
 	Ids     []uuid.UUID
 	Account string
+	Object  string
 }
 
-type BookedRefundsRow struct {
+type BookedMovementsRow struct {
+	TenantID       string
 	ID             uuid.UUID
-	PspAccount     string
 	IdempotencyKey string
 	Generation     int32
-	PspChargeID    *string
+	ChargeID       string
 	AmountMinor    int64
 	Currency       string
 	Status         string
-	PspRefundID    *string
+	PspID          string
 }
 
-// BookedPayments for refunds.
-func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([]BookedRefundsRow, error) {
-	rows, err := q.db.Query(ctx, bookedRefunds, arg.Ids, arg.Account)
+// What our books say about the payments or refunds with these ids that belong to the tenant of the account.
+func (q *Queries) BookedMovements(ctx context.Context, arg BookedMovementsParams) ([]BookedMovementsRow, error) {
+	rows, err := q.db.Query(ctx, bookedMovements, arg.Ids, arg.Account, arg.Object)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []BookedRefundsRow
+	var items []BookedMovementsRow
 	for rows.Next() {
-		var i BookedRefundsRow
+		var i BookedMovementsRow
 		if err := rows.Scan(
+			&i.TenantID,
 			&i.ID,
-			&i.PspAccount,
 			&i.IdempotencyKey,
 			&i.Generation,
-			&i.PspChargeID,
+			&i.ChargeID,
 			&i.AmountMinor,
 			&i.Currency,
 			&i.Status,
-			&i.PspRefundID,
+			&i.PspID,
 		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const chargesOfOurs = `-- name: ChargesOfOurs :many
-SELECT p.psp_charge_id::text AS charge_id
-FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS charge_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.charge_id) AS p
-WHERE t.psp_account = $2
-UNION ALL
-SELECT p.psp_object_id::text
-FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS charge_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.charge_id
-                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-WHERE t.psp_account = $2
-`
-
-type ChargesOfOursParams struct {
-	ChargeIds []string
-	Account   string
-}
-
-// Those of the PSP's charges that are payments of the account's tenant, as ExecutionOfCharge finds them.
-func (q *Queries) ChargesOfOurs(ctx context.Context, arg ChargesOfOursParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, chargesOfOurs, arg.ChargeIds, arg.Account)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var charge_id string
-		if err := rows.Scan(&charge_id); err != nil {
-			return nil, err
-		}
-		items = append(items, charge_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -403,36 +316,6 @@ type EndWalkParams struct {
 func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
 	_, err := q.db.Exec(ctx, endWalk, arg.Account, arg.Object, arg.WalkBegan)
 	return err
-}
-
-const executionOf = `-- name: ExecutionOf :one
-SELECT p.tenant_id, p.idempotency_key, p.generation
-FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
-WHERE t.psp_account = $2 AND $3::text = 'charge'
-UNION ALL
-SELECT r.tenant_id, r.idempotency_key, r.generation
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
-WHERE t.psp_account = $2 AND $3::text = 'refund'
-`
-
-type ExecutionOfParams struct {
-	ID      uuid.UUID
-	Account string
-	Object  string
-}
-
-type ExecutionOfRow struct {
-	TenantID       string
-	IdempotencyKey string
-	Generation     int32
-}
-
-// The tenant, key and generation of a payment or refund that belongs to the tenant of this account.
-func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (ExecutionOfRow, error) {
-	row := q.db.QueryRow(ctx, executionOf, arg.ID, arg.Account, arg.Object)
-	var i ExecutionOfRow
-	err := row.Scan(&i.TenantID, &i.IdempotencyKey, &i.Generation)
-	return i, err
 }
 
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
@@ -460,85 +343,12 @@ type ExecutionOfAnybodyRow struct {
 	Generation     int32
 }
 
-// ExecutionOf for the tenants of all accounts. It is asked only when ExecutionOf has found nothing. It searches each
-// tenant by the primary key, so no index on the id alone is needed.
+// The tenant, key and generation of a payment or refund of any tenant. It is asked only when BookedMovements has found
+// nothing. It searches each tenant by the primary key, so no index on the id alone is needed.
 func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybodyParams) (ExecutionOfAnybodyRow, error) {
 	row := q.db.QueryRow(ctx, executionOfAnybody, arg.ID, arg.Object)
 	var i ExecutionOfAnybodyRow
 	err := row.Scan(&i.TenantID, &i.IdempotencyKey, &i.Generation)
-	return i, err
-}
-
-const executionOfCharge = `-- name: ExecutionOfCharge :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_charge_id = $1::text) AS p
-WHERE t.psp_account = $2
-UNION ALL
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_object_id = $1::text
-                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-WHERE t.psp_account = $2
-LIMIT 1
-`
-
-type ExecutionOfChargeParams struct {
-	ChargeID string
-	Account  string
-}
-
-type ExecutionOfChargeRow struct {
-	TenantID       string
-	ID             uuid.UUID
-	IdempotencyKey string
-	Generation     int32
-}
-
-// The payment of the account's tenant that a charge of the PSP's belongs to. A charge that is not confirmed here yet is
-// known by the id of its object.
-func (q *Queries) ExecutionOfCharge(ctx context.Context, arg ExecutionOfChargeParams) (ExecutionOfChargeRow, error) {
-	row := q.db.QueryRow(ctx, executionOfCharge, arg.ChargeID, arg.Account)
-	var i ExecutionOfChargeRow
-	err := row.Scan(
-		&i.TenantID,
-		&i.ID,
-		&i.IdempotencyKey,
-		&i.Generation,
-	)
-	return i, err
-}
-
-const executionOfRefund = `-- name: ExecutionOfRefund :one
-SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
-FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = $1::text
-WHERE t.psp_account = $2
-`
-
-type ExecutionOfRefundParams struct {
-	PspRefundID string
-	Account     string
-}
-
-type ExecutionOfRefundRow struct {
-	TenantID       string
-	ID             uuid.UUID
-	IdempotencyKey string
-	Generation     int32
-}
-
-// The refund of the account's tenant that has this id at the PSP.
-func (q *Queries) ExecutionOfRefund(ctx context.Context, arg ExecutionOfRefundParams) (ExecutionOfRefundRow, error) {
-	row := q.db.QueryRow(ctx, executionOfRefund, arg.PspRefundID, arg.Account)
-	var i ExecutionOfRefundRow
-	err := row.Scan(
-		&i.TenantID,
-		&i.ID,
-		&i.IdempotencyKey,
-		&i.Generation,
-	)
 	return i, err
 }
 
@@ -582,12 +392,16 @@ func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow
 const findPayment = `-- name: FindPayment :one
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.tenant_id = $1 AND p.id = $2
+WHERE p.tenant_id = $1
+  AND p.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
+      WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4))
 `
 
 type FindPaymentParams struct {
-	TenantID string
-	ID       uuid.UUID
+	TenantID  string
+	ID        *uuid.UUID
+	Operation string
+	Key       string
 }
 
 type FindPaymentRow struct {
@@ -596,9 +410,15 @@ type FindPaymentRow struct {
 	PspAccount string
 }
 
-// The payment that evidence is about, with its tenant's provider and account there.
+// The payment that evidence is about, with its tenant's provider and account there. Without an id, it is the payment
+// that the key stands for now, for a pipeline that also reads the key.
 func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindPaymentRow, error) {
-	row := q.db.QueryRow(ctx, findPayment, arg.TenantID, arg.ID)
+	row := q.db.QueryRow(ctx, findPayment,
+		arg.TenantID,
+		arg.ID,
+		arg.Operation,
+		arg.Key,
+	)
 	var i FindPaymentRow
 	err := row.Scan(
 		&i.Payment.TenantID,
@@ -628,13 +448,19 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 const findRefund = `-- name: FindRefund :one
 SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE r.tenant_id = $1 AND r.id = $2
-  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = $1 AND i.id = $2)
+WHERE r.tenant_id = $1
+  AND r.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
+      WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4))
+  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = $1
+      AND i.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
+          WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4)))
 `
 
 type FindRefundParams struct {
-	TenantID string
-	ID       uuid.UUID
+	TenantID  string
+	ID        *uuid.UUID
+	Operation string
+	Key       string
 }
 
 type FindRefundRow struct {
@@ -644,9 +470,14 @@ type FindRefundRow struct {
 	PspAccount string
 }
 
-// The refund that evidence is about, with its payment.
+// FindPayment for a refund, with its payment.
 func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRefundRow, error) {
-	row := q.db.QueryRow(ctx, findRefund, arg.TenantID, arg.ID)
+	row := q.db.QueryRow(ctx, findRefund,
+		arg.TenantID,
+		arg.ID,
+		arg.Operation,
+		arg.Key,
+	)
 	var i FindRefundRow
 	err := row.Scan(
 		&i.Refund.TenantID,
@@ -750,7 +581,7 @@ func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, e
 }
 
 const listAccounts = `-- name: ListAccounts :many
-SELECT psp, psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
+SELECT psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
 `
 
 type ListAccountsParams struct {
@@ -758,25 +589,20 @@ type ListAccountsParams struct {
 	MaxRows int32
 }
 
-type ListAccountsRow struct {
-	Psp        string
-	PspAccount string
-}
-
-// The providers and PSP accounts of all tenants, in order of the accounts, in pages.
-func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]ListAccountsRow, error) {
+// The PSP accounts of all tenants, in order, in pages.
+func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, listAccounts, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListAccountsRow
+	var items []string
 	for rows.Next() {
-		var i ListAccountsRow
-		if err := rows.Scan(&i.Psp, &i.PspAccount); err != nil {
+		var psp_account string
+		if err := rows.Scan(&psp_account); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, psp_account)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -910,22 +736,6 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 	return items, nil
 }
 
-const lockChanged = `-- name: LockChanged :exec
-SELECT FROM payments WHERE tenant_id = $1 AND id = $2 FOR UPDATE
-`
-
-type LockChangedParams struct {
-	TenantID string
-	ID       uuid.UUID
-}
-
-// Locks a payment that others have changed. Its refunds of ours lock it, too (LockPayment), so none of them begins
-// between RecordOutside and TallyRefunds.
-func (q *Queries) LockChanged(ctx context.Context, arg LockChangedParams) error {
-	_, err := q.db.Exec(ctx, lockChanged, arg.TenantID, arg.ID)
-	return err
-}
-
 const lockLedgers = `-- name: LockLedgers :exec
 SELECT FROM ledger_watermarks WHERE account = $1 ORDER BY object FOR UPDATE
 `
@@ -940,64 +750,129 @@ func (q *Queries) LockLedgers(ctx context.Context, account string) error {
 const lockPayment = `-- name: LockPayment :exec
 SELECT p.id FROM payments AS p
 WHERE p.tenant_id = $1 AND p.id = $2
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5)
+  AND ($3::uuid IS NULL
+       OR EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.tenant_id = $1 AND k.operation = $4 AND k.key = $5
+                    AND k.lease_id = $3))
 FOR UPDATE OF p
 `
 
 type LockPaymentParams struct {
 	TenantID  string
 	ID        uuid.UUID
+	LeaseID   *uuid.UUID
 	Operation string
 	Key       string
-	LeaseID   uuid.UUID
 }
 
-// Locks the payment, so that its refunds change refund_held_minor one after the other. Only the owner of the key takes
-// the lock: a replay does not.
+// Locks the payment, so that its totals change one after the other. With a lease, only the owner of the key takes the
+// lock: a replay does not. Without a lease, it is about what others have done to the payment.
 func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error {
 	_, err := q.db.Exec(ctx, lockPayment,
 		arg.TenantID,
 		arg.ID,
+		arg.LeaseID,
 		arg.Operation,
 		arg.Key,
-		arg.LeaseID,
 	)
 	return err
 }
 
-const namePayment = `-- name: NamePayment :exec
-UPDATE payments SET psp_charge_id = $1
-WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_charge_id, 'operator:') IS TRUE
+const movementsByPSPID = `-- name: MovementsByPSPID :many
+SELECT p.psp_charge_id::text AS psp_id, p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.psp_id) AS p
+WHERE t.psp_account = $2 AND $3::text = 'charge'
+UNION ALL
+SELECT p.psp_object_id::text, p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.psp_id
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
+WHERE t.psp_account = $2 AND $3::text = 'charge'
+UNION ALL
+SELECT r.psp_refund_id::text, r.tenant_id, r.id, r.idempotency_key, r.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.psp_refund_id = asked.psp_id) AS r
+WHERE t.psp_account = $2 AND $3::text = 'refund'
 `
 
-type NamePaymentParams struct {
-	PspChargeID *string
-	TenantID    string
-	ID          uuid.UUID
+type MovementsByPSPIDParams struct {
+	PspIds  []string
+	Account string
+	Object  string
 }
 
-// Stores the PSP's id of a charge that an operator has confirmed without knowing the id. Competes with other evidence:
-// the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the tenant.
-func (q *Queries) NamePayment(ctx context.Context, arg NamePaymentParams) error {
-	_, err := q.db.Exec(ctx, namePayment, arg.PspChargeID, arg.TenantID, arg.ID)
-	return err
+type MovementsByPSPIDRow struct {
+	PspID          string
+	TenantID       string
+	ID             uuid.UUID
+	IdempotencyKey string
+	Generation     int32
 }
 
-const nameRefund = `-- name: NameRefund :exec
-UPDATE refunds SET psp_refund_id = $1
-WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_refund_id, 'operator:') IS TRUE
+// The payments or refunds of the account's tenant that have these ids at the PSP. A charge that is not confirmed here
+// yet is known by the id of its object.
+func (q *Queries) MovementsByPSPID(ctx context.Context, arg MovementsByPSPIDParams) ([]MovementsByPSPIDRow, error) {
+	rows, err := q.db.Query(ctx, movementsByPSPID, arg.PspIds, arg.Account, arg.Object)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MovementsByPSPIDRow
+	for rows.Next() {
+		var i MovementsByPSPIDRow
+		if err := rows.Scan(
+			&i.PspID,
+			&i.TenantID,
+			&i.ID,
+			&i.IdempotencyKey,
+			&i.Generation,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const nameMovement = `-- name: NameMovement :exec
+WITH charge AS (
+    UPDATE payments AS p SET psp_charge_id = $1::text
+    WHERE $2::text = 'charge' AND p.tenant_id = $3 AND p.id = $4
+      AND starts_with(p.psp_charge_id, 'operator:') IS TRUE
+    RETURNING p.id
+), refund AS (
+    UPDATE refunds AS r SET psp_refund_id = $1::text
+    WHERE $2::text = 'refund' AND r.tenant_id = $3 AND r.id = $4
+      AND starts_with(r.psp_refund_id, 'operator:') IS TRUE
+    RETURNING r.id
+)
+SELECT id FROM charge UNION ALL SELECT id FROM refund
 `
 
-type NameRefundParams struct {
-	PspRefundID *string
-	TenantID    string
-	ID          uuid.UUID
+type NameMovementParams struct {
+	PspID    string
+	Object   string
+	TenantID string
+	ID       uuid.UUID
 }
 
-// NamePayment for a refund.
-func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
-	_, err := q.db.Exec(ctx, nameRefund, arg.PspRefundID, arg.TenantID, arg.ID)
+// Stores the PSP's id of a charge or refund that an operator has confirmed without knowing the id. Competes with other
+// evidence: the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the
+// tenant.
+func (q *Queries) NameMovement(ctx context.Context, arg NameMovementParams) error {
+	_, err := q.db.Exec(ctx, nameMovement,
+		arg.PspID,
+		arg.Object,
+		arg.TenantID,
+		arg.ID,
+	)
 	return err
 }
 
@@ -1078,66 +953,6 @@ func (q *Queries) PSPIDTaken(ctx context.Context, arg PSPIDTakenParams) (bool, e
 	var taken bool
 	err := row.Scan(&taken)
 	return taken, err
-}
-
-const pSPOfAccount = `-- name: PSPOfAccount :one
-SELECT psp FROM tenants WHERE psp_account = $1
-`
-
-func (q *Queries) PSPOfAccount(ctx context.Context, pspAccount string) (string, error) {
-	row := q.db.QueryRow(ctx, pSPOfAccount, pspAccount)
-	var psp string
-	err := row.Scan(&psp)
-	return psp, err
-}
-
-const paymentOfKey = `-- name: PaymentOfKey :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
-FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.tenant_id = $1
-  AND p.id = (SELECT k.subject FROM idempotency_keys AS k
-              WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3)
-`
-
-type PaymentOfKeyParams struct {
-	TenantID  string
-	Operation string
-	Key       string
-}
-
-type PaymentOfKeyRow struct {
-	Payment    Payment
-	Psp        string
-	PspAccount string
-}
-
-// FindPayment by the payment's key, for a pipeline that also reads the key.
-func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (PaymentOfKeyRow, error) {
-	row := q.db.QueryRow(ctx, paymentOfKey, arg.TenantID, arg.Operation, arg.Key)
-	var i PaymentOfKeyRow
-	err := row.Scan(
-		&i.Payment.TenantID,
-		&i.Payment.ID,
-		&i.Payment.IdempotencyKey,
-		&i.Payment.Generation,
-		&i.Payment.CustomerID,
-		&i.Payment.AmountMinor,
-		&i.Payment.Currency,
-		&i.Payment.PaymentMethod,
-		&i.Payment.Description,
-		&i.Payment.Metadata,
-		&i.Payment.Status,
-		&i.Payment.PspObjectID,
-		&i.Payment.PspChargeID,
-		&i.Payment.DeclineCode,
-		&i.Payment.RefundHeldMinor,
-		&i.Payment.RefundedMinor,
-		&i.Payment.MovedOutsideMinor,
-		&i.Payment.CreatedAt,
-		&i.Psp,
-		&i.PspAccount,
-	)
-	return i, err
 }
 
 const recordOutside = `-- name: RecordOutside :exec
@@ -1282,71 +1097,6 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const refundOfKey = `-- name: RefundOfKey :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE r.tenant_id = $1
-  AND r.id = (SELECT k.subject FROM idempotency_keys AS k
-              WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3)
-  AND p.id = (SELECT i.payment_id FROM refunds AS i
-              WHERE i.tenant_id = $1 AND i.id = (SELECT k.subject FROM idempotency_keys AS k
-                  WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3))
-`
-
-type RefundOfKeyParams struct {
-	TenantID  string
-	Operation string
-	Key       string
-}
-
-type RefundOfKeyRow struct {
-	Refund     Refund
-	Payment    Payment
-	Psp        string
-	PspAccount string
-}
-
-// FindRefund by the refund's key.
-func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (RefundOfKeyRow, error) {
-	row := q.db.QueryRow(ctx, refundOfKey, arg.TenantID, arg.Operation, arg.Key)
-	var i RefundOfKeyRow
-	err := row.Scan(
-		&i.Refund.TenantID,
-		&i.Refund.ID,
-		&i.Refund.PaymentID,
-		&i.Refund.IdempotencyKey,
-		&i.Refund.Generation,
-		&i.Refund.AmountMinor,
-		&i.Refund.Currency,
-		&i.Refund.Reason,
-		&i.Refund.Status,
-		&i.Refund.PspRefundID,
-		&i.Refund.DeclineCode,
-		&i.Refund.CreatedAt,
-		&i.Payment.TenantID,
-		&i.Payment.ID,
-		&i.Payment.IdempotencyKey,
-		&i.Payment.Generation,
-		&i.Payment.CustomerID,
-		&i.Payment.AmountMinor,
-		&i.Payment.Currency,
-		&i.Payment.PaymentMethod,
-		&i.Payment.Description,
-		&i.Payment.Metadata,
-		&i.Payment.Status,
-		&i.Payment.PspObjectID,
-		&i.Payment.PspChargeID,
-		&i.Payment.DeclineCode,
-		&i.Payment.RefundHeldMinor,
-		&i.Payment.RefundedMinor,
-		&i.Payment.MovedOutsideMinor,
-		&i.Payment.CreatedAt,
-		&i.Psp,
-		&i.PspAccount,
-	)
-	return i, err
 }
 
 const rememberObject = `-- name: RememberObject :execrows
@@ -1517,12 +1267,17 @@ func (q *Queries) TallyRefunds(ctx context.Context, arg TallyRefundsParams) erro
 }
 
 const tenantOfAccount = `-- name: TenantOfAccount :one
-SELECT id FROM tenants WHERE psp_account = $1
+SELECT id, psp FROM tenants WHERE psp_account = $1
 `
 
-func (q *Queries) TenantOfAccount(ctx context.Context, pspAccount string) (string, error) {
+type TenantOfAccountRow struct {
+	ID  string
+	Psp string
+}
+
+func (q *Queries) TenantOfAccount(ctx context.Context, pspAccount string) (TenantOfAccountRow, error) {
 	row := q.db.QueryRow(ctx, tenantOfAccount, pspAccount)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+	var i TenantOfAccountRow
+	err := row.Scan(&i.ID, &i.Psp)
+	return i, err
 }
