@@ -16,7 +16,7 @@ func TestKeyInDoubtIsNotShownAndCanBeEnded(t *testing.T) {
 	proxy := pgproxy.Start(t, pgtest.NewURL(t))
 	getenv := environment("DATABASE_URL", proxy.URL())
 	proxy.On("commit", pgproxy.DropAcknowledgement)
-	proxy.OnNext(3, "KeyCreated", pgproxy.CutBefore)
+	proxy.OnNext(3, "ListKeys", pgproxy.CutBefore)
 	out, err := command(t, getenv, "keys", "create", "--operator")
 	if cli.Code(err) != 1 || out != "" {
 		t.Fatalf("exit code %d, %v\n%s", cli.Code(err), err, out)

@@ -149,9 +149,6 @@ WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
   AND (k.generation <> @generation OR k.subject IS DISTINCT FROM sqlc.narg(subject)::uuid)
   AND k.status = 'unknown' AND k.dead_letter_hold < 'release';
 
--- name: DeadLetterExists :one
-SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = @id);
-
 -- name: AuditRefused :exec
 INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
 VALUES (@dead_letter_id, @dead_letter_version, @actor, @action, @reason, 'refused', @detail);
@@ -161,28 +158,23 @@ VALUES (@dead_letter_id, @dead_letter_version, @actor, @action, @reason, 'refuse
 SELECT at, dead_letter_version, actor, action, reason, outcome, detail
 FROM operator_actions WHERE dead_letter_id = @dead_letter_id ORDER BY id LIMIT @max_rows;
 
--- name: OtherOpenDeadLetter :one
--- The oldest other open dead letter that holds the key, and needs a decision. A failed job (job_discarded) needs none:
--- it forbids only the expiry.
-SELECT d.id FROM dead_letters AS d
-WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key
-  AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
-  AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR d.generation = @generation
-       AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid))
-ORDER BY d.opened_at, d.id LIMIT 1;
-
--- name: ChargedByDeadLetter :one
--- Whether an open dead letter says that money moved for this very payment or refund. The hold of the key's row does not
--- tell: it is also about the other generations of the key.
-SELECT EXISTS (SELECT FROM dead_letters AS d
+-- name: OpenOnKey :one
+-- others is the oldest other open dead letter that holds the key and needs a decision. A failed job (job_discarded)
+-- needs none: it forbids only the expiry. charged says whether an open dead letter says that money moved for this very
+-- payment or refund. The hold of the key's row does not tell: it is also about the other generations of the key.
+SELECT ARRAY(SELECT d.id FROM dead_letters AS d
+             WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key
+               AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
+               AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR d.generation = @generation
+                    AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL
+                         OR d.subject = sqlc.narg(subject)::uuid))
+             ORDER BY d.opened_at, d.id LIMIT 1)::uuid[] AS others,
+       EXISTS (SELECT FROM dead_letters AS d
                WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.status = 'open'
                  AND d.hold = 'decline' AND d.generation = @generation
-                 AND (d.subject IS NULL OR d.subject = sqlc.narg(subject)::uuid));
+                 AND (d.subject IS NULL OR d.subject = sqlc.narg(subject)::uuid)) AS charged;
 
 -- name: CountOpen :many
 SELECT kind, count(*) AS dead_letters,
        extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
 FROM dead_letters WHERE status = 'open' GROUP BY kind;
-
--- name: Clock :one
-SELECT payonce_now()::timestamptz AS at;

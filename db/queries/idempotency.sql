@@ -278,16 +278,31 @@ WITH lost AS (
 )
 SELECT count(*) FROM lost;
 
--- name: FindOverdueLeases :many
--- Reads only: the keys whose leases are over, oldest first.
+-- name: FindDueKeys :many
+-- Reads only: the keys that a walk takes, oldest first. Each part has an index of its own, and only one part is read:
+-- the leases that are over, the unknown keys whose next lookup is due, the finished keys whose retention is over, or
+-- the expired keys whose audit window is over. A finished or expired key with an open dead letter is not among them: it
+-- may have been opened after the expiry, about a charge or refund that was found too late.
 --
 -- The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
 -- all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
 -- are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.locked_until <= payonce_now()
-ORDER BY k.locked_until
-LIMIT @max_rows;
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE sqlc.arg(walk)::text = 'sweep' AND k.locked_until <= payonce_now()
+ ORDER BY k.locked_until LIMIT sqlc.arg(max_rows)::int)
+UNION ALL
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE sqlc.arg(walk)::text = 'claim' AND k.reconcile_after <= payonce_now()
+ ORDER BY k.reconcile_after LIMIT sqlc.arg(max_rows)::int)
+UNION ALL
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE sqlc.arg(walk)::text = 'expire' AND k.finished_at IS NOT NULL AND k.delete_after IS NULL
+   AND k.expires_at <= payonce_now() AND k.dead_letter_hold = 'none'
+ ORDER BY k.expires_at LIMIT sqlc.arg(max_rows)::int)
+UNION ALL
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE sqlc.arg(walk)::text = 'delete' AND k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
+ ORDER BY k.delete_after LIMIT sqlc.arg(max_rows)::int);
 
 -- name: SweepLeases :many
 -- in_progress -> unknown, for the keys of one tenant whose leases are over. Competes with owners, evidence, requests
@@ -317,13 +332,6 @@ WITH lost AS (
            'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
 SELECT tenant_id, operation, key, generation, subject FROM lost;
-
--- name: FindDue :many
--- Reads only: the unknown keys whose next lookup is due, oldest first.
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.reconcile_after <= payonce_now()
-ORDER BY k.reconcile_after
-LIMIT @max_rows;
 
 -- name: ClaimDue :many
 -- unknown -> unknown: takes the keys of one tenant whose next lookup is due, and hides them from other claimers for the
@@ -403,15 +411,6 @@ SELECT EXISTS (SELECT FROM idempotency_key_tombstones AS t
                WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key
                  AND t.dead_letter_hold = 'decline');
 
--- name: FindExpired :many
--- Reads only: the finished keys whose retention is over, oldest first. A key with an open dead letter is not among
--- them.
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now()
-  AND k.dead_letter_hold = 'none'
-ORDER BY k.expires_at
-LIMIT @max_rows;
-
 -- name: ExpireKeys :one
 -- completed | failed_retryable -> expired, once the retention is over, for some keys of one tenant. Competes with a
 -- retry of a failed_retryable key and with late evidence. The tombstone keeps the generation, whatever happens to the
@@ -445,14 +444,6 @@ WITH expired AS (
     FROM expired AS e
 )
 SELECT count(*) FROM expired;
-
--- name: FindDeletable :many
--- Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the
--- expiry, about a charge or refund that was found too late. Then the key stays.
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
-ORDER BY k.delete_after
-LIMIT @max_rows;
 
 -- name: FindDeadLettered :many
 -- Reads only: the keys of one tenant with an open dead letter about any generation. Such a key is not deleted: the row

@@ -165,9 +165,6 @@ SET amount_minor = excluded.amount_minor, currency = excluded.currency, status =
 WHERE (array_position(ARRAY['pending', 'succeeded', 'declined'], excluded.status), excluded.amount_minor)
     > (array_position(ARRAY['pending', 'succeeded', 'declined'], o.status), o.amount_minor);
 
--- name: GetRefund :one
-SELECT * FROM refunds WHERE tenant_id = @tenant_id AND id = @id;
-
 -- name: ListRefunds :many
 -- The refunds of one payment, newest first.
 SELECT * FROM refunds

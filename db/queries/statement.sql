@@ -3,9 +3,6 @@
 -- and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was read,
 -- the time of the resolution decides (FindAbsent).
 
--- name: Clock :one
-SELECT payonce_now()::timestamptz AS at;
-
 -- name: FindAccounts :many
 -- The accounts that are named, or all accounts if none is named.
 SELECT id AS tenant, psp, psp_account AS account FROM tenants
@@ -14,21 +11,18 @@ ORDER BY psp_account;
 
 -- name: TryLock :one
 -- Takes a lock until the transaction ends. A second transaction does not wait: it gets false.
-SELECT pg_try_advisory_xact_lock(hashtextextended(@name, 0)) AS locked;
+SELECT pg_try_advisory_xact_lock(hashtextextended(@name, 0)) AS locked, payonce_now()::timestamptz AS at;
 
--- name: FetchNamed :exec
--- Copies our movements that the day's lines refer to into statement_ours. The comparison then reads only the temporary
--- tables: with Citus (docs/scaling.md), one statement cannot write a local table and read a distributed one for each
--- row. The SQL is the same on one server.
+-- name: FetchOurs :exec
+-- Copies our movements that the day's lines refer to, or that have the PSP's id of a line, into statement_ours. The
+-- comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
+-- table and read a distributed one for each row. The SQL is the same on one server. The index of the PSP's ids has the
+-- default collation.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
 WHERE l.day = @day AND m.tenant_id = @tenant_id
-ON CONFLICT (object, id) DO NOTHING;
-
--- name: FetchByPSPID :exec
--- Copies our movements that have the PSP's id of a line. The index of these ids has the default collation.
-INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+UNION ALL
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l
 JOIN statement_movements AS m ON m.psp_id = l.psp_id COLLATE "default" AND m.object = l.object
@@ -37,7 +31,7 @@ ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchCharges :exec
 -- Copies our payments whose charges the lines change. It does not matter who has asked for that. A charge that is not
--- confirmed here yet is known by the id of its object. FetchByPSPID explains COLLATE.
+-- confirmed here yet is known by the id of its object. FetchOurs explains COLLATE.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
 FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = @day AND s.charge_id <> '') AS l
@@ -52,7 +46,7 @@ WHERE p.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchStrangers :exec
--- Copies the ids of movements that a line refers to and FetchNamed has not found. They are another tenant's. No index
+-- Copies the ids of movements that a line refers to and FetchOurs has not found. They are another tenant's. No index
 -- is on an id alone, so each tenant is searched by the primary key.
 INSERT INTO statement_strangers (object, id)
 SELECT 'charge', p.id
@@ -300,10 +294,6 @@ WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
   AND NOT EXISTS (SELECT FROM statement_runs AS r
                   WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
 ORDER BY t.psp_account, d.day;
-
--- name: CountRaised :one
-SELECT count(*) FROM statement_breaks
-WHERE account = @account AND day = @day AND gone_at IS NULL AND raised_by = sqlc.arg(run_id)::uuid;
 
 -- name: OpenBreaks :many
 -- The breaks of a day in pages. With raised_by, only the breaks that this run has found and the run before has not.

@@ -8,17 +8,13 @@ SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label,
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
 
--- name: EnsureTenant :exec
--- A tenant with the rate limits of a new tenant, unless there is one of this id.
-INSERT INTO tenants (id, psp, psp_account) VALUES (@id, @psp, @psp_account) ON CONFLICT (id) DO NOTHING;
-
--- name: CreateTenant :exec
+-- name: CreateTenant :one
+-- Returns the new tenant, or the tenant of this id that there is already. Only an UPDATE returns that row, so it is
+-- updated and not changed.
 INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
 VALUES (@id, @psp, @psp_account, @requests_per_second, @request_burst)
-ON CONFLICT (id) DO NOTHING;
-
--- name: GetTenant :one
-SELECT * FROM tenants WHERE id = @id;
+ON CONFLICT (id) DO UPDATE SET id = excluded.id
+RETURNING *;
 
 -- name: InsertKey :one
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)
@@ -26,14 +22,11 @@ VALUES (@id, sqlc.narg(tenant_id), @secret_sha256, @scopes, @label)
 ON CONFLICT (secret_sha256) DO NOTHING
 RETURNING created_at;
 
--- name: KeyCreated :one
--- Reads back a key after the acknowledgement of InsertKey was lost.
-SELECT created_at FROM api_keys WHERE id = @id;
-
 -- name: ListKeys :many
+-- All keys, or the key with this id.
 SELECT id, tenant_id, scopes, label, created_at, expires_at,
        coalesce(expires_at <= payonce_now(), false)::boolean AS expired
-FROM api_keys ORDER BY created_at, id LIMIT @max_rows;
+FROM api_keys WHERE sqlc.narg(id)::uuid IS NULL OR id = sqlc.narg(id) ORDER BY created_at, id LIMIT @max_rows;
 
 -- name: ExpireKey :one
 -- Sets the end of a key, but never a later end than the key has.

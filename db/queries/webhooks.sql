@@ -5,21 +5,17 @@
 -- and does nothing if that one has committed.
 INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body) ON CONFLICT (id) DO NOTHING;
 
--- name: EventIsStored :one
-SELECT EXISTS (SELECT FROM webhook_events WHERE id = @id);
-
 -- name: GetEvent :one
 SELECT id, sent_at, received_at, body, (processed_at IS NOT NULL)::boolean AS processed
 FROM webhook_events WHERE id = @id;
 
--- name: MarkProcessed :execrows
--- stored -> processed. Competes with another run of the same job: the first result stays.
-UPDATE webhook_events SET processed_at = payonce_now(), result = sqlc.arg(result)::text
-WHERE id = @id AND processed_at IS NULL;
-
--- name: ReopenEvent :execrows
--- processed -> stored, when an operator wants the event processed again. Competes with the pruner.
-UPDATE webhook_events SET processed_at = NULL, result = NULL WHERE id = @id;
+-- name: SetResult :execrows
+-- stored -> processed, with a result. Competes with another run of the same job: the first result stays. Without a
+-- result, it is processed -> stored: an operator wants the event processed again. Competes with the pruner.
+UPDATE webhook_events
+SET processed_at = CASE WHEN sqlc.narg(result)::text IS NOT NULL THEN payonce_now() END,
+    result = sqlc.narg(result)::text
+WHERE id = @id AND (sqlc.narg(result)::text IS NULL OR processed_at IS NULL);
 
 -- name: PruneEvents :execrows
 -- processed -> none. Competes with another pruner: each skips the rows that the other one has locked. The subquery is

@@ -107,7 +107,7 @@ func processed() []Window {
 			Happened: "The event is marked. The job is not finished.",
 			Lost:     "The end of the job.",
 			FoundBy:  "The job runs again and finds a processed event.",
-		}, reported, place{who: Reconciler, query: "MarkProcessed", event: true, lost: true}},
+		}, reported, place{who: Reconciler, query: "SetResult", event: true, lost: true}},
 	}
 }
 

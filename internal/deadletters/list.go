@@ -121,15 +121,6 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	return page, nil
 }
 
-// Clock is the time by which dead letters are opened: the database's.
-func Clock(ctx context.Context, db *postgres.DB) (time.Time, error) {
-	at, err := dbsqlc.New(db.Reader()).Clock(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read clock: %w", err)
-	}
-	return at, nil
-}
-
 // Get reads one dead letter. It fails with ErrNoDeadLetter.
 func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (DeadLetter, error) {
 	return get(ctx, db.Reader(), id)

@@ -28,7 +28,6 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 		"ResolveDeadLetter": {"resolve dead letter", func() error { return o.decide(l.ID, 1) }},
 		"RecomputeHold":     {"recompute hold of key", func() error { return o.decide(l.ID, 1) }},
 		"WakeFreed":         {"wake key", func() error { return o.decide(l.ID, 1) }},
-		"DeadLetterExists":  {"find dead letter", func() error { return o.decide(l.ID, 7) }},
 		"AuditRefused":      {"audit refusal", func() error { return o.refuse(l.ID) }},
 		"ListActions": {"read audit trail", func() error {
 			_, err := AuditTrail(t.Context(), o.db, l.ID)
@@ -39,7 +38,6 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 			_, err := Summarize(t.Context(), o.db)
 			return err
 		}},
-		"Clock": {"read clock", func() error { _, err := Clock(t.Context(), o.db); return err }},
 		"ListDeadLetters": {"list dead letters", func() error {
 			_, err := List(t.Context(), o.db, Filter{})
 			return err

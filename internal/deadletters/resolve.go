@@ -1,6 +1,7 @@
 package deadletters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,14 +73,8 @@ func ResolveTx(
 		}
 		return deadLetter, wakeFreed(ctx, dbsqlc.New(tx), *deadLetter.About, deadLetter.Subject)
 	}
-	exists, err := dbsqlc.New(tx).DeadLetterExists(ctx, id)
-	switch {
-	case err != nil:
-		return DeadLetter{}, fmt.Errorf("find dead letter: %w", err)
-	case !exists:
-		return DeadLetter{}, ErrNoDeadLetter
-	}
-	return DeadLetter{}, ErrConflict
+	_, err = get(ctx, tx, id)
+	return DeadLetter{}, cmp.Or(err, ErrConflict)
 }
 
 // Rehold are the calls that write to a key's row what its open dead letters forbid now, and wake the key if it is free
@@ -186,36 +181,30 @@ func AuditTrail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]AuditEntr
 	return trail, nil
 }
 
-// OtherOpen reads the id of another open dead letter that holds the same key, if there is one. While it is
-// open, the database does not release the key. The dead letter l must be about a key.
-func OtherOpen(l DeadLetter, other **uuid.UUID) postgres.Call {
-	p := dbsqlc.OtherOpenDeadLetterParams{
+// OnKey is what open dead letters say about the key of a dead letter.
+type OnKey struct {
+	// Other is another open dead letter that holds the key, if there is one. While it is open, the database does not
+	// release the key.
+	Other *uuid.UUID
+	// Charged: money has moved for the dead letter's own payment or refund.
+	Charged bool
+}
+
+// OpenOnKey is the call that reads what open dead letters say about the key of l, which must be about a key.
+func OpenOnKey(l DeadLetter, out *OnKey) postgres.Call {
+	p := dbsqlc.OpenOnKeyParams{
 		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,
 		Subject: l.Subject, ID: l.ID,
 	}
 	return func(ctx context.Context, q postgres.Statement) error {
-		id, err := dbsqlc.New(q).OtherOpenDeadLetter(ctx, p)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			*other = nil
-			return nil
-		case err != nil:
+		row, err := dbsqlc.New(q).OpenOnKey(ctx, p)
+		if err != nil {
 			return fmt.Errorf("find other dead letters: %w", err)
 		}
-		*other = &id
+		*out = OnKey{Charged: row.Charged}
+		if len(row.Others) > 0 {
+			out.Other = &row.Others[0]
+		}
 		return nil
-	}
-}
-
-// Charged is the call that reads whether an open dead letter says that money has moved for the dead letter's own
-// payment or refund.
-func Charged(l DeadLetter, charged *bool) postgres.Call {
-	p := dbsqlc.ChargedByDeadLetterParams{
-		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,
-		Subject: l.Subject,
-	}
-	return func(ctx context.Context, q postgres.Statement) (err error) {
-		*charged, err = dbsqlc.New(q).ChargedByDeadLetter(ctx, p)
-		return err
 	}
 }

@@ -210,11 +210,11 @@ func TestOtherDeadLetterAboutTheSameKeyIsNamed(t *testing.T) {
 	mine := aDeadLetter()
 	o.put(mine)
 	ask := func() *uuid.UUID {
-		id := &mine.ID // which is not the answer
-		if err := o.db.Pipeline(t.Context(), OtherOpen(mine, &id)); err != nil {
+		open := OnKey{Other: &mine.ID} // which is not the answer
+		if err := o.db.Pipeline(t.Context(), OpenOnKey(mine, &open)); err != nil {
 			t.Fatal(err)
 		}
-		return id
+		return open.Other
 	}
 	for name, elsewhere := range otherThan(mine) {
 		o.put(elsewhere)
@@ -266,6 +266,5 @@ func TestOtherDeadLetterThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.exec("ALTER TABLE dead_letters RENAME TO gone")
-	var id *uuid.UUID
-	pgtest.WantReturned(t, o.db, "OtherOpen", OtherOpen(aDeadLetter(), &id))
+	pgtest.WantReturned(t, o.db, "OpenOnKey", OpenOnKey(aDeadLetter(), &OnKey{}))
 }

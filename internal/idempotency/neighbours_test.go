@@ -311,7 +311,7 @@ func TestSearchFindsOnlyWhatItsWalkCanTake(t *testing.T) {
 // found is how many keys the walk's search finds.
 func (w walk) found(b *bench) int {
 	b.t.Helper()
-	keys, err := w.search(dbsqlc.New(b.pool))(b.t.Context(), 100)
+	keys, err := dueKeys(dbsqlc.New(b.pool), w.search)(b.t.Context(), 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestTimelineThatWasCutOffGetsNoCompletion(t *testing.T) {
 // A walk searches again only for what others have locked. Otherwise it would hide an error, or search for nothing.
 func TestWalkEndsWithItsErrorAndWithItsLastKey(t *testing.T) {
 	t.Parallel()
-	errBroken := errors.New("broken")
+	errBroken, one := errors.New("broken"), []candidate{{TenantID: "acme", Operation: "op", Key: "key"}}
 	for name, c := range map[string]struct {
 		seen   []candidate
 		taken  int
@@ -126,11 +126,11 @@ func TestWalkEndsWithItsErrorAndWithItsLastKey(t *testing.T) {
 		failed error
 		finds  int
 	}{
-		"all are taken":    {seen: []candidate{{"acme", "op", "key"}}, taken: 1, finds: 1},
+		"all are taken":    {seen: one, taken: 1, finds: 1},
 		"nothing is due":   {finds: 1},
 		"the search fails": {found: errBroken, finds: 1},
-		"the take fails":   {seen: []candidate{{"acme", "op", "key"}}, failed: errBroken, finds: 1},
-		"another has it":   {seen: []candidate{{"acme", "op", "key"}}, finds: 2},
+		"the take fails":   {seen: one, failed: errBroken, finds: 1},
+		"another has it":   {seen: one, finds: 2},
 	} {
 		finds := 0
 		find := func(context.Context, int32) ([]candidate, error) {
@@ -149,7 +149,8 @@ func TestWalkEndsWithItsErrorAndWithItsLastKey(t *testing.T) {
 // A statement about the keys of one tenant must not get those of another one.
 func TestWalkTakesTheKeysOfEachTenantByThemselves(t *testing.T) {
 	t.Parallel()
-	seen := []candidate{{"globex", "op", "a"}, {"acme", "op", "b"}, {"globex", "op", "c"}}
+	seen := []candidate{{TenantID: "globex", Operation: "op", Key: "a"},
+		{TenantID: "acme", Operation: "op", Key: "b"}, {TenantID: "globex", Operation: "op", Key: "c"}}
 	var got []string
 	n, err := walkTx(t.Context(), 3, func(context.Context, int32) ([]candidate, error) { return seen, nil },
 		func(_ context.Context, tenant string, _, keys []string) (int, error) {

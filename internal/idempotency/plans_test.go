@@ -72,11 +72,12 @@ func plans() map[string]planned {
 		names[i] = fmt.Sprintf("key-of-row-%d", 50001+i)
 	}
 	many := "array_fill('POST /payments'::text, ARRAY[500]), '{" + strings.Join(names, ",") + "}'"
+	dueKeys := func(q *dbsqlc.Queries) { _, _ = q.FindDueKeys(ctx, dbsqlc.FindDueKeysParams{}) }
 	return map[string]planned{
-		"overdue leases": {func(q *dbsqlc.Queries) { _, _ = q.FindOverdueLeases(ctx, 0) }, "100", due("locked_until")},
-		"due":            {func(q *dbsqlc.Queries) { _, _ = q.FindDue(ctx, 0) }, "100", due("reconcile_after")},
-		"expired":        {func(q *dbsqlc.Queries) { _, _ = q.FindExpired(ctx, 0) }, "500", due("expires_at")},
-		"deletable":      {func(q *dbsqlc.Queries) { _, _ = q.FindDeletable(ctx, 0) }, "500", due("delete_after")},
+		"overdue leases": {dueKeys, "'sweep', 100", due("locked_until")},
+		"due":            {dueKeys, "'claim', 100", due("reconcile_after")},
+		"expired":        {dueKeys, "'expire', 500", due("expires_at")},
+		"deletable":      {dueKeys, "'delete', 500", due("delete_after")},
 		"sweep": {func(q *dbsqlc.Queries) { _, _ = q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{}) },
 			"'1 hour', 'acme', " + many, ofList},
 		"claim": {func(q *dbsqlc.Queries) { _, _ = q.ClaimDue(ctx, dbsqlc.ClaimDueParams{}) },
@@ -226,8 +227,12 @@ func (p *planner) explain(sql, args string) string {
 	return strings.Join(lines, "\n")
 }
 
+// unread is a part of a plan for which nothing is read.
+var unread = regexp.MustCompile(`(?m)^.* Sort .*\n.*Sort Key: .*\n.*Result .*\n.*One-Time Filter: false$`)
+
 // sound reports what is wrong with a plan that should find its rows by this scan.
 func sound(plan, scan string) error {
+	plan = unread.ReplaceAllString(plan, "")
 	if !regexp.MustCompile(scan).MatchString(plan) {
 		return fmt.Errorf("has no %s", scan)
 	}

@@ -20,7 +20,7 @@ func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
 
 func (k *Keys) expireTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
 	q := dbsqlc.New(tx)
-	return walkTx(ctx, limit, find(q.FindExpired),
+	return walkTx(ctx, limit, dueKeys(q, "expire"),
 		func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
 			n, err := q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{TenantID: tenant, Operations: operations, Keys: keys,
 				Audit: k.terms.Audit})
@@ -40,7 +40,7 @@ func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
 
 func (k *Keys) deleteTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
 	q := dbsqlc.New(tx)
-	return walkTx(ctx, limit, find(q.FindDeletable),
+	return walkTx(ctx, limit, dueKeys(q, "delete"),
 		func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
 			operations, keys, err := withoutDeadLetters(ctx, q, tenant, operations, keys)
 			if err != nil {

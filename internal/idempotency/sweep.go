@@ -24,7 +24,7 @@ type Due struct {
 // them, because the caller enqueues their lookups in the same transaction.
 func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility time.Duration) ([]Due, error) {
 	q := dbsqlc.New(tx)
-	due, err := takeDueTx(ctx, limit, find(q.FindOverdueLeases),
+	due, err := takeDueTx(ctx, limit, dueKeys(q, "sweep"),
 		func(ctx context.Context, tenant string, operations, keys []string) ([]dbsqlc.SweepLeasesRow, error) {
 			return q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{TenantID: tenant, Operations: operations, Keys: keys,
 				Visibility: visibility})
@@ -39,7 +39,7 @@ func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility t
 // visibility. If the job of a key is lost, the key is due again after that time.
 func (k *Keys) ClaimDueTx(ctx context.Context, tx pgx.Tx, limit int32, visibility time.Duration) ([]Due, error) {
 	q := dbsqlc.New(tx)
-	due, err := takeDueTx(ctx, limit, find(q.FindDue),
+	due, err := takeDueTx(ctx, limit, dueKeys(q, "claim"),
 		func(ctx context.Context, tenant string, operations, keys []string) ([]dbsqlc.ClaimDueRow, error) {
 			return q.ClaimDue(ctx, dbsqlc.ClaimDueParams{TenantID: tenant, Operations: operations, Keys: keys,
 				Visibility: visibility})

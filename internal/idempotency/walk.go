@@ -9,7 +9,7 @@ import (
 )
 
 // candidate is a key that a walk has found.
-type candidate struct{ TenantID, Operation, Key string }
+type candidate = dbsqlc.FindDueKeysRow
 
 // maxLooks bounds how often a walk searches again if it could not take the keys that it found. Another transaction may
 // have locked them, or an open dead letter about an earlier generation may keep them (withoutDeadLetters). Such keys
@@ -68,17 +68,10 @@ func takeByTenant(
 	return taken, nil
 }
 
-// find makes the find of walkTx from a generated query.
-func find[Row dbsqlc.FindOverdueLeasesRow | dbsqlc.FindDueRow | dbsqlc.FindExpiredRow | dbsqlc.FindDeletableRow](
-	query func(context.Context, int32) ([]Row, error),
-) func(context.Context, int32) ([]candidate, error) {
+// dueKeys is the find of a walk.
+func dueKeys(q *dbsqlc.Queries, walk string) func(context.Context, int32) ([]candidate, error) {
 	return func(ctx context.Context, limit int32) ([]candidate, error) {
-		rows, err := query(ctx, limit)
-		all := make([]candidate, len(rows))
-		for i, r := range rows {
-			all[i] = candidate(r)
-		}
-		return all, err
+		return q.FindDueKeys(ctx, dbsqlc.FindDueKeysParams{Walk: walk, MaxRows: limit})
 	}
 }
 

@@ -22,8 +22,8 @@ type walk struct {
 	takeTx  func(context.Context, *bench, pgx.Tx, int32) error
 	// statement takes keys of one tenant that a walk has found.
 	statement func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error
-	search    func(*dbsqlc.Queries) func(context.Context, int32) ([]candidate, error)
-	held      bool // it leaves keys with an open dead letter
+	search    string // its name in FindDueKeys
+	held      bool   // it leaves keys with an open dead letter
 }
 
 func walks() map[string]walk {
@@ -34,41 +34,31 @@ func walks() map[string]walk {
 		}
 	}
 	return map[string]walk{
-		"sweep": {from: InProgressStatus, column: "locked_until", waiting: "status = 'in_progress'",
+		"sweep": {search: "sweep", from: InProgressStatus, column: "locked_until", waiting: "status = 'in_progress'",
 			take: alone(sweepTx), takeTx: sweepTx,
-			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
-				return find(q.FindOverdueLeases)
-			},
 			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
 				_, err := q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{TenantID: tenant, Operations: operations,
 					Keys: keys, Visibility: hidden})
 				return err
 			}},
-		"claim": {from: UnknownStatus, column: "reconcile_after",
+		"claim": {search: "claim", from: UnknownStatus, column: "reconcile_after",
 			waiting: "reconcile_after < clock_timestamp() + interval '1 day'", take: alone(claimTx), takeTx: claimTx,
-			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
-				return find(q.FindDue)
-			},
 			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
 				_, err := q.ClaimDue(ctx, dbsqlc.ClaimDueParams{TenantID: tenant, Operations: operations, Keys: keys,
 					Visibility: hidden})
 				return err
 			}},
-		"expire": {from: CompletedStatus, column: "expires_at", waiting: "status = 'completed'", take: expireKeys,
+		"expire": {search: "expire",
+			from: CompletedStatus, column: "expires_at", waiting: "status = 'completed'", take: expireKeys,
 			takeTx: expireTx, held: true,
-			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
-				return find(q.FindExpired)
-			},
 			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
 				_, err := q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{TenantID: tenant, Operations: operations,
 					Keys: keys, Audit: hidden})
 				return err
 			}},
-		"delete": {from: ExpiredStatus, column: "delete_after", waiting: "true", take: deleteKeys, takeTx: deleteTx,
+		"delete": {search: "delete",
+			from: ExpiredStatus, column: "delete_after", waiting: "true", take: deleteKeys, takeTx: deleteTx,
 			held: true,
-			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
-				return find(q.FindDeletable)
-			},
 			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
 				_, err := q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{TenantID: tenant, Operations: operations,
 					Keys: keys})

@@ -123,10 +123,10 @@ func (d *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, 
 // Holder is the oldest open dead letter that holds a key without a row, or "".
 func (d *Service) Holder(ctx context.Context, ref idempotency.Ref) (id string, err error) {
 	about := deadletters.About{Tenant: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()}
-	var found *uuid.UUID
-	err = d.db.Pipeline(ctx, deadletters.OtherOpen(deadletters.DeadLetter{About: &about}, &found))
-	if found != nil {
-		id = found.String()
+	var open deadletters.OnKey
+	err = d.db.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
+	if open.Other != nil {
+		id = open.Other.String()
 	}
 	return id, err
 }

@@ -95,7 +95,7 @@ func (d *Service) Plan(ctx context.Context, s Selection) (Plan, error) {
 }
 
 func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selection) (Plan, error) {
-	now, err := deadletters.Clock(ctx, d.db)
+	now, err := d.db.Clock(ctx)
 	if err != nil {
 		return Plan{}, err
 	}

@@ -230,10 +230,6 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 			p, err := s.q.GetPayment(ctx, dbsqlc.GetPaymentParams{TenantID: "acme", ID: mineID})
 			return payment(p, "acme"), mine, err
 		},
-		"GetRefund": func() (string, string, error) {
-			r, err := s.q.GetRefund(ctx, dbsqlc.GetRefundParams{TenantID: "acme", ID: mineID})
-			return r.IdempotencyKey, "refund-mine", err
-		},
 		"ListRefunds":        func() (string, string, error) { return listed(uuid.Max, "refund-mine") },
 		"ListRefunds before": func() (string, string, error) { return listed(mineID, "") },
 		"FindPayment": func() (string, string, error) {

@@ -106,18 +106,18 @@ func (s *Service) gatherDeadLetter(
 ) (gathered, error) {
 	var view idempotency.KeyView
 	var m movement
-	var other *uuid.UUID
-	var taken, charged bool
+	var open deadletters.OnKey
+	var taken bool
 	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
-	err := run(s.keys.LookIn(ref, &view), s.findMovement(ref, nil, &m), deadletters.OtherOpen(deadLetter, &other),
-		deadletters.Charged(deadLetter, &charged), idTaken(ref, d.PSPID, &taken))
+	err := run(s.keys.LookIn(ref, &view), s.findMovement(ref, nil, &m), deadletters.OpenOnKey(deadLetter, &open),
+		idTaken(ref, d.PSPID, &taken))
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
-	g.seen.Charged = charged
-	if g.seen.IDTaken = taken; other != nil {
-		g.seen.OtherHeld = other.String()
+	g.seen.Charged, g.seen.IDTaken = open.Charged, taken
+	if open.Other != nil {
+		g.seen.OtherHeld = open.Other.String()
 	}
 	return g, nil
 }

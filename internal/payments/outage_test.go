@@ -28,7 +28,7 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 	unknown.Account = "nobody"
 	for statement, ask := range map[string]func(ctx context.Context) error{
 		"GetPayment": func(ctx context.Context) error { _, err := s.service.Payment(ctx, "acme", p.ID); return err },
-		"GetRefund": func(ctx context.Context) error {
+		"FindRefund": func(ctx context.Context) error {
 			_, err := s.service.RefundByID(ctx, "acme", RefundID(p.ID))
 			return err
 		},

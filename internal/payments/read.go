@@ -88,8 +88,8 @@ func (s *Service) RefundToTell(ctx context.Context, tenant string, id RefundID) 
 
 func (s *Service) readRefund(ctx context.Context, tenant string, id RefundID, read reading) (r Refund, err error) {
 	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) error {
-		row, err := dbsqlc.New(q).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
-		r = refundOf(row)
+		row, err := dbsqlc.New(q).FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: tenant, ID: (*uuid.UUID)(&id)})
+		r = refundOf(row.Refund)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {

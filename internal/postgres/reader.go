@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -106,6 +107,14 @@ func (r readRow) Scan(dest ...any) error {
 		return err
 	}
 	return pgx.ErrNoRows
+}
+
+// Clock is the time by the database's clock, by which leases end and dead letters are opened.
+func (db *DB) Clock(ctx context.Context) (at time.Time, err error) {
+	if err := db.Reader().QueryRow(ctx, "SELECT payonce_now()").Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("read clock: %w", err)
+	}
+	return at, nil
 }
 
 // Ping checks whether the database answers.

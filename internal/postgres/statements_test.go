@@ -20,8 +20,8 @@ import (
 
 // byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
 var byNeither = []string{
-	"tenants.EnsureTenant", "tenants.CreateTenant", "tenants.GetTenant",
-	"tenants.InsertKey", "tenants.KeyCreated", "tenants.ListKeys", "tenants.ExpireKey",
+	"tenants.CreateTenant",
+	"tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey",
 	"tenants.SetRate",
 	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn",
 	"postgres.warnOfOtherOwner",
@@ -35,12 +35,11 @@ var byAPI = []string{
 
 var byReconciler = []string{
 	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys",
-	"idempotency.FindOverdueLeases", "idempotency.FindDue",
-	"idempotency.FindExpired", "idempotency.FindDeletable", "idempotency.FindDeadLettered", "webhooks.PruneEvents",
+	"idempotency.FindDueKeys", "idempotency.FindDeadLettered", "webhooks.PruneEvents",
 	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk",
 	"payments.ListAccounts", "payments.RecordOutside",
-	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised",
-	"statement.FetchByPSPID", "statement.FetchCharges", "statement.FetchNamed", "statement.FetchStrangers",
+	"statement.AdoptByPSPID", "statement.CountAbsent",
+	"statement.FetchCharges", "statement.FetchOurs", "statement.FetchStrangers",
 	"statement.FindAbsent",
 	"statement.FinalMovements", "statement.FindAccounts",
 	"statement.ForgetListed", "statement.ForgetPending", "statement.ForgetPresent", "statement.ForgetUnmoved",

@@ -28,7 +28,7 @@ type Due struct {
 // then the days whose pending movements can be judged now. It looks at so many days up to the last day whose statement
 // should be published, and before them back to the last day that was judged.
 func (r *Reconciler) Due(ctx context.Context, days int32) ([]Due, error) {
-	now, err := r.now(ctx)
+	now, err := r.config.DB.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -75,24 +75,21 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 // begin locks the account for this run, and creates the tables for its lines. Runs of two days at once would not see
 // what the other one writes: the one an absence, and the other one the line that ends it.
 func (j *judgement) begin(ctx context.Context) error {
-	locked, err := j.q.TryLock(ctx, "statement "+j.account)
-	if err != nil {
+	lock, err := j.q.TryLock(ctx, "statement "+j.account)
+	j.started = lock.At
+	switch {
+	case err != nil:
 		return fmt.Errorf("lock account: %w", err)
-	}
-	if !locked {
+	case !lock.Locked:
 		return ErrBusy
+	case !j.day.Before(j.started):
+		return ErrNotYetDay
 	}
 	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
 	// The temporary tables have no indexes: they are read as a whole.
 	const settings = "SET LOCAL statement_timeout = 0;" + scansOn
 	if _, err := j.tx.Exec(ctx, settings+createTables); err != nil {
 		return fmt.Errorf("make room for lines: %w", err)
-	}
-	if j.started, err = j.q.Clock(ctx); err != nil {
-		return fmt.Errorf("read clock: %w", err)
-	}
-	if !j.day.Before(j.started) {
-		return ErrNotYetDay
 	}
 	return nil
 }
@@ -233,10 +230,6 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 	if s.Gone, err = j.markGone(ctx); err != nil {
 		return err
 	}
-	s.New, err = j.q.CountRaised(ctx, dbsqlc.CountRaisedParams{Account: j.account, Day: dateOf(j.day), RunID: j.run})
-	if err != nil {
-		return fmt.Errorf("count new breaks: %w", err)
-	}
 	status := "complete"
 	if s.Partial {
 		status = "partial"
@@ -248,7 +241,10 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 	if err != nil {
 		return fmt.Errorf("write run: %w", err)
 	}
-	tell := func(b Break) error { return j.tell(ctx, b.Break) }
+	tell := func(b Break) error {
+		s.New++
+		return j.tell(ctx, b.Break)
+	}
 	return pages(*s, &j.run, tell,
 		func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
 			return j.q.OpenBreaks(ctx, p)

@@ -99,11 +99,8 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 
 // findOurs finds our movements for the lines of a day.
 func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
-	if err := j.q.FetchNamed(ctx, dbsqlc.FetchNamedParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
+	if err := j.q.FetchOurs(ctx, dbsqlc.FetchOursParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
 		return fmt.Errorf("find movements: %w", err)
-	}
-	if err := j.q.FetchByPSPID(ctx, dbsqlc.FetchByPSPIDParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
-		return fmt.Errorf("find movements by the PSP's id: %w", err)
 	}
 	err := j.q.FetchCharges(ctx, dbsqlc.FetchChargesParams{Day: dateOf(day), TenantID: j.tenant})
 	if err != nil {

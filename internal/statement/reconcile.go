@@ -92,20 +92,11 @@ func New(c Config) (*Reconciler, error) {
 
 // Yesterday is the last day that is over, by the database's clock.
 func (r *Reconciler) Yesterday(ctx context.Context) (time.Time, error) {
-	now, err := r.now(ctx)
+	now, err := r.config.DB.Clock(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return dayOf(now).Add(-oneDay), nil
-}
-
-// now is the time by the database's clock.
-func (r *Reconciler) now(ctx context.Context) (time.Time, error) {
-	now, err := dbsqlc.New(r.config.DB.Reader()).Clock(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read clock: %w", err)
-	}
-	return now, nil
 }
 
 // Run reconciles a UTC day of the named PSP accounts, or of all accounts. If one account fails, the others are still

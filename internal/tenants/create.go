@@ -57,16 +57,11 @@ func (r *Registry) Create(ctx context.Context, n NewTenant) error {
 		return err
 	}
 	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		q := dbsqlc.New(tx)
-		err := q.CreateTenant(ctx, dbsqlc.CreateTenantParams{
+		row, err := dbsqlc.New(tx).CreateTenant(ctx, dbsqlc.CreateTenantParams{
 			ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount,
 			RequestsPerSecond: int32(n.RequestsPerSecond), //nolint:gosec // bounded by MaxRate
 			RequestBurst:      int32(n.Burst),             //nolint:gosec // bounded by MaxRate
 		})
-		if err != nil {
-			return err
-		}
-		row, err := q.GetTenant(ctx, n.ID)
 		if err != nil {
 			return err
 		}
@@ -86,11 +81,12 @@ func (n NewTenant) compare(t Tenant) error {
 
 // EnsureTenant makes the tenant at the native provider, with an account of the same name there, unless it exists.
 func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
-	n := NewTenant{ID: id, PSP: Native, PSPAccount: id}
-	return n.refusal(r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return dbsqlc.New(tx).EnsureTenant(ctx,
-			dbsqlc.EnsureTenantParams{ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount})
-	}))
+	err := r.Create(ctx, NewTenant{ID: id, PSP: Native, PSPAccount: id, RequestsPerSecond: DefaultRate,
+		Burst: DefaultBurst})
+	if errors.Is(err, ErrTenantExists) {
+		return nil
+	}
+	return err
 }
 
 // refusal translates the violation of a constraint.

@@ -43,7 +43,7 @@ func TestKeyWhoseAcknowledgementIsLostIsGivenOutWhenItIsThere(t *testing.T) {
 			t.Parallel()
 			o, proxy := behindProxy(t)
 			lost := proxy.On("commit", pgproxy.DropAcknowledgement)
-			readings := proxy.OnNext(failures, "KeyCreated", pgproxy.CutBefore)
+			readings := proxy.OnNext(failures, "ListKeys", pgproxy.CutBefore)
 			k := o.addKey("secret")
 			lost.Await(t)
 			for range failures {
@@ -64,7 +64,7 @@ func TestKeyInDoubtIsNamedAndCanBeEnded(t *testing.T) {
 	t.Parallel()
 	o, proxy := behindProxy(t)
 	proxy.On("commit", pgproxy.DropAcknowledgement)
-	proxy.OnNext(3, "KeyCreated", pgproxy.DropAcknowledgement) // what was read is not known to stay
+	proxy.OnNext(3, "ListKeys", pgproxy.DropAcknowledgement) // what was read is not known to stay
 	_, err := o.registry.AddKey(t.Context(), "acme", "secret", "", []Permission{PaymentsRead})
 	var doubt *KeyInDoubtError
 	if !errors.As(err, &doubt) || !postgres.Unavailable(err) || postgres.RolledBack(err) {
@@ -91,7 +91,7 @@ func TestKeyWhoseCommitNeverArrivedIsInDoubt(t *testing.T) {
 	if _, err := o.registry.ExpireKey(t.Context(), doubt.ID, 0); !errors.Is(err, ErrNoAPIKey) {
 		t.Fatalf("ended: %v", err)
 	}
-	if n := proxy.Sent("KeyCreated"); n != 3 {
+	if n := proxy.Sent("ListKeys"); n != 3 {
 		t.Errorf("%d readings: a no is not final", n)
 	}
 }

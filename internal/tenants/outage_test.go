@@ -24,10 +24,6 @@ func TestStatementThatFailsIsNoSuccessAndNoEmptyList(t *testing.T) {
 		ask  func() error
 	}{
 		"CreateTenant": {"make tenant", func() error { return r.Create(t.Context(), atStripe()) }},
-		"GetTenant": {"make tenant", func() error {
-			return r.Create(t.Context(), NewTenant{"acme", Native, "acme", DefaultRate, DefaultBurst})
-		}},
-		"EnsureTenant": {"make tenant", func() error { return r.EnsureTenant(t.Context(), "globex") }},
 		"SetRate":      {"set rate limit", func() error { return r.SetRate(t.Context(), "acme", 7, 9) }},
 		"ExpireKey": {"expire API key", func() error {
 			_, err := r.ExpireKey(t.Context(), k.ID, time.Hour)

@@ -113,8 +113,11 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 		})
 		return err
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
-		created, err = dbsqlc.New(q).KeyCreated(ctx, id)
-		return err == nil, err
+		keys, err := dbsqlc.New(q).ListKeys(ctx, dbsqlc.ListKeysParams{ID: &id, MaxRows: 1})
+		for _, key := range keys {
+			created = key.CreatedAt
+		}
+		return len(keys) == 1, err
 	})
 	var doubt *postgres.AmbiguousError
 	switch {
@@ -137,7 +140,7 @@ const maxListed = 1000
 
 // Keys lists the API keys, oldest first, at most 1000.
 func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
-	rows, err := dbsqlc.New(r.db.Reader()).ListKeys(ctx, maxListed)
+	rows, err := dbsqlc.New(r.db.Reader()).ListKeys(ctx, dbsqlc.ListKeysParams{MaxRows: maxListed})
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}

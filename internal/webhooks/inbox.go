@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +61,11 @@ func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 		return err
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
 		receipt = Received{} // This or another delivery has stored the event. Every stored event has its job.
-		return dbsqlc.New(q).EventIsStored(ctx, e.ID)
+		_, err = dbsqlc.New(q).GetEvent(ctx, e.ID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, nil
+		}
+		return err == nil, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store webhook: %w", err)

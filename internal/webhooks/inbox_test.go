@@ -191,7 +191,7 @@ func TestReadingIsTriedThreeTimes(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
 			d.proxy.On("commit", pgproxy.DropAcknowledgement)
-			reading := d.proxy.OnNext(row.failures, "EventIsStored", pgproxy.CutBefore)
+			reading := d.proxy.OnNext(row.failures, "GetEvent", pgproxy.CutBefore)
 			receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 			for range row.failures {
 				reading.Await(t)
@@ -235,7 +235,7 @@ func TestDuplicateWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	if receipt := d.receive("evt_1"); receipt == nil {
 		t.Fatal("there is no receipt")
 	}
-	if n := d.proxy.Sent("EventIsStored"); n != 1 {
+	if n := d.proxy.Sent("GetEvent"); n != 1 {
 		t.Errorf("%d readings", n)
 	}
 	d.want(1, 1)

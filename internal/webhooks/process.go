@@ -47,7 +47,7 @@ func Processed(id, result string) postgres.Call { return processed(id, result, n
 
 func processed(id, result string, marked *int64) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) (err error) {
-		*marked, err = dbsqlc.New(q).MarkProcessed(ctx, dbsqlc.MarkProcessedParams{ID: id, Result: result})
+		*marked, err = dbsqlc.New(q).SetResult(ctx, dbsqlc.SetResultParams{ID: id, Result: &result})
 		return err
 	}
 }
@@ -69,7 +69,7 @@ func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
 // ReopenTx marks a stored event as not processed, in the caller's transaction. The caller enqueues the event again in
 // that transaction. ReopenTx fails with ErrNoEvent if the event has been pruned.
 func ReopenTx(ctx context.Context, tx pgx.Tx, id string) error {
-	rows, err := dbsqlc.New(tx).ReopenEvent(ctx, id)
+	rows, err := dbsqlc.New(tx).SetResult(ctx, dbsqlc.SetResultParams{ID: id})
 	switch {
 	case err != nil:
 		return fmt.Errorf("reopen event: %w", err)

@@ -65,7 +65,7 @@ func TestStatementThatFailsStoresAndOpensNothing(t *testing.T) {
 		t.Errorf("stored: %#v, %v", receipt, err)
 	}
 	d.receive("evt_1")
-	outage.On("name: ReopenEvent", 1)
+	outage.On("name: SetResult", 1)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_1") })
 	if err == nil || errors.Is(err, ErrNoEvent) || !strings.Contains(err.Error(), "reopen event") {
 		t.Errorf("opened again: %v", err)

@@ -93,7 +93,7 @@ func stripeProcessFlow() flow {
 		{window: 8, step: "one of its events judged | complete the key",
 			at: boundary{at: database, name: "ResolveKeys", side: before}},
 		{window: 9, step: "judged, or about nothing of ours | mark the event",
-			at: boundary{at: database, name: "MarkProcessed", side: before}},
+			at: boundary{at: database, name: "SetResult", side: before}},
 	}
 	for i := range rows {
 		rows[i].victim, rows[i].env = world.Reconciler, longWindow()

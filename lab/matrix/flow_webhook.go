@@ -47,9 +47,9 @@ func processFlow() flow {
 		{window: 8, step: "judged | complete the key", at: boundary{at: database, name: "ResolveKeys", side: before}},
 		{window: 9, step: "completed | its acknowledgement",
 			at: boundary{at: database, name: "ResolveKeys", side: after}},
-		{window: 9, step: "resolved | mark the event", at: boundary{at: database, name: "MarkProcessed", side: before}},
+		{window: 9, step: "resolved | mark the event", at: boundary{at: database, name: "SetResult", side: before}},
 		{window: 10, step: "marked | its acknowledgement",
-			at: boundary{at: database, name: "MarkProcessed", side: after}},
+			at: boundary{at: database, name: "SetResult", side: after}},
 	}
 	for i := range rows {
 		rows[i].victim = world.Reconciler

@@ -313,7 +313,7 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 		from := proxy.RoundTrips()
 		proxy.On("commit", pgproxy.DropAcknowledgement)
 		w.signed("evt_1", chargeEvent("succeeded", "ch_1", "somebody-elses-key", "invoice-7"))
-		wantRound(t, from, "EventIsStored", "Durable")
+		wantRound(t, from, "GetEvent", "Durable")
 	})
 	t.Run("decision", func(t *testing.T) {
 		w := w.in(t)

@@ -71,47 +71,6 @@ func (q *Queries) AuditRefused(ctx context.Context, arg AuditRefusedParams) erro
 	return err
 }
 
-const chargedByDeadLetter = `-- name: ChargedByDeadLetter :one
-SELECT EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.status = 'open'
-                 AND d.hold = 'decline' AND d.generation = $4
-                 AND (d.subject IS NULL OR d.subject = $5::uuid))
-`
-
-type ChargedByDeadLetterParams struct {
-	TenantID   *string
-	Operation  *string
-	Key        *string
-	Generation *int32
-	Subject    *uuid.UUID
-}
-
-// Whether an open dead letter says that money moved for this very payment or refund. The hold of the key's row does not
-// tell: it is also about the other generations of the key.
-func (q *Queries) ChargedByDeadLetter(ctx context.Context, arg ChargedByDeadLetterParams) (bool, error) {
-	row := q.db.QueryRow(ctx, chargedByDeadLetter,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Subject,
-	)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const clock = `-- name: Clock :one
-SELECT payonce_now()::timestamptz AS at
-`
-
-func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, clock)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
-}
-
 const countOpen = `-- name: CountOpen :many
 SELECT kind, count(*) AS dead_letters,
        extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
@@ -142,17 +101,6 @@ func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const deadLetterExists = `-- name: DeadLetterExists :one
-SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1)
-`
-
-func (q *Queries) DeadLetterExists(ctx context.Context, id uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, deadLetterExists, id)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
 }
 
 const getDeadLetter = `-- name: GetDeadLetter :one
@@ -454,16 +402,21 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 	return count, err
 }
 
-const otherOpenDeadLetter = `-- name: OtherOpenDeadLetter :one
-SELECT d.id FROM dead_letters AS d
-WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3
-  AND d.status = 'open' AND d.id <> $4 AND d.kind <> 'job_discarded'
-  AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR d.generation = $5
-       AND (d.subject IS NULL OR $6::uuid IS NULL OR d.subject = $6::uuid))
-ORDER BY d.opened_at, d.id LIMIT 1
+const openOnKey = `-- name: OpenOnKey :one
+SELECT ARRAY(SELECT d.id FROM dead_letters AS d
+             WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3
+               AND d.status = 'open' AND d.id <> $4 AND d.kind <> 'job_discarded'
+               AND (d.hold = 'decline' AND d.kind <> 'moved_outside' OR d.generation = $5
+                    AND (d.subject IS NULL OR $6::uuid IS NULL
+                         OR d.subject = $6::uuid))
+             ORDER BY d.opened_at, d.id LIMIT 1)::uuid[] AS others,
+       EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.status = 'open'
+                 AND d.hold = 'decline' AND d.generation = $5
+                 AND (d.subject IS NULL OR d.subject = $6::uuid)) AS charged
 `
 
-type OtherOpenDeadLetterParams struct {
+type OpenOnKeyParams struct {
 	TenantID   *string
 	Operation  *string
 	Key        *string
@@ -472,10 +425,16 @@ type OtherOpenDeadLetterParams struct {
 	Subject    *uuid.UUID
 }
 
-// The oldest other open dead letter that holds the key, and needs a decision. A failed job (job_discarded) needs none:
-// it forbids only the expiry.
-func (q *Queries) OtherOpenDeadLetter(ctx context.Context, arg OtherOpenDeadLetterParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, otherOpenDeadLetter,
+type OpenOnKeyRow struct {
+	Others  []uuid.UUID
+	Charged bool
+}
+
+// others is the oldest other open dead letter that holds the key and needs a decision. A failed job (job_discarded)
+// needs none: it forbids only the expiry. charged says whether an open dead letter says that money moved for this very
+// payment or refund. The hold of the key's row does not tell: it is also about the other generations of the key.
+func (q *Queries) OpenOnKey(ctx context.Context, arg OpenOnKeyParams) (OpenOnKeyRow, error) {
+	row := q.db.QueryRow(ctx, openOnKey,
 		arg.TenantID,
 		arg.Operation,
 		arg.Key,
@@ -483,9 +442,9 @@ func (q *Queries) OtherOpenDeadLetter(ctx context.Context, arg OtherOpenDeadLett
 		arg.Generation,
 		arg.Subject,
 	)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
+	var i OpenOnKeyRow
+	err := row.Scan(&i.Others, &i.Charged)
+	return i, err
 }
 
 const recomputeHold = `-- name: RecomputeHold :exec

@@ -374,100 +374,53 @@ func (q *Queries) FindDeadLettered(ctx context.Context, arg FindDeadLetteredPara
 	return items, nil
 }
 
-const findDeletable = `-- name: FindDeletable :many
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
-ORDER BY k.delete_after
-LIMIT $1
+const findDueKeys = `-- name: FindDueKeys :many
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE $1::text = 'sweep' AND k.locked_until <= payonce_now()
+ ORDER BY k.locked_until LIMIT $2::int)
+UNION ALL
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE $1::text = 'claim' AND k.reconcile_after <= payonce_now()
+ ORDER BY k.reconcile_after LIMIT $2::int)
+UNION ALL
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE $1::text = 'expire' AND k.finished_at IS NOT NULL AND k.delete_after IS NULL
+   AND k.expires_at <= payonce_now() AND k.dead_letter_hold = 'none'
+ ORDER BY k.expires_at LIMIT $2::int)
+UNION ALL
+(SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+ WHERE $1::text = 'delete' AND k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
+ ORDER BY k.delete_after LIMIT $2::int)
 `
 
-type FindDeletableRow struct {
+type FindDueKeysParams struct {
+	Walk    string
+	MaxRows int32
+}
+
+type FindDueKeysRow struct {
 	TenantID  string
 	Operation string
 	Key       string
 }
 
-// Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the
-// expiry, about a charge or refund that was found too late. Then the key stays.
-func (q *Queries) FindDeletable(ctx context.Context, maxRows int32) ([]FindDeletableRow, error) {
-	rows, err := q.db.Query(ctx, findDeletable, maxRows)
+// Reads only: the keys that a walk takes, oldest first. Each part has an index of its own, and only one part is read:
+// the leases that are over, the unknown keys whose next lookup is due, the finished keys whose retention is over, or
+// the expired keys whose audit window is over. A finished or expired key with an open dead letter is not among them: it
+// may have been opened after the expiry, about a charge or refund that was found too late.
+//
+// The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
+// all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
+// are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
+func (q *Queries) FindDueKeys(ctx context.Context, arg FindDueKeysParams) ([]FindDueKeysRow, error) {
+	rows, err := q.db.Query(ctx, findDueKeys, arg.Walk, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []FindDeletableRow
+	var items []FindDueKeysRow
 	for rows.Next() {
-		var i FindDeletableRow
-		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const findDue = `-- name: FindDue :many
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.reconcile_after <= payonce_now()
-ORDER BY k.reconcile_after
-LIMIT $1
-`
-
-type FindDueRow struct {
-	TenantID  string
-	Operation string
-	Key       string
-}
-
-// Reads only: the unknown keys whose next lookup is due, oldest first.
-func (q *Queries) FindDue(ctx context.Context, maxRows int32) ([]FindDueRow, error) {
-	rows, err := q.db.Query(ctx, findDue, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindDueRow
-	for rows.Next() {
-		var i FindDueRow
-		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const findExpired = `-- name: FindExpired :many
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now()
-  AND k.dead_letter_hold = 'none'
-ORDER BY k.expires_at
-LIMIT $1
-`
-
-type FindExpiredRow struct {
-	TenantID  string
-	Operation string
-	Key       string
-}
-
-// Reads only: the finished keys whose retention is over, oldest first. A key with an open dead letter is not among
-// them.
-func (q *Queries) FindExpired(ctx context.Context, maxRows int32) ([]FindExpiredRow, error) {
-	rows, err := q.db.Query(ctx, findExpired, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindExpiredRow
-	for rows.Next() {
-		var i FindExpiredRow
+		var i FindDueKeysRow
 		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
 			return nil, err
 		}
@@ -570,44 +523,6 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 		&i.ResponseBody,
 	)
 	return i, err
-}
-
-const findOverdueLeases = `-- name: FindOverdueLeases :many
-SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.locked_until <= payonce_now()
-ORDER BY k.locked_until
-LIMIT $1
-`
-
-type FindOverdueLeasesRow struct {
-	TenantID  string
-	Operation string
-	Key       string
-}
-
-// Reads only: the keys whose leases are over, oldest first.
-//
-// The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
-// all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
-// are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
-func (q *Queries) FindOverdueLeases(ctx context.Context, maxRows int32) ([]FindOverdueLeasesRow, error) {
-	rows, err := q.db.Query(ctx, findOverdueLeases, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindOverdueLeasesRow
-	for rows.Next() {
-		var i FindOverdueLeasesRow
-		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const listEvents = `-- name: ListEvents :many

@@ -551,35 +551,6 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 	return i, err
 }
 
-const getRefund = `-- name: GetRefund :one
-SELECT tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds WHERE tenant_id = $1 AND id = $2
-`
-
-type GetRefundParams struct {
-	TenantID string
-	ID       uuid.UUID
-}
-
-func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, error) {
-	row := q.db.QueryRow(ctx, getRefund, arg.TenantID, arg.ID)
-	var i Refund
-	err := row.Scan(
-		&i.TenantID,
-		&i.ID,
-		&i.PaymentID,
-		&i.IdempotencyKey,
-		&i.Generation,
-		&i.AmountMinor,
-		&i.Currency,
-		&i.Reason,
-		&i.Status,
-		&i.PspRefundID,
-		&i.DeclineCode,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
 const listAccounts = `-- name: ListAccounts :many
 SELECT psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
 `

@@ -26,22 +26,6 @@ func (q *Queries) AdoptByPSPID(ctx context.Context, day pgtype.Date) error {
 	return err
 }
 
-const clock = `-- name: Clock :one
-
-SELECT payonce_now()::timestamptz AS at
-`
-
-// Reconciliation of the PSP's settlement files. One transaction for each account and day fills statement_lines by COPY
-// (db/statement_lines.sql), and compares the lines with statement_movements. It only reads payments, refunds, tenants
-// and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was read,
-// the time of the resolution decides (FindAbsent).
-func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, clock)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
-}
-
 const countAbsent = `-- name: CountAbsent :one
 SELECT count(*) FILTER (WHERE created_at < $1::timestamptz AND latest < 'infinity') AS before,
        count(*) FILTER (WHERE latest > $2::timestamptz AND latest < 'infinity') AS after,
@@ -69,44 +53,6 @@ func (q *Queries) CountAbsent(ctx context.Context, arg CountAbsentParams) (Count
 	return i, err
 }
 
-const countRaised = `-- name: CountRaised :one
-SELECT count(*) FROM statement_breaks
-WHERE account = $1 AND day = $2 AND gone_at IS NULL AND raised_by = $3::uuid
-`
-
-type CountRaisedParams struct {
-	Account string
-	Day     pgtype.Date
-	RunID   uuid.UUID
-}
-
-func (q *Queries) CountRaised(ctx context.Context, arg CountRaisedParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countRaised, arg.Account, arg.Day, arg.RunID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const fetchByPSPID = `-- name: FetchByPSPID :exec
-INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
-SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
-FROM statement_lines AS l
-JOIN statement_movements AS m ON m.psp_id = l.psp_id COLLATE "default" AND m.object = l.object
-WHERE l.day = $1 AND m.tenant_id = $2
-ON CONFLICT (object, id) DO NOTHING
-`
-
-type FetchByPSPIDParams struct {
-	Day      pgtype.Date
-	TenantID string
-}
-
-// Copies our movements that have the PSP's id of a line. The index of these ids has the default collation.
-func (q *Queries) FetchByPSPID(ctx context.Context, arg FetchByPSPIDParams) error {
-	_, err := q.db.Exec(ctx, fetchByPSPID, arg.Day, arg.TenantID)
-	return err
-}
-
 const fetchCharges = `-- name: FetchCharges :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
@@ -128,30 +74,36 @@ type FetchChargesParams struct {
 }
 
 // Copies our payments whose charges the lines change. It does not matter who has asked for that. A charge that is not
-// confirmed here yet is known by the id of its object. FetchByPSPID explains COLLATE.
+// confirmed here yet is known by the id of its object. FetchOurs explains COLLATE.
 func (q *Queries) FetchCharges(ctx context.Context, arg FetchChargesParams) error {
 	_, err := q.db.Exec(ctx, fetchCharges, arg.Day, arg.TenantID)
 	return err
 }
 
-const fetchNamed = `-- name: FetchNamed :exec
+const fetchOurs = `-- name: FetchOurs :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
 WHERE l.day = $1 AND m.tenant_id = $2
+UNION ALL
+SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
+FROM statement_lines AS l
+JOIN statement_movements AS m ON m.psp_id = l.psp_id COLLATE "default" AND m.object = l.object
+WHERE l.day = $1 AND m.tenant_id = $2
 ON CONFLICT (object, id) DO NOTHING
 `
 
-type FetchNamedParams struct {
+type FetchOursParams struct {
 	Day      pgtype.Date
 	TenantID string
 }
 
-// Copies our movements that the day's lines refer to into statement_ours. The comparison then reads only the temporary
-// tables: with Citus (docs/scaling.md), one statement cannot write a local table and read a distributed one for each
-// row. The SQL is the same on one server.
-func (q *Queries) FetchNamed(ctx context.Context, arg FetchNamedParams) error {
-	_, err := q.db.Exec(ctx, fetchNamed, arg.Day, arg.TenantID)
+// Copies our movements that the day's lines refer to, or that have the PSP's id of a line, into statement_ours. The
+// comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
+// table and read a distributed one for each row. The SQL is the same on one server. The index of the PSP's ids has the
+// default collation.
+func (q *Queries) FetchOurs(ctx context.Context, arg FetchOursParams) error {
+	_, err := q.db.Exec(ctx, fetchOurs, arg.Day, arg.TenantID)
 	return err
 }
 
@@ -174,7 +126,7 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, 
                     WHERE i.tenant_id = t.id AND i.id = l.subject) AS r
 `
 
-// Copies the ids of movements that a line refers to and FetchNamed has not found. They are another tenant's. No index
+// Copies the ids of movements that a line refers to and FetchOurs has not found. They are another tenant's. No index
 // is on an id alone, so each tenant is searched by the primary key.
 func (q *Queries) FetchStrangers(ctx context.Context, day pgtype.Date) error {
 	_, err := q.db.Exec(ctx, fetchStrangers, day)
@@ -295,6 +247,7 @@ func (q *Queries) FindAbsent(ctx context.Context, arg FindAbsentParams) error {
 }
 
 const findAccounts = `-- name: FindAccounts :many
+
 SELECT id AS tenant, psp, psp_account AS account FROM tenants
 WHERE cardinality($1::text[]) = 0 OR psp_account = ANY ($1::text[])
 ORDER BY psp_account
@@ -306,6 +259,10 @@ type FindAccountsRow struct {
 	Account string
 }
 
+// Reconciliation of the PSP's settlement files. One transaction for each account and day fills statement_lines by COPY
+// (db/statement_lines.sql), and compares the lines with statement_movements. It only reads payments, refunds, tenants
+// and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was read,
+// the time of the resolution decides (FindAbsent).
 // The accounts that are named, or all accounts if none is named.
 func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAccountsRow, error) {
 	rows, err := q.db.Query(ctx, findAccounts, accounts)
@@ -761,15 +718,20 @@ func (q *Queries) Totals(ctx context.Context, runIds []uuid.UUID) ([]TotalsRow, 
 }
 
 const tryLock = `-- name: TryLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
+SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked, payonce_now()::timestamptz AS at
 `
 
+type TryLockRow struct {
+	Locked bool
+	At     time.Time
+}
+
 // Takes a lock until the transaction ends. A second transaction does not wait: it gets false.
-func (q *Queries) TryLock(ctx context.Context, name string) (bool, error) {
+func (q *Queries) TryLock(ctx context.Context, name string) (TryLockRow, error) {
 	row := q.db.QueryRow(ctx, tryLock, name)
-	var locked bool
-	err := row.Scan(&locked)
-	return locked, err
+	var i TryLockRow
+	err := row.Scan(&i.Locked, &i.At)
+	return i, err
 }
 
 const writeAbsences = `-- name: WriteAbsences :execrows

@@ -12,10 +12,11 @@ import (
 	"github.com/google/uuid"
 )
 
-const createTenant = `-- name: CreateTenant :exec
+const createTenant = `-- name: CreateTenant :one
 INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
 VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (id) DO NOTHING
+ON CONFLICT (id) DO UPDATE SET id = excluded.id
+RETURNING id, psp, psp_account, requests_per_second, request_burst, created_at
 `
 
 type CreateTenantParams struct {
@@ -26,31 +27,26 @@ type CreateTenantParams struct {
 	RequestBurst      int32
 }
 
-func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) error {
-	_, err := q.db.Exec(ctx, createTenant,
+// Returns the new tenant, or the tenant of this id that there is already. Only an UPDATE returns that row, so it is
+// updated and not changed.
+func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (Tenant, error) {
+	row := q.db.QueryRow(ctx, createTenant,
 		arg.ID,
 		arg.Psp,
 		arg.PspAccount,
 		arg.RequestsPerSecond,
 		arg.RequestBurst,
 	)
-	return err
-}
-
-const ensureTenant = `-- name: EnsureTenant :exec
-INSERT INTO tenants (id, psp, psp_account) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
-`
-
-type EnsureTenantParams struct {
-	ID         string
-	Psp        string
-	PspAccount string
-}
-
-// A tenant with the rate limits of a new tenant, unless there is one of this id.
-func (q *Queries) EnsureTenant(ctx context.Context, arg EnsureTenantParams) error {
-	_, err := q.db.Exec(ctx, ensureTenant, arg.ID, arg.Psp, arg.PspAccount)
-	return err
+	var i Tenant
+	err := row.Scan(
+		&i.ID,
+		&i.Psp,
+		&i.PspAccount,
+		&i.RequestsPerSecond,
+		&i.RequestBurst,
+		&i.CreatedAt,
+	)
+	return i, err
 }
 
 const expireKey = `-- name: ExpireKey :one
@@ -71,24 +67,6 @@ func (q *Queries) ExpireKey(ctx context.Context, arg ExpireKeyParams) (*time.Tim
 	var expires_at *time.Time
 	err := row.Scan(&expires_at)
 	return expires_at, err
-}
-
-const getTenant = `-- name: GetTenant :one
-SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM tenants WHERE id = $1
-`
-
-func (q *Queries) GetTenant(ctx context.Context, id string) (Tenant, error) {
-	row := q.db.QueryRow(ctx, getTenant, id)
-	var i Tenant
-	err := row.Scan(
-		&i.ID,
-		&i.Psp,
-		&i.PspAccount,
-		&i.RequestsPerSecond,
-		&i.RequestBurst,
-		&i.CreatedAt,
-	)
-	return i, err
 }
 
 const insertKey = `-- name: InsertKey :one
@@ -114,18 +92,6 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time
 		arg.Scopes,
 		arg.Label,
 	)
-	var created_at time.Time
-	err := row.Scan(&created_at)
-	return created_at, err
-}
-
-const keyCreated = `-- name: KeyCreated :one
-SELECT created_at FROM api_keys WHERE id = $1
-`
-
-// Reads back a key after the acknowledgement of InsertKey was lost.
-func (q *Queries) KeyCreated(ctx context.Context, id uuid.UUID) (time.Time, error) {
-	row := q.db.QueryRow(ctx, keyCreated, id)
 	var created_at time.Time
 	err := row.Scan(&created_at)
 	return created_at, err
@@ -187,8 +153,13 @@ func (q *Queries) ListActiveKeys(ctx context.Context) ([]ListActiveKeysRow, erro
 const listKeys = `-- name: ListKeys :many
 SELECT id, tenant_id, scopes, label, created_at, expires_at,
        coalesce(expires_at <= payonce_now(), false)::boolean AS expired
-FROM api_keys ORDER BY created_at, id LIMIT $1
+FROM api_keys WHERE $1::uuid IS NULL OR id = $1 ORDER BY created_at, id LIMIT $2
 `
+
+type ListKeysParams struct {
+	ID      *uuid.UUID
+	MaxRows int32
+}
 
 type ListKeysRow struct {
 	ID        uuid.UUID
@@ -200,8 +171,9 @@ type ListKeysRow struct {
 	Expired   bool
 }
 
-func (q *Queries) ListKeys(ctx context.Context, maxRows int32) ([]ListKeysRow, error) {
-	rows, err := q.db.Query(ctx, listKeys, maxRows)
+// All keys, or the key with this id.
+func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
+	rows, err := q.db.Query(ctx, listKeys, arg.ID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

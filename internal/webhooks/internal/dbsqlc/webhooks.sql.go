@@ -10,17 +10,6 @@ import (
 	"time"
 )
 
-const eventIsStored = `-- name: EventIsStored :one
-SELECT EXISTS (SELECT FROM webhook_events WHERE id = $1)
-`
-
-func (q *Queries) EventIsStored(ctx context.Context, id string) (bool, error) {
-	row := q.db.QueryRow(ctx, eventIsStored, id)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const getEvent = `-- name: GetEvent :one
 SELECT id, sent_at, received_at, body, (processed_at IS NOT NULL)::boolean AS processed
 FROM webhook_events WHERE id = $1
@@ -45,25 +34,6 @@ func (q *Queries) GetEvent(ctx context.Context, id string) (GetEventRow, error) 
 		&i.Processed,
 	)
 	return i, err
-}
-
-const markProcessed = `-- name: MarkProcessed :execrows
-UPDATE webhook_events SET processed_at = payonce_now(), result = $1::text
-WHERE id = $2 AND processed_at IS NULL
-`
-
-type MarkProcessedParams struct {
-	Result string
-	ID     string
-}
-
-// stored -> processed. Competes with another run of the same job: the first result stays.
-func (q *Queries) MarkProcessed(ctx context.Context, arg MarkProcessedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, markProcessed, arg.Result, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const pruneEvents = `-- name: PruneEvents :execrows
@@ -92,13 +62,22 @@ func (q *Queries) PruneEvents(ctx context.Context, arg PruneEventsParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const reopenEvent = `-- name: ReopenEvent :execrows
-UPDATE webhook_events SET processed_at = NULL, result = NULL WHERE id = $1
+const setResult = `-- name: SetResult :execrows
+UPDATE webhook_events
+SET processed_at = CASE WHEN $1::text IS NOT NULL THEN payonce_now() END,
+    result = $1::text
+WHERE id = $2 AND ($1::text IS NULL OR processed_at IS NULL)
 `
 
-// processed -> stored, when an operator wants the event processed again. Competes with the pruner.
-func (q *Queries) ReopenEvent(ctx context.Context, id string) (int64, error) {
-	result, err := q.db.Exec(ctx, reopenEvent, id)
+type SetResultParams struct {
+	Result *string
+	ID     string
+}
+
+// stored -> processed, with a result. Competes with another run of the same job: the first result stays. Without a
+// result, it is processed -> stored: an operator wants the event processed again. Competes with the pruner.
+func (q *Queries) SetResult(ctx context.Context, arg SetResultParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setResult, arg.Result, arg.ID)
 	if err != nil {
 		return 0, err
 	}
