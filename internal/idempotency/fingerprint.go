@@ -27,12 +27,8 @@ func FingerprintOf(method, path string, request any) (Fingerprint, error) {
 }
 
 // Canonical is the input of a fingerprint: JSON in the form of RFC 8785 (JCS). Integers above 2^53 have no exact form
-// there, so the validation before must refuse them. A request that implements selfCanonical writes its own form, and
-// the form is not checked.
+// there, so the validation before must refuse them.
 func Canonical(method, path string, request any) ([]byte, error) {
-	if r, ok := request.(selfCanonical); ok {
-		return enclose(method, path, r)
-	}
 	raw, err := json.Marshal(struct {
 		Method  string `json:"method"`
 		Path    string `json:"path"`
@@ -46,29 +42,4 @@ func Canonical(method, path string, request any) ([]byte, error) {
 		return nil, fmt.Errorf("canonicalize request: %w", err)
 	}
 	return canonical, nil
-}
-
-// selfCanonical is a request that writes its canonical form itself. It is for the busiest route, where reflection and
-// sorting take too long.
-type selfCanonical interface {
-	AppendCanonical(b []byte) ([]byte, error)
-}
-
-// usual is the capacity, in bytes, that is enough for the canonical form of most requests.
-const usual = 512
-
-// enclose writes the same form as Canonical, around a request that is canonical already.
-func enclose(method, path string, request selfCanonical) ([]byte, error) {
-	b := append(make([]byte, 0, usual), `{"method":`...)
-	b, err := jsontext.AppendQuote(b, method)
-	if err == nil {
-		b, err = jsontext.AppendQuote(append(b, `,"path":`...), path)
-	}
-	if err == nil {
-		b, err = request.AppendCanonical(append(b, `,"request":`...))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("canonicalize request: %w", err)
-	}
-	return append(b, '}'), nil
 }

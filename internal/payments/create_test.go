@@ -9,13 +9,15 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/idempotency"
 )
 
 // The fingerprint is made of this text, and the payment's row has this metadata. What the client has left out is in
 // neither, or the same request would have another fingerprint than before.
 func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 	t.Parallel()
-	const begins, ends = `{"amountCents":12000,"currency":"USD","customerId":"cus-1"`, `,"paymentMethod":"pm_ok"}`
+	const begins, ends = `{"method":"POST","path":"/payments","request":` +
+		`{"amountCents":12000,"currency":"USD","customerId":"cus-1"`, `,"paymentMethod":"pm_ok"}}`
 	for name, c := range map[string]struct {
 		description string
 		metadata    map[string]string
@@ -33,7 +35,7 @@ func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 	} {
 		r := order()
 		r.Description, r.Metadata = c.description, c.metadata
-		if got, err := r.AppendCanonical(nil); err != nil || string(got) != begins+c.want+ends {
+		if got, err := idempotency.Canonical("POST", "/payments", r); err != nil || string(got) != begins+c.want+ends {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 		m, err := (&Service{}).newCharge(Merchant{}, r)
