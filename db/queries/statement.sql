@@ -1,7 +1,7 @@
 -- Reconciliation of the PSP's settlement files. One transaction for each account and day fills statement_lines by COPY
--- (db/statement_lines.sql), and compares the lines with statement_movements. It only reads payments, refunds, tenants
--- and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was read,
--- the time of the resolution decides (FindAbsent).
+-- (internal/statement/tables.sql), and compares the lines with statement_movements. It only reads payments, refunds,
+-- tenants and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was
+-- read, the time of the resolution decides (FindAbsent).
 
 -- name: FindAccounts :many
 -- The accounts that are named, or all accounts if none is named.

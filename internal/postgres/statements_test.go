@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -126,6 +127,11 @@ func statements(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	byHand(t, all)
+	tables, err := os.ReadFile("../statement/tables.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["statement.createTables"] = string(tables)
 	generated, err := filepath.Glob("../*/internal/dbsqlc/*.sql.go")
 	if err != nil || len(generated) < 7 {
 		t.Fatalf("find generated code: %v, %q", err, generated)

@@ -1,12 +1,10 @@
 package statement
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -176,19 +174,6 @@ func TestRunThatIsCalledOffLeavesNothing(t *testing.T) {
 	}
 	if d.persisted() != "" {
 		t.Fatal(d.persisted())
-	}
-}
-
-// sqlc reads the temporary tables where Go cannot.
-func TestTemporaryTablesAreWhatSQLCThinks(t *testing.T) {
-	t.Parallel()
-	file, err := os.ReadFile("../../db/statement_lines.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tables, _ := bytes.Cut(file, []byte("\n\n"))
-	if diff := cmp.Diff(createTables, string(tables)); diff != "" {
-		t.Fatalf("db/statement_lines.sql is not createTables (-want +got):\n%s", diff)
 	}
 }
 

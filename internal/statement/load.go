@@ -2,6 +2,7 @@ package statement
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,49 +14,10 @@ import (
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// createTables creates the temporary tables of a run. They last for its transaction only, because in PgBouncer's
-// transaction mode a session is ours only for one transaction. db/statement_lines.sql has the same tables for sqlc.
-const createTables = `CREATE TEMP TABLE statement_lines (
-    day          date NOT NULL,
-    line         bigint NOT NULL,
-    object       text NOT NULL,
-    psp_id       text COLLATE "C" NOT NULL,
-    reference    text NOT NULL,
-    subject      uuid,
-    by_psp_id    boolean NOT NULL DEFAULT false,
-    amount_minor bigint NOT NULL,
-    currency     text NOT NULL,
-    charge_id    text COLLATE "C" NOT NULL,
-    status       text NOT NULL,
-    executed     boolean NOT NULL GENERATED ALWAYS AS (status = 'succeeded') STORED,
-    created_at   timestamptz NOT NULL
-) ON COMMIT DROP;
-
-CREATE TEMP TABLE statement_absent (
-    object       text NOT NULL,
-    subject      uuid NOT NULL,
-    psp_id       text COLLATE "C" NOT NULL,
-    amount_minor bigint NOT NULL,
-    currency     text NOT NULL,
-    created_at   timestamptz NOT NULL,
-    latest       timestamptz NOT NULL
-) ON COMMIT DROP;
-
-CREATE TEMP TABLE statement_ours (
-    object       text NOT NULL,
-    id           uuid NOT NULL,
-    psp_id       text COLLATE "C",
-    amount_minor bigint NOT NULL,
-    currency     text NOT NULL,
-    status       text NOT NULL,
-    PRIMARY KEY (object, id)
-) ON COMMIT DROP;
-
-CREATE TEMP TABLE statement_strangers (
-    object text NOT NULL,
-    id     uuid NOT NULL
-) ON COMMIT DROP;
-`
+// createTables creates the temporary tables of a run.
+//
+//go:embed tables.sql
+var createTables string
 
 func columns() []string {
 	return []string{"day", "line", "object", "psp_id", "reference", "subject", "amount_minor", "currency", "charge_id",

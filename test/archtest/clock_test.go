@@ -20,7 +20,7 @@ var (
 func TestOneFunctionTellsTheTime(t *testing.T) {
 	t.Parallel()
 	files := []string{}
-	for _, pattern := range []string{"db/*.sql", "db/queries/*.sql", "db/migrations/*.sql",
+	for _, pattern := range []string{"internal/*/*.sql", "db/queries/*.sql", "db/migrations/*.sql",
 		"db/migrations/roles/*.sql"} {
 		found, err := filepath.Glob(filepath.Join(moduleRoot(t), pattern))
 		if err != nil || len(found) == 0 {

@@ -43,7 +43,7 @@ func newSession(t *testing.T) *session {
 	}
 	t.Cleanup(conn.Release)
 	s := &session{t: t, conn: conn.Conn(), all: generatedStatements(t), rows: 100_000,
-		forFile: read(t, "../../db/statement_lines.sql")}
+		forFile: read(t, "../../internal/statement/tables.sql")}
 	if testing.Short() {
 		s.rows = 20_000
 	}

@@ -1,5 +1,5 @@
--- The temporary tables of one reconciliation. sqlc reads them here. Package statement creates them in its transaction,
--- and a test keeps the two copies equal.
+-- The temporary tables of one reconciliation. They last for its transaction only, because in PgBouncer's transaction
+-- mode a session is ours only for one transaction. Package statement creates them, and sqlc reads them here.
 
 CREATE TEMP TABLE statement_lines (
     day          date NOT NULL,
