@@ -53,9 +53,9 @@ WITH asked AS MATERIALIZED (
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
-SELECT false AS lease_over, r.* FROM reserved AS r
+SELECT payonce_now()::timestamptz AS read_at, r.* FROM reserved AS r
 UNION ALL
-SELECT coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
+SELECT payonce_now(), s.* FROM seen AS s;
 
 -- name: RetakeKey :one
 -- failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes), with late
@@ -79,7 +79,7 @@ WITH taken AS (
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
            'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT false AS lease_over, t.* FROM taken AS t;
+SELECT payonce_now()::timestamptz AS read_at, t.* FROM taken AS t;
 
 -- name: RenewKey :one
 -- expired -> in_progress, as a new generation. Competes with other requests and with the pruner's DELETE.
@@ -100,7 +100,7 @@ WITH taken AS (
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
            'request', 'expired', 'in_progress', 'reserved again' FROM taken AS n
 )
-SELECT false AS lease_over, t.* FROM taken AS t;
+SELECT payonce_now()::timestamptz AS read_at, t.* FROM taken AS t;
 
 -- name: CompleteKeys :many
 -- in_progress -> completed, by the owners of the leases. Competes with the sweeper, ExpireLease and evidence.
@@ -228,8 +228,10 @@ WITH released AS (
 SELECT expires_at FROM released;
 
 -- name: FindKey :one
--- Reads only: for an inspection, for an answer from the key's row, and after a lost acknowledgement.
-SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
+-- Reads only: for an inspection, for an answer from the key's row, after a lost acknowledgement, and before the PSP is
+-- asked. Whether the lease is over depends on read_at. So does what the PSP's answer proves: the grace period must be
+-- over by then, and the PSP's memory of the key must not be.
+SELECT payonce_now()::timestamptz AS read_at, k.*
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ListUndecided :many
@@ -244,19 +246,6 @@ FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
                     AND i.operation = asked.operation AND i.key = asked.key) AS k
 WHERE k.status IN ('in_progress', 'unknown');
-
--- name: LookAtKey :one
--- Reads only: what a resolver must know before it asks the PSP. What the PSP's answer proves depends on asked_at, the
--- time before the question: the grace period must be over by then, and the PSP's memory of the key must not be.
-SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
-       payonce_now()::timestamptz AS asked_at,
-       k.reconcile_after,
-       coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(grace_period)::interval - payonce_now()), 0)::float8
-           AS grace_left,
-       (k.reserved_at + sqlc.arg(psp_memory)::interval <= payonce_now())::boolean AS memory_over,
-       (k.dead_letter_hold >= 'release')::boolean AS held,
-       (k.dead_letter_hold >= 'decline')::boolean AS charged
-FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ExpireLease :one
 -- in_progress -> unknown, by a request that finds a lease that is over. Competes with the owner's completion, evidence,

@@ -9,12 +9,15 @@ FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
 
 -- name: CreateTenant :one
--- Returns the new tenant, or the tenant of this id that there is already. Only an UPDATE returns that row, so it is
--- updated and not changed.
-INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
-VALUES (@id, @psp, @psp_account, @requests_per_second, @request_burst)
-ON CONFLICT (id) DO UPDATE SET id = excluded.id
-RETURNING *;
+-- Returns the new tenant, or the tenant of this id that there is already. Competes with another process that makes it:
+-- no row means that it was made after the snapshot of this statement.
+WITH made AS (
+    INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
+    VALUES (@id, @psp, @psp_account, @requests_per_second, @request_burst)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING *
+)
+SELECT * FROM made UNION ALL SELECT * FROM tenants AS t WHERE t.id = @id;
 
 -- name: InsertKey :one
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)

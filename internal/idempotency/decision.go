@@ -194,7 +194,8 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 // fromRow is the only mapper of a key's row.
 func fromRow(ref Ref, row dbsqlc.FindKeyRow) snapshot {
 	s := snapshot{
-		leaseOver: row.LeaseOver, charged: row.DeadLetterHold == dbsqlc.DeadLetterHoldDecline,
+		leaseOver: row.LockedUntil != nil && !row.LockedUntil.After(row.ReadAt),
+		charged:   row.DeadLetterHold == dbsqlc.DeadLetterHoldDecline,
 		KeyRow: KeyRow{
 			Ref: ref, Status: Status(row.Status), Fingerprint: Fingerprint(row.Fingerprint),
 			Attempt: row.Attempt, Generation: row.Generation, LeaseID: row.LeaseID, Subject: row.Subject,

@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -47,32 +46,13 @@ func TestSightNamesTheExecutionAndTheMomentOfLooking(t *testing.T) {
 	}
 }
 
-func TestSightOfAKeyWithoutARowIsAnError(t *testing.T) {
+func TestSightOfAKeyWithoutARowIsEmpty(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if _, err := b.keys.Look(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
-		t.Fatalf("look: %v", err)
-	}
 	queued := KeyView{Status: UnknownStatus}
 	b.send(b.keys.LookIn(b.ref, &queued))
 	if queued != (KeyView{}) {
 		t.Fatalf("in a pipeline: %+v", queued)
-	}
-}
-
-func TestSightIsTheSameInAPipeline(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.putInto(UnknownStatus)
-	var queued KeyView
-	b.send(b.keys.LookIn(b.ref, &queued))
-	alone := b.view()
-	if !queued.AskedAt.Before(alone.AskedAt) || queued.GraceLeft <= alone.GraceLeft {
-		t.Fatalf("asked at %s, and at %s", queued.AskedAt, alone.AskedAt)
-	}
-	queued.AskedAt, queued.GraceLeft = alone.AskedAt, alone.GraceLeft
-	if queued != alone {
-		t.Fatalf("in a pipeline: %+v, alone: %+v", queued, alone)
 	}
 }
 

@@ -31,7 +31,6 @@ func TestStoreThatFailsIsNoEmptyStore(t *testing.T) {
 		"Events":     func() error { _, err := b.keys.Events(ctx, b.ref); return err },
 		"KeyCounts":  func() error { _, err := b.keys.KeyCounts(ctx); return err },
 		"Find":       func() error { _, err := b.keys.Find(ctx, b.ref); return err },
-		"Look":       func() error { _, err := b.keys.Look(ctx, b.ref); return err },
 		"Expire":     func() error { _, err := b.keys.Expire(ctx, 1); return err },
 		"Delete":     func() error { _, err := b.keys.Delete(ctx, 1); return err },
 		"SweepTx":    func() error { _, err := b.keys.SweepTx(t.Context(), tx, 1, time.Minute); return err },

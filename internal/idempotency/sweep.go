@@ -80,51 +80,38 @@ type KeyView struct {
 	Charged        bool          // an open dead letter of the key says that money has moved
 }
 
-// Look reads a key. It fails with ErrNoKey.
-func (k *Keys) Look(ctx context.Context, ref Ref) (KeyView, error) {
-	row, err := dbsqlc.New(k.db.Reader()).LookAtKey(ctx, k.lookAt(ref))
-	return lookedAt(ref, row, err)
-}
-
-// LookIn is Look as a call of a pipeline. If there is no such key, out is a KeyView without a status.
+// LookIn is the call that reads a key. If there is no such key, out is a KeyView without a status.
 func (k *Keys) LookIn(ref Ref, out *KeyView) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		row, err := dbsqlc.New(q).LookAtKey(ctx, k.lookAt(ref))
-		*out, err = lookedAt(ref, row, err)
-		if errors.Is(err, ErrNoKey) {
+		row, err := dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant,
+			Operation: string(ref.Operation), Key: ref.Key.value})
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			*out = KeyView{}
 			return nil
+		case err != nil:
+			return fmt.Errorf("look at key: %w", err)
 		}
-		return err
+		*out = k.viewOf(ref, row)
+		return nil
 	}
 }
 
-func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {
-	return dbsqlc.LookAtKeyParams{
-		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value, GracePeriod: k.terms.GracePeriod,
-		PspMemory: k.terms.PSPMemory,
-	}
-}
-
-func lookedAt(ref Ref, row dbsqlc.LookAtKeyRow, err error) (KeyView, error) {
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return KeyView{}, ErrNoKey
-	case err != nil:
-		return KeyView{}, fmt.Errorf("look at key: %w", err)
-	}
-	return viewOf(ref, row), nil
-}
-
-func viewOf(ref Ref, row dbsqlc.LookAtKeyRow) KeyView {
-	return KeyView{
+func (k *Keys) viewOf(ref Ref, row dbsqlc.FindKeyRow) KeyView {
+	charged := row.DeadLetterHold == dbsqlc.DeadLetterHoldDecline
+	v := KeyView{
 		Execution: Execution{
 			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
 		},
-		Status: Status(row.Status), AskedAt: row.AskedAt, Due: value(row.ReconcileAfter),
-		GraceLeft:  time.Duration(row.GraceLeft * float64(time.Second)),
-		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, Held: row.Held,
-		Charged: row.Charged,
+		Status: Status(row.Status), AskedAt: row.ReadAt, Due: value(row.ReconcileAfter),
+		MemoryOver:     !row.ReservedAt.Add(k.terms.PSPMemory).After(row.ReadAt),
+		LookupFailures: row.LookupFailures, Charged: charged,
+		Held: charged || row.DeadLetterHold == dbsqlc.DeadLetterHoldRelease,
 	}
+	if row.UnknownSince != nil {
+		v.GraceLeft = row.UnknownSince.Add(k.terms.GracePeriod).Sub(row.ReadAt)
+	}
+	return v
 }
 
 func value(t *time.Time) time.Time {

@@ -356,11 +356,11 @@ func TestOnlyWhatHasHappenedIsCounted(t *testing.T) {
 			g.leaseEnds().asked()
 		}, "payonce_commit_ambiguous_total"},
 		"a read that fails": {func(g *stage) {
-			proxy.On("FindKey", pgproxy.CutBefore)
+			proxy.On("Durable", pgproxy.CutBefore)
 			g.swept().failed()
 		}, "payonce_fenced_writes_total payonce_idempotency_store_errors_total"},
 		"a key that is not read again": {func(g *stage) {
-			proxy.On("LookAtKey", pgproxy.CutBefore)
+			proxy.On("FindKey", pgproxy.CutBefore)
 			g.swept().succeeded()
 		}, "payonce_idempotency_store_errors_total"},
 	} {

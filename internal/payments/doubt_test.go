@@ -386,16 +386,16 @@ func TestOwnerThatCannotReadItsKeyAnswersUnknown(t *testing.T) {
 		reply func(*stage) gateway.Outcome
 		to    idempotency.Status
 	}{
-		"nothing of it": {"LookAtKey", func(g *stage) gateway.Outcome {
+		"nothing of it": {"FindKey", func(g *stage) gateway.Outcome {
 			return g.success()
 		}, idempotency.UnknownStatus},
-		"not durably": {"FindKey", func(*stage) gateway.Outcome {
+		"not durably": {"Durable", func(*stage) gateway.Outcome {
 			return gateway.NotExecuted{Reason: "no connection"}
 		}, idempotency.FailedRetryableStatus},
-		"not what it has completed itself": {"FindKey", func(g *stage) gateway.Outcome {
+		"not what it has completed itself": {"Durable", func(g *stage) gateway.Outcome {
 			return g.success()
 		}, idempotency.CompletedStatus},
-		"nothing of what is over and was executed": {"LookAtKey", func(g *stage) gateway.Outcome {
+		"nothing of what is over and was executed": {"FindKey", func(g *stage) gateway.Outcome {
 			return g.success()
 		}, idempotency.ExpiredStatus},
 		"not its payment": {"GetPayment", func(*stage) gateway.Outcome {

@@ -49,14 +49,14 @@ func TestKeyThatIsNotReadIsNotGone(t *testing.T) {
 	s := setupOn(t, &actor{})
 	proxy := s.proxied()
 	g := s.charging("order-0000000001").lost().windowPasses()
-	proxy.On("LookAtKey", pgproxy.CutBefore)
+	proxy.On("FindKey", pgproxy.CutBefore)
 	effect, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, Record: g.record})
 	if err == nil {
 		t.Errorf("the record came to %T", effect)
 	}
 	s.wantDeadLetters()
 	due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-	cut := proxy.On("LookAtKey", pgproxy.CutBefore)
+	cut := proxy.On("FindKey", pgproxy.CutBefore)
 	if _, err := s.service.gatherDue(t.Context(), due); err == nil || errors.Is(err, idempotency.ErrNoKey) {
 		t.Errorf("a key that was not read: %v", err)
 	}

@@ -312,7 +312,7 @@ func TestStepIsNotRepeatedWhenTheKeyCannotBeReadAgain(t *testing.T) {
 	seen := g.gathers()
 	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
 	before := proxy.Sent("ReleaseUnknownKey")
-	proxy.OnNext(9, "LookAtKey", pgproxy.CutBefore)
+	proxy.OnNext(9, "FindKey", pgproxy.CutBefore)
 	_, _, _, err := s.service.judgeAndApply(t.Context(), patient(), seen, Nothing{})
 	if n := proxy.Sent("ReleaseUnknownKey") - before; !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
 		t.Errorf("sent %d times: %v", n, err)

@@ -358,7 +358,7 @@ func TestLookupThatCannotReadItsKeyAgainIsAnError(t *testing.T) {
 		failed <- err
 	}()
 	held.Await(t)
-	cut := proxy.On("LookAtKey", pgproxy.CutBefore)
+	cut := proxy.On("FindKey", pgproxy.CutBefore)
 	held.Release()
 	if err := <-failed; !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the lookup ends with %v", err)

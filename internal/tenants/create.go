@@ -56,16 +56,20 @@ func (r *Registry) Create(ctx context.Context, n NewTenant) error {
 	if err := n.Check(); err != nil {
 		return err
 	}
+	p := dbsqlc.CreateTenantParams{
+		ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount,
+		RequestsPerSecond: int32(n.RequestsPerSecond), //nolint:gosec // bounded by MaxRate
+		RequestBurst:      int32(n.Burst),             //nolint:gosec // bounded by MaxRate
+	}
 	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		row, err := dbsqlc.New(tx).CreateTenant(ctx, dbsqlc.CreateTenantParams{
-			ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount,
-			RequestsPerSecond: int32(n.RequestsPerSecond), //nolint:gosec // bounded by MaxRate
-			RequestBurst:      int32(n.Burst),             //nolint:gosec // bounded by MaxRate
-		})
+		row, err := dbsqlc.New(tx).CreateTenant(ctx, p)
+		if errors.Is(err, pgx.ErrNoRows) { // Another process has just made it.
+			row, err = dbsqlc.New(tx).CreateTenant(ctx, p)
+		}
 		if err != nil {
 			return err
 		}
-		return n.compare(tenantOf(row))
+		return n.compare(tenantOf(dbsqlc.Tenant(row)))
 	})
 	return n.refusal(err)
 }

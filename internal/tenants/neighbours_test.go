@@ -49,3 +49,25 @@ func TestChangeOfOneTenantOrKeyChangesNoOther(t *testing.T) {
 		t.Errorf("%d keys have an end", n)
 	}
 }
+
+// Two processes make the same tenant. The one that has waited for the other finds the tenant, and does not fail.
+func TestTenantThatAnotherProcessHasJustMadeIsFound(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	tx, err := o.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('initech', 'initech')"); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 1)
+	go func() { made <- o.registry.EnsureTenant(t.Context(), "initech") }()
+	waits := "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+	for o.count(waits) == 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if err := errors.Join(tx.Commit(t.Context()), <-made); err != nil {
+		t.Error(err)
+	}
+}

@@ -95,7 +95,6 @@ var statementsAsked = map[string]asked{
 	"idempotency.ListEvents":          {is: 15},
 	"idempotency.ListUndecided":       {is: 2},
 	"idempotency.LockKey":             {is: 15, with: values{"key": "'old-$n'"}},
-	"idempotency.LookAtKey":           {is: 2},
 	"idempotency.LoseKey":             {is: 0},
 	"idempotency.NoteEvent":           {is: 15, counts: true},
 	"idempotency.PostponeKey": {is: 2,

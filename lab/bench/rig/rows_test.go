@@ -78,7 +78,8 @@ func TestLostPaymentsAreDueAndProcessing(t *testing.T) {
 	if err != nil || len(due) != len(lost) {
 		t.Fatalf("%d of %d keys are due (%v)", len(due), len(lost), err)
 	}
-	view, err := m.keys.Look(t.Context(), due[0].Ref)
+	var view idempotency.KeyView
+	err = m.db.Pipeline(t.Context(), m.keys.LookIn(due[0].Ref, &view))
 	if err != nil || view.MemoryOver || view.GraceLeft <= 0 {
 		t.Errorf("%+v (%v), want a key that was lost just now", view, err)
 	}

@@ -453,7 +453,7 @@ func (q *Queries) FindHold(ctx context.Context, arg FindHoldParams) (bool, error
 }
 
 const findKey = `-- name: FindKey :one
-SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+SELECT payonce_now()::timestamptz AS read_at, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -464,7 +464,7 @@ type FindKeyParams struct {
 }
 
 type FindKeyRow struct {
-	LeaseOver             bool
+	ReadAt                time.Time
 	TenantID              string
 	Operation             string
 	Key                   string
@@ -491,12 +491,14 @@ type FindKeyRow struct {
 	ResponseBody          []byte
 }
 
-// Reads only: for an inspection, for an answer from the key's row, and after a lost acknowledgement.
+// Reads only: for an inspection, for an answer from the key's row, after a lost acknowledgement, and before the PSP is
+// asked. Whether the lease is over depends on read_at. So does what the PSP's answer proves: the grace period must be
+// over by then, and the PSP's memory of the key must not be.
 func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, error) {
 	row := q.db.QueryRow(ctx, findKey, arg.TenantID, arg.Operation, arg.Key)
 	var i FindKeyRow
 	err := row.Scan(
-		&i.LeaseOver,
+		&i.ReadAt,
 		&i.TenantID,
 		&i.Operation,
 		&i.Key,
@@ -669,69 +671,6 @@ func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) error {
 		arg.Generation,
 	)
 	return err
-}
-
-const lookAtKey = `-- name: LookAtKey :one
-SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
-       payonce_now()::timestamptz AS asked_at,
-       k.reconcile_after,
-       coalesce(extract(epoch FROM k.unknown_since + $1::interval - payonce_now()), 0)::float8
-           AS grace_left,
-       (k.reserved_at + $2::interval <= payonce_now())::boolean AS memory_over,
-       (k.dead_letter_hold >= 'release')::boolean AS held,
-       (k.dead_letter_hold >= 'decline')::boolean AS charged
-FROM idempotency_keys AS k WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5
-`
-
-type LookAtKeyParams struct {
-	GracePeriod time.Duration
-	PspMemory   time.Duration
-	TenantID    string
-	Operation   string
-	Key         string
-}
-
-type LookAtKeyRow struct {
-	Status         string
-	Subject        uuid.UUID
-	Generation     int32
-	Attempt        int32
-	LeaseID        uuid.UUID
-	LookupFailures int32
-	AskedAt        time.Time
-	ReconcileAfter *time.Time
-	GraceLeft      float64
-	MemoryOver     bool
-	Held           bool
-	Charged        bool
-}
-
-// Reads only: what a resolver must know before it asks the PSP. What the PSP's answer proves depends on asked_at, the
-// time before the question: the grace period must be over by then, and the PSP's memory of the key must not be.
-func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKeyRow, error) {
-	row := q.db.QueryRow(ctx, lookAtKey,
-		arg.GracePeriod,
-		arg.PspMemory,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-	)
-	var i LookAtKeyRow
-	err := row.Scan(
-		&i.Status,
-		&i.Subject,
-		&i.Generation,
-		&i.Attempt,
-		&i.LeaseID,
-		&i.LookupFailures,
-		&i.AskedAt,
-		&i.ReconcileAfter,
-		&i.GraceLeft,
-		&i.MemoryOver,
-		&i.Held,
-		&i.Charged,
-	)
-	return i, err
 }
 
 const loseKey = `-- name: LoseKey :one
@@ -1002,7 +941,7 @@ WITH taken AS (
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
            'request', 'expired', 'in_progress', 'reserved again' FROM taken AS n
 )
-SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT payonce_now()::timestamptz AS read_at, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RenewKeyParams struct {
@@ -1018,7 +957,7 @@ type RenewKeyParams struct {
 }
 
 type RenewKeyRow struct {
-	LeaseOver             bool
+	ReadAt                time.Time
 	TenantID              string
 	Operation             string
 	Key                   string
@@ -1060,7 +999,7 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 	)
 	var i RenewKeyRow
 	err := row.Scan(
-		&i.LeaseOver,
+		&i.ReadAt,
 		&i.TenantID,
 		&i.Operation,
 		&i.Key,
@@ -1121,9 +1060,9 @@ WITH asked AS MATERIALIZED (
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
-SELECT false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.dead_letter_hold, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
+SELECT payonce_now()::timestamptz AS read_at, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.dead_letter_hold, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
 UNION ALL
-SELECT coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.dead_letter_hold, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
+SELECT payonce_now(), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.dead_letter_hold, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
 type ReserveKeysParams struct {
@@ -1139,7 +1078,7 @@ type ReserveKeysParams struct {
 }
 
 type ReserveKeysRow struct {
-	LeaseOver             bool
+	ReadAt                time.Time
 	TenantID              string
 	Operation             string
 	Key                   string
@@ -1209,7 +1148,7 @@ func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]Res
 	for rows.Next() {
 		var i ReserveKeysRow
 		if err := rows.Scan(
-			&i.LeaseOver,
+			&i.ReadAt,
 			&i.TenantID,
 			&i.Operation,
 			&i.Key,
@@ -1375,7 +1314,7 @@ WITH taken AS (
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
            'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT payonce_now()::timestamptz AS read_at, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RetakeKeyParams struct {
@@ -1392,7 +1331,7 @@ type RetakeKeyParams struct {
 }
 
 type RetakeKeyRow struct {
-	LeaseOver             bool
+	ReadAt                time.Time
 	TenantID              string
 	Operation             string
 	Key                   string
@@ -1439,7 +1378,7 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 	)
 	var i RetakeKeyRow
 	err := row.Scan(
-		&i.LeaseOver,
+		&i.ReadAt,
 		&i.TenantID,
 		&i.Operation,
 		&i.Key,

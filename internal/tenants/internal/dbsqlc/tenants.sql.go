@@ -13,10 +13,13 @@ import (
 )
 
 const createTenant = `-- name: CreateTenant :one
-INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (id) DO UPDATE SET id = excluded.id
-RETURNING id, psp, psp_account, requests_per_second, request_burst, created_at
+WITH made AS (
+    INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
+    VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, psp, psp_account, requests_per_second, request_burst, created_at
+)
+SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM made UNION ALL SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM tenants AS t WHERE t.id = $1
 `
 
 type CreateTenantParams struct {
@@ -27,9 +30,18 @@ type CreateTenantParams struct {
 	RequestBurst      int32
 }
 
-// Returns the new tenant, or the tenant of this id that there is already. Only an UPDATE returns that row, so it is
-// updated and not changed.
-func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (Tenant, error) {
+type CreateTenantRow struct {
+	ID                string
+	Psp               string
+	PspAccount        string
+	RequestsPerSecond int32
+	RequestBurst      int32
+	CreatedAt         time.Time
+}
+
+// Returns the new tenant, or the tenant of this id that there is already. Competes with another process that makes it:
+// no row means that it was made after the snapshot of this statement.
+func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (CreateTenantRow, error) {
 	row := q.db.QueryRow(ctx, createTenant,
 		arg.ID,
 		arg.Psp,
@@ -37,7 +49,7 @@ func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (Ten
 		arg.RequestsPerSecond,
 		arg.RequestBurst,
 	)
-	var i Tenant
+	var i CreateTenantRow
 	err := row.Scan(
 		&i.ID,
 		&i.Psp,
