@@ -1,15 +1,18 @@
 package native_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 )
 
 func replace(s, from, to string) string {
@@ -22,7 +25,7 @@ func replace(s, from, to string) string {
 // Not even a body that says otherwise makes a verdict of a status that is none.
 func TestStatusThatIsNoVerdictIsIndeterminate(t *testing.T) {
 	t.Parallel()
-	statuses := []int{202, 203, 204, 205, 206, 226, 299}
+	statuses := []int{202, 203, 204, 205, 206, 226, 299, 300, 301, 304, 307, 399}
 	for s := 400; s < 452; s++ {
 		if s != http.StatusPaymentRequired && s != http.StatusUnprocessableEntity {
 			statuses = append(statuses, s)
@@ -117,17 +120,6 @@ func TestEvidenceIsAlwaysJSONThatTheDatabaseTakes(t *testing.T) {
 			}
 		})
 	}
-	for name, body := range map[string]string{"HTML": "<html>", "nothing": "", "bad UTF-8": "\"\xff\"",
-		"too deep": strings.Repeat("[", 20000)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := answering(t, 422, body)
-			if evidence := contradiction(t, newClient(t, s.URL).charge(),
-				"PSP answered 422"); string(evidence) != `{"status":422}` {
-				t.Fatalf("evidence %s", evidence)
-			}
-		})
-	}
 }
 
 func TestMalformedAnswerIsIndeterminate(t *testing.T) {
@@ -167,30 +159,216 @@ func TestMalformedAnswerIsIndeterminate(t *testing.T) {
 	}
 }
 
-func TestLongestIDIsTaken(t *testing.T) {
+func TestChargeIsSentAsTheContractSays(t *testing.T) {
 	t.Parallel()
-	id := strings.Repeat("c", 255)
-	s := answering(t, 201, replace(charged, `ch_1`, id))
-	if o := newClient(t, s.URL).charge(); o != (gateway.Succeeded{ID: id}) {
+	got := make(chan string, 1)
+	s := capturing(t, got, charged)
+	c := newClient(t, s.URL)
+	if o := c.charge(); o != (gateway.Succeeded{ID: "ch_1"}) {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+	want := `POST /v1/charges
+Accept: application/json
+Accept-Encoding: 
+Authorization: Bearer ` + secret + `
+Content-Type: application/json
+Idempotency-Key: canary-key-0123456789
+Psp-Account: canary-account
+{"amountCents":12000,"currency":"USD","paymentMethod":"pm_canary","reference":"pay_canary"}`
+	if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+		t.Fatalf("request differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefundIsSentAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	s := capturing(t, got, refunded)
+	c := newClient(t, s.URL)
+	if o := c.Refund(t.Context(), aRefund()); o != (gateway.Succeeded{ID: "rf_1"}) {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+	want := `POST /v1/charges/ch_1/refunds
+Accept: application/json
+Accept-Encoding: 
+Authorization: Bearer ` + secret + `
+Content-Type: application/json
+Idempotency-Key: canary-key-0123456789
+Psp-Account: canary-account
+{"amountCents":500,"currency":"USD","reference":"re_canary","reason":"canary reason"}`
+	if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+		t.Fatalf("request differs (-want +got):\n%s", diff)
+	}
+}
+
+// A charge id is the PSP's word: it must not be able to name another path.
+func TestChargeIDCannotLeaveItsPlaceInThePath(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { got <- r.RequestURI })
+	r := aRefund()
+	r.ChargeID = "../x?y#z/%"
+	newClient(t, s.URL).Refund(t.Context(), r)
+	if path := await(t, "the request", got); path != "/v1/charges/..%2Fx%3Fy%23z%2F%25/refunds" {
+		t.Fatalf("asked for %s", path)
+	}
+}
+
+func TestVerdictNeedsStatusAndBodyToAgree(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		status int
+		body   string
+		want   gateway.Outcome
+	}{
+		"succeeded with 201": {201, charged, gateway.Succeeded{ID: "ch_1"}},
+		"succeeded with 200": {200, charged, gateway.Succeeded{ID: "ch_1"}},
+		"declined with 402":  {402, refused, gateway.Declined{ID: "ch_2", Code: "insufficient_funds"}},
+		"declined with 201":  {201, refused, gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"declined with 200":  {200, refused, gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"succeeded with 402": {402, charged, gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"pending with 201": {201, replace(charged, `"succeeded"`, `"pending"`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"pending with 402": {402, replace(refused, `"declined"`, `"pending"`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"declined without code": {402, replace(refused, `"insufficient_funds"`, `""`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"code that is no code": {402, replace(refused, `insufficient_funds`, `<script>`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"unknown members": {201, replace(charged, `"object":"charge"`, `"object":{"a":[1.5e3,null]}`),
+			gateway.Succeeded{ID: "ch_1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, row.status, row.body)
+			if diff := cmp.Diff(row.want, newClient(t, s.URL).charge()); diff != "" {
+				t.Fatalf("outcome differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeclinedRefundIsDeclined(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 402, replace(refunded, `"status":"succeeded"`,
+		`"status":"declined","declineCode":"refund_exceeds_charge"`))
+	c := newClient(t, s.URL)
+	if o := c.checked(c.Refund(t.Context(), aRefund())); o != (gateway.Declined{ID: "rf_1",
+		Code: gateway.AlreadyMoved}) {
 		t.Fatalf("outcome %T %+v", o, o)
 	}
 }
 
-// We ask for no compression. An answer that is compressed all the same is not read.
-func TestCompressedAnswerIsIndeterminate(t *testing.T) {
+func TestClientNamesItsSetting(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, charged); err != nil {
-		t.Fatal(err)
+	l := testLimits()
+	if _, err := native.New("ftp://canary", secret, l, nil, time.Now, nil); err == nil ||
+		!strings.HasPrefix(err.Error(), "PSP_URL ") || strings.Contains(err.Error(), "canary") {
+		t.Errorf("error %v", err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
+	l.InFlight = 0
+	if _, err := native.New("http://psp", secret, l, nil, time.Now, nil); err == nil {
+		t.Error("a limit of no requests is taken")
 	}
-	s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
+}
+
+// capturing answers body, and tells the request line, the headers that matter and the body of each request.
+func capturing(t *testing.T, got chan<- string, body string) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		text := r.Method + " " + r.URL.Path + "\n"
+		for _, name := range []string{"Accept", "Accept-Encoding", "Authorization", "Content-Type", "Idempotency-Key",
+			"Psp-Account"} {
+			text += name + ": " + r.Header.Get(name) + "\n"
+		}
+		got <- text + string(sent)
 		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write(b.Bytes())
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
 	})
-	indeterminate(t, newClient(t, s.URL).charge(), "answer malformed")
+	return s
+}
+
+// The PSP's own answer to aCharge, whose payment method it does not have.
+const refusedBefore = `{"error":{"code":"unknown_payment_method","message":"no such method","account":"canary-account",` +
+	`"idempotencyKey":"canary-key-0123456789","reference":"pay_canary"}}`
+
+func TestDocumentedRefusalBeforeAnyEffectIsADecline(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 400, refusedBefore)
+	if o := newClient(t, s.URL).charge(); o != (gateway.Declined{Code: "unknown_payment_method"}) {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+}
+
+// Whatever is not exactly the documented refusal of this very charge proves nothing.
+func TestRefusalThatIsNotExactlyTheDocumentedOneIsIndeterminate(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ from, to string }{
+		"another code":         {`unknown_payment_method`, `invalid_request`},
+		"code in capitals":     {`unknown_payment_method`, `UNKNOWN_PAYMENT_METHOD`},
+		"no code":              {`"code":"unknown_payment_method",`, ``},
+		"no message":           {`"message":"no such method",`, ``},
+		"another account":      {`canary-account`, `globex`},
+		"no account":           {`"account":"canary-account",`, ``},
+		"another key":          {`canary-key-0123456789`, `canary-key-0123456789.g2`},
+		"no key":               {`"idempotencyKey":"canary-key-0123456789",`, ``},
+		"another reference":    {`pay_canary`, `pay_other`},
+		"no reference":         {`,"reference":"pay_canary"`, ``},
+		"null reference":       {`"pay_canary"`, `null`},
+		"reference twice":      {`"reference"`, `"reference":"pay_canary","reference"`},
+		"name in another case": {`"reference"`, `"Reference"`},
+		"a further member":     {`"code"`, `"retry":true,"code"`},
+		"a charge beside":      {`{"error"`, `{"id":"ch_1","error"`},
+		"no error":             {`"error"`, `"problem"`},
+		"members outside":      {`{"error":{`, `{"error":{},"also":{`},
+		"more behind":          {`}}`, `}}{}`},
+		"cut off":              {`}}`, `}`},
+		"invalid UTF-8":        {`no such`, "no \xff"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, 400, replace(refusedBefore, row.from, row.to))
+			indeterminate(t, newClient(t, s.URL).charge(), "PSP answered 400")
+		})
+	}
+	for _, status := range []int{401, 403, 404, 409, 410, 429, 500, 503} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, status, refusedBefore)
+			indeterminate(t, newClient(t, s.URL).charge(), fmt.Sprintf("PSP answered %d", status))
+		})
+	}
+	for _, status := range []int{200, 201, 402} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, status, refusedBefore)
+			indeterminate(t, newClient(t, s.URL).charge(), "answer malformed")
+		})
+	}
+}
+
+// A refund has no payment method: its reason is free text, and no such refusal is documented for it.
+func TestRefusalOfAMethodSaysNothingOfARefund(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 400, replace(refusedBefore, "pay_canary", "re_canary"))
+	c := newClient(t, s.URL)
+	indeterminate(t, c.checked(c.Refund(t.Context(), aRefund())), "PSP answered 400")
+}
+
+// Nothing could be told apart by an empty reference.
+func TestRefusalOfAChargeWithoutAReferenceIsIndeterminate(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 400, replace(refusedBefore, "pay_canary", ""))
+	c := newClient(t, s.URL)
+	ch := aCharge()
+	ch.Reference = ""
+	indeterminate(t, c.Charge(t.Context(), ch), "PSP answered 400")
 }

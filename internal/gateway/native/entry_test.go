@@ -59,76 +59,25 @@ func TestRecordIsReadWhole(t *testing.T) {
 	}
 }
 
-// Others use the account, too. What they put into a record must not make it unreadable, nor unfit for the database.
-func TestRecordOfOthersIsReadAllTheSame(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct{ from, to, key, reference string }{
-		"no key":               {`"idempotencyKey":"canary-key-0123456789",`, ``, "", "pay_canary"},
-		"a key of another way": {`"canary-key-0123456789"`, `"a key, of theirs"`, "a key, of theirs", "pay_canary"},
-		"no reference":         {`"reference":"pay_canary",`, ``, "canary-key-0123456789", ""},
-		"null as reference":    {`"pay_canary"`, `null`, "canary-key-0123456789", ""},
-		"U+0000":               {`"pay_canary"`, `"pay\u0000"`, "canary-key-0123456789", "pay\uFFFD"},
-		"the longest": {`pay_canary`, strings.Repeat("💸", 255), "canary-key-0123456789",
-			strings.Repeat("💸", 255)},
-		"unknown members": {`"paymentMethod":"pm_canary"`, `"livemode":{"a":[1.5e300,null]}`,
-			"canary-key-0123456789", "pay_canary"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := parsed(t, replace(chargeHeld, row.from, row.to))
-			if r.Key != row.key || r.Reference != row.reference {
-				t.Fatalf("key %q, reference %q", r.Key, r.Reference)
-			}
-		})
-	}
-}
-
+// What a member may hold is tried in package gateway. Here, each member is missing once, or cannot be read.
 func TestMalformedRecordIsRefusedByMember(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 1025)
 	for member, edits := range map[string][][2]string{
-		"object": {{`"refund"`, `"payout"`}, {`"object":"refund",`, ``}, {`"refund"`, `"Refund"`}},
-		"id": {{`"rf_1"`, `""`}, {`"rf_1"`, `"rf 1"`}, {`"rf_1"`, `null`}, {`rf_1`, long},
-			{`rf_1`, `rf_\u0000`}, {`rf_1`, `rf_é`}, {`"id"`, `"ID"`}},
-		"account":        {{`"canary-account"`, `""`}, {`canary-account`, long}, {`"account":"canary-account",`, ``}},
-		"idempotencyKey": {{`canary-key-0123456789`, long}},
-		"reference":      {{`re_canary`, long}},
-		"chargeId":       {{`"chargeId":"ch_1",`, ``}, {`ch_1`, `ch 1`}, {`ch_1`, long}},
-		"amountCents":    {{`500`, `-1`}, {`500`, `null`}, {`"amountCents":500,`, ``}},
-		"currency":       {{`USD`, `usd`}, {`USD`, `US`}, {`USD`, `USDT`}, {`"currency":"USD",`, ``}, {`USD`, `U\nD`}},
-		"status": {{`"succeeded"`, `"pending"`}, {`"succeeded"`, `""`}, {`"status":"succeeded",`, ``},
-			{`"succeeded"`, `"Succeeded"`}},
-		"declineCode": {{`"succeeded"`, `"succeeded","declineCode":"insufficient_funds"`},
-			{`"succeeded"`, `"declined","declineCode":"<script>"`},
-			{`"succeeded"`, `"declined","declineCode":"` + long + `"`}},
-		"createdAt": {{`2026-11-20T12:00:00.000003Z`, ``}, {`2026-11-20T12:00:00.000003Z`, `2026-11-20 12:00:00`},
-			{`2026-11-20T12:00:00.000003Z`, `2026-11-31T12:00:00Z`},
-			{`2026-11-20T12:00:00.000003Z`, `0001-01-01T00:00:00Z`},
-			{`2026-11-20T12:00:00.000003Z`, `9999-12-31T23:59:59-12:00`}, {`"createdAt"`, `"created"`}},
+		"object":      {{`"object":"refund",`, ``}},
+		"id":          {{`"id"`, `"ID"`}},
+		"account":     {{`"account":"canary-account",`, ``}},
+		"chargeId":    {{`"chargeId":"ch_1",`, ``}},
+		"amountCents": {{`500`, `null`}, {`"amountCents":500,`, ``}},
+		"currency":    {{`"currency":"USD",`, ``}},
+		"status":      {{`"status":"succeeded",`, ``}},
+		"createdAt": {{`2026-11-20T12:00:00.000003Z`, `2026-11-20 12:00:00`},
+			{`2026-11-20T12:00:00.000003Z`, `2026-11-31T12:00:00Z`}, {`"createdAt"`, `"created"`}},
 	} {
-		t.Run(member, func(t *testing.T) {
-			t.Parallel()
-			for _, edit := range edits {
-				refusedRecord(t, replace(refundHeld, edit[0], edit[1]), "record with a malformed "+member)
-			}
-		})
+		for _, edit := range edits {
+			refusedRecord(t, replace(refundHeld, edit[0], edit[1]), "record with a malformed "+member)
+		}
 	}
 	refusedRecord(t, replace(chargeRefused, `"declineCode":"insufficient_funds",`, ``), "record without a declineCode")
-}
-
-func TestRecordThatIsNotTheJSONOfOneIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, raw := range []string{
-		"", "[]", `"canary"`, "<html>", refundHeld[:len(refundHeld)-1], refundHeld + "{}", "[" + refundHeld + "]",
-		replace(refundHeld, `{`, `{"status":"succeeded",`), replace(refundHeld, `500`, `"500"`),
-		replace(refundHeld, `500`, `500.0`),
-		replace(refundHeld, `500`, `99999999999999999999`), replace(refundHeld, `re_canary`, "\xff"),
-		replace(refundHeld, `"re_canary"`, `{}`),
-		replace(refundHeld, `"refund"`, `1`),
-	} {
-		refusedRecord(t, raw, "record is not the JSON of one")
-	}
-	refusedRecord(t, "null", "record with a malformed object")
 }
 
 // refusedRecord checks the reason in whole: nothing of the record is in it.
@@ -136,24 +85,6 @@ func refusedRecord(t *testing.T, raw, reason string) {
 	t.Helper()
 	if r, err := native.ParseRecord([]byte(raw)); err == nil || err.Error() != reason || r != (gateway.Record{}) {
 		t.Errorf("%.200s\nis read as %+v, error %v; want: %s", raw, r, err, reason)
-	}
-}
-
-// Whatever the PSP has added, the evidence is the record in our own words.
-func TestEvidenceHasWhatWeReadAndNoMore(t *testing.T) {
-	t.Parallel()
-	for _, raw := range []string{chargeHeld, chargeRefused, refundHeld} {
-		r := parsed(t, raw)
-		again, err := gateway.ParseRecord(r.Evidence())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(r, again); diff != "" {
-			t.Fatalf("record differs from its evidence (-want +got):\n%s", diff)
-		}
-		if strings.Contains(string(r.Evidence()), "paymentMethod") {
-			t.Fatalf("evidence %s", r.Evidence())
-		}
 	}
 }
 

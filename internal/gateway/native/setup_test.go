@@ -23,8 +23,6 @@ const (
 	secret = "canary-psp-secret"
 	// patience bounds every wait for an event. Reaching it is a failure, not a measurement.
 	patience = time.Minute
-	// soon is the deadline of a request that is meant to reach it.
-	soon = 150 * time.Millisecond
 )
 
 func aCharge() gateway.Charge {
@@ -89,10 +87,6 @@ func newClient(t *testing.T, url string, edits ...func(*gateway.Limits)) *client
 	}
 	t.Cleanup(c.Close)
 	return c
-}
-
-func total(d time.Duration) func(*gateway.Limits) {
-	return func(l *gateway.Limits) { l.Total = d }
 }
 
 // charge sends aCharge. Whatever comes of it, the reason holds nothing that a log must not.
@@ -181,18 +175,6 @@ func raw(t *testing.T, text string) *httptest.Server {
 	})
 }
 
-// hanging answers a text with 200, and then nothing until the client is gone.
-func hanging(t *testing.T, text string) *httptest.Server {
-	t.Helper()
-	return serving(t, func(w http.ResponseWriter, r *http.Request) {
-		if text != "" {
-			_, _ = io.WriteString(w, text)
-			_ = http.NewResponseController(w).Flush()
-		}
-		<-r.Context().Done()
-	})
-}
-
 // endless writes until the other side has had enough, which must be soon.
 func endless(w io.Writer, s string) {
 	block := strings.Repeat(s, 64<<10/len(s))
@@ -228,18 +210,4 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 		t.Fatalf("%s did not happen", what)
 	}
 	panic("unreachable")
-}
-
-func eventually(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	over := time.After(patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ask() {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s did not happen", what)
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -182,20 +183,6 @@ func TestStatementIsBrokenByALineThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestStatementIsNotOnlyWhatSucceeded(t *testing.T) {
-	t.Parallel()
-	s := answering(t, 200, header+replace(chargeLine, "succeeded", "declined")+"total,1,,,,,,,\r\n")
-	err := newClient(t, s.URL).Statement(t.Context(), "canary-account", noon, func(r gateway.Record) error {
-		if r.Executed() || r.Status != "declined" {
-			return fmt.Errorf("record %+v", r)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestErrorOfTheReaderEndsTheStatement(t *testing.T) {
 	t.Parallel()
 	errFull, calls := errors.New("no place"), 0
@@ -240,5 +227,36 @@ func TestLineMayHave64KiBAndNoMore(t *testing.T) {
 			})
 			broken(t, newClient(t, s.URL), 1, "line 3: "+tooLong)
 		})
+	}
+}
+
+// Sixty thousand lines (5 MB) pass through, and next to nothing is kept. Not parallel: it looks at the heap of all.
+func TestLongStatementPassesThrough(t *testing.T) {
+	const lines, block = 60_000, 1000
+	s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, header)
+		text := strings.Repeat(chargeLine, block)
+		for range lines / block {
+			_, _ = io.WriteString(w, text)
+		}
+		_, _ = fmt.Fprintf(w, "total,%d,,,,,,,\r\n", lines)
+	})
+	c := newClient(t, s.URL)
+	n := 0
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	err := c.Statement(t.Context(), "canary-account", noon, func(gateway.Record) error {
+		if n++; n == lines {
+			runtime.GC()
+			runtime.ReadMemStats(&now)
+		}
+		return nil
+	})
+	if err != nil || n != lines {
+		t.Fatalf("%d lines, error %v", n, err)
+	}
+	if kept := int64(now.HeapAlloc) - int64(before.HeapAlloc); kept > 2<<20 {
+		t.Fatalf("%d bytes are kept of a statement", kept)
 	}
 }
