@@ -4,8 +4,8 @@
 //
 // It owns what "as documented" means: the status is listed for the operation, the required headers are there and have
 // the form, the media type is listed, the body fits the schema, and a problem's code, status, type, retryable and
-// newKeySafe agree with each other and with the catalogue. It also keeps the tally of which rows of the document have
-// been seen. It refuses to know what a test is about: whether 201 was the right answer is the test's business.
+// newKeySafe agree with each other and with the catalogue. It refuses to know what a test is about: whether 201 was the
+// right answer is the test's business.
 //
 // A request is judged only when it was answered below 400. Tests send wrong requests on purpose, and the server refuses
 // them.
@@ -20,9 +20,8 @@ import (
 	"payonce/internal/httpapi"
 )
 
-// Shared returns the document of this test binary, with one tally for all its tests.
-func Shared() (*Document, error) { return shared() }
-
+// shared is the document of this test binary.
+//
 //nolint:gochecknoglobals // a test binary has no other place for what its tests share
 var shared = sync.OnceValues(func() (*Document, error) { return Load(httpapi.OpenAPI()) })
 
@@ -30,7 +29,7 @@ var shared = sync.OnceValues(func() (*Document, error) { return Load(httpapi.Ope
 // used by many goroutines, until t has ended.
 func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	t.Helper()
-	document, err := Shared()
+	document, err := shared()
 	if err != nil {
 		t.Fatalf("contract: %v", err)
 	}

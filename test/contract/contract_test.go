@@ -18,6 +18,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
+	"payonce/client"
 	"payonce/internal/httpapi"
 	"payonce/internal/problem"
 	"payonce/test/contract"
@@ -35,7 +36,7 @@ const (
 	order = `{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}`
 )
 
-// loaded gives each test a tally of its own, at the price of compiling the document once.
+// loaded is the document, compiled once.
 var loaded = sync.OnceValues(func() (*contract.Document, error) { return contract.Load(httpapi.OpenAPI()) })
 
 func load(t *testing.T) *contract.Document {
@@ -44,7 +45,7 @@ func load(t *testing.T) *contract.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return document.Fresh()
+	return document
 }
 
 // listener is a test that only keeps what it is told.
@@ -295,13 +296,9 @@ func TestEveryLieIsNoticed(t *testing.T) {
 			e := lie.honest
 			e.sent, e.received = maps.Clone(e.sent), maps.Clone(e.received)
 			lie.change(&e)
-			document := load(t)
-			complaints := complaintsAbout(t, document, e)
+			complaints := complaintsAbout(t, load(t), e)
 			if !slices.ContainsFunc(complaints, func(c string) bool { return strings.Contains(c, lie.want) }) {
 				t.Errorf("no complaint about %q: %q", lie.want, complaints)
-			}
-			if unseen := document.Unseen(); len(unseen) != len(document.Rows()) {
-				t.Error("a lie counted as a row that was shown")
 			}
 		})
 	}
@@ -326,30 +323,6 @@ func TestComplaintSaysWhatHappenedWithoutSecrets(t *testing.T) {
 	want := "contract: POST /payments answered 201: header Location is missing\n" + payment + "\n"
 	if diff := cmp.Diff([]string{want}, complaints); diff != "" {
 		t.Errorf("complaints (-want +got):\n%s", diff)
-	}
-}
-
-func TestTallyShowsWhatNoTestHasSeen(t *testing.T) {
-	t.Parallel()
-	document := load(t)
-	created := contract.Row{Operation: "POST /payments", Status: 201}
-	missing := contract.Row{Operation: "POST /payments", Status: 400, Code: "idempotency_key_missing"}
-	nowhere := contract.Row{Operation: contract.Elsewhere, Status: 404, Code: "not_found"}
-	for _, row := range []contract.Row{created, missing, nowhere} {
-		if !slices.Contains(document.Rows(), row) {
-			t.Errorf("the document lacks %+v", row)
-		}
-	}
-	before := len(document.Unseen())
-	complaintsAbout(t, document, paid())
-	complaintsAbout(t, document, paid())
-	complaintsAbout(t, document, refused("/nowhere", problem.NotFound))
-	unseen := document.Unseen()
-	if len(unseen) != before-2 || slices.Contains(unseen, created) || !slices.Contains(unseen, missing) {
-		t.Errorf("%d of %d rows are unseen after two: %v", len(unseen), before, unseen)
-	}
-	if n := document.Seen(created); n != 2 {
-		t.Errorf("created was seen %d times, want 2", n)
 	}
 }
 
@@ -417,20 +390,6 @@ func TestClientThatHangsUpIsNotJudged(t *testing.T) {
 	}
 }
 
-func TestSharedDocumentIsTheOneThatTransportUses(t *testing.T) {
-	t.Parallel()
-	first, err := contract.Shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, _ := contract.Shared(); again != first {
-		t.Error("each call has a tally of its own")
-	}
-	if contract.Transport(t, http.DefaultTransport) == nil {
-		t.Error("no transport")
-	}
-}
-
 func TestBrokenDocumentIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -441,6 +400,223 @@ func TestBrokenDocumentIsAnError(t *testing.T) {
 	} {
 		if _, err := contract.Load([]byte(text)); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// lie is a change to an honest exchange, and a part of the complaint that it must cause.
+type lie struct {
+	honest exchange
+	change func(*exchange)
+	want   string
+}
+
+func lies() map[string]lie {
+	all := liesAboutAnswers()
+	maps.Copy(all, liesInProblems())
+	maps.Copy(all, liesByLaxServers())
+	return all
+}
+
+// set, drop, say, send and post are the ways to lie.
+
+func set(name, value string) func(*exchange) {
+	return func(e *exchange) { e.received[name] = value }
+}
+
+func drop(name string) func(*exchange) {
+	return func(e *exchange) { delete(e.received, name) }
+}
+
+func say(old, updated string) func(*exchange) {
+	return func(e *exchange) { e.answer = strings.ReplaceAll(e.answer, old, updated) }
+}
+
+func send(name, value string) func(*exchange) {
+	return func(e *exchange) { e.sent[name] = value }
+}
+
+func post(body string) func(*exchange) {
+	return func(e *exchange) { e.body = body }
+}
+
+func liesAboutAnswers() map[string]lie {
+	busy := refused("/payments", problem.IdempotencyKeyInProgress)
+	declined := refused("/payments", problem.PaymentDeclined)
+	return map[string]lie{
+		"undocumented status": {paid(), func(e *exchange) { e.status = 200 }, "no such status"},
+		"undocumented error":  {paid(), func(e *exchange) { e.status = 418 }, "no such status"},
+		"status of no route": {paid(), func(e *exchange) { e.path = "/nowhere" },
+			"no such status for elsewhere"},
+		"no request id":      {paid(), drop("X-Request-Id"), "X-Request-Id is missing"},
+		"no location":        {paid(), drop("Location"), "Location is missing"},
+		"location elsewhere": {paid(), set("Location", "/payments/1"), "header Location"},
+		"no echo":            {paid(), drop("Idempotency-Key"), "Idempotency-Key is missing"},
+		"another echo":       {paid(), set("Idempotency-Key", "another-key-00001"), "was sent"},
+		"replayed maybe":     {paid(), set("Idempotent-Replayed", "maybe"), "header Idempotent-Replayed"},
+		"expires in seconds": {paid(), set("Idempotency-Key-Expires", "172800"),
+			"header Idempotency-Key-Expires"},
+		"retry after a date":     {busy, set("Retry-After", "soon"), "no integer"},
+		"retry at once":          {busy, set("Retry-After", "0"), "header Retry-After"},
+		"no retry after":         {busy, drop("Retry-After"), "Retry-After is missing"},
+		"409 as a replay":        {busy, set("Idempotent-Replayed", "true"), "claims to be a replay"},
+		"wrong media type":       {paid(), set("Content-Type", "text/plain"), "media type of the answer"},
+		"no media type":          {paid(), drop("Content-Type"), "media type of the answer"},
+		"problem as plain JSON":  {declined, set("Content-Type", "application/json"), "media type of the answer"},
+		"unknown member":         {paid(), say(`{"paymentId"`, `{"extra":1,"paymentId"`), "extra"},
+		"missing member":         {paid(), say(`"amount":"12000",`, ``), "amount"},
+		"null member":            {paid(), say(`"ch_1"`, `null`), "pspChargeId"},
+		"repeated member":        {paid(), say(`{"paymentId"`, `{"status":"failed","paymentId"`), "no valid JSON"},
+		"not JSON":               {paid(), func(e *exchange) { e.answer = "OK" }, "no valid JSON"},
+		"wrong status member":    {paid(), say("succeeded", "processing"), "/status"},
+		"success without charge": {paid(), say(`"pspChargeId":"ch_1",`, ``), "pspChargeId"},
+		"local time":             {paid(), say("00.123456Z", "00.123456+09:00"), "/createdAt"},
+		"time without micros":    {paid(), say("00.123456Z", "00Z"), "/createdAt"},
+		"month thirteen":         {paid(), say("2026-11-20T", "2026-13-20T"), "/createdAt"},
+		"fraction of a cent":     {paid(), say("12000,", "12000.5,"), "/amountCents"},
+		"more pages without cursor": {read("/payments", `{"data":[],"hasMore":false}`), say("false", "true"),
+			"nextCursor"},
+		"completed without response": {read("/idempotency-keys/"+key, inProgress), say("in_progress", "completed"),
+			"response"},
+		"document as JSON": {
+			read("/openapi.yaml", ""), func(e *exchange) { e.status = 200; e.received["ETag"] = `"1"` }, "media type",
+		},
+	}
+}
+
+func liesInProblems() map[string]lie {
+	busy := refused("/payments", problem.IdempotencyKeyInProgress)
+	declined := refused("/payments", problem.PaymentDeclined)
+	return map[string]lie{
+		"code of another status": {declined, say("payment_declined", "refund_declined"),
+			"is not documented for it"},
+		"unknown code":   {declined, say("payment_declined", "no_money"), "not in the catalogue"},
+		"status differs": {declined, say(`"status":402`, `"status":400`), "says status 400"},
+		"type of another code": {declined, say("/problems/payment_declined", "/problems/not_found"),
+			"does not lead"},
+		"another title": {declined, say("The payment was declined", "Sorry"), "differ from the catalogue"},
+		"retryable": {declined, say(`"retryable":false`, `"retryable":true`),
+			"differ from the catalogue"},
+		"newKeySafe": {declined, say(`"newKeySafe":true`, `"newKeySafe":false`),
+			"newKeySafe differ from the catalogue"},
+		"decline of another payment": {declined, say(`"instance":"/payments/pay_0`, `"instance":"/payments/pay_1`),
+			"identifies neither"},
+		"instance of another":      {busy, say("#req-1", "#req-2"), "identifies neither"},
+		"decline without a reason": {declined, say(`,"declineCode":"insufficient_funds"`, ``), "declineCode"},
+		"error without a place": {
+			refused("/payments", problem.InvalidRequest), say(`"pointer":"",`, ``), "/errors/0",
+		},
+		"two places for one error": {
+			refused("/payments", problem.InvalidRequest), say(`"pointer":"",`, `"pointer":"","header":"Prefer",`),
+			"/errors/0",
+		},
+	}
+}
+
+// liesByLaxServers are answers to requests that should have been refused.
+func liesByLaxServers() map[string]lie {
+	return map[string]lie{
+		"took no API key": {paid(), send("Authorization", ""), "without an API key"},
+		"took no key": {paid(), func(e *exchange) {
+			delete(e.sent, "Idempotency-Key")
+			delete(e.received,
+				"Idempotency-Key")
+		}, "header parameter Idempotency-Key is missing"},
+		"took a short key": {paid(), send("Idempotency-Key", "short"), "header parameter Idempotency-Key"},
+		"took two keys":    {paid(), send("Idempotency-Key", key+"\nanother-key-00001"), "is repeated"},
+		"took an unknown member": {paid(), post(`{"customerId":"c","amountCents":1,"currency":"KRW","x":1}`),
+			"additional properties"},
+		"took another case": {paid(), post(`{"CustomerId":"c","amountCents":1,"currency":"KRW"}`), "customerId"},
+		"took a repeated member": {paid(), post(`{"customerId":"c","customerId":"c","amountCents":1,"currency":"KRW"}`),
+			"no valid JSON"},
+		"took zero": {paid(), post(`{"customerId":"c","amountCents":0,"currency":"KRW"}`), "/amountCents"},
+		"took too much": {paid(), post(`{"customerId":"c","amountCents":1000000000000,"currency":"KRW"}`),
+			"/amountCents"},
+		"took a long name": {
+			paid(), post(`{"customerId":"c","amountCents":1,"currency":"KRW","metadata":{"` + strings.Repeat("n", 41) +
+				`":"v"}}`), "invalid propertyName",
+		},
+		"took no body": {paid(), post(""), "no valid JSON"},
+		"took a form": {paid(), send("Content-Type", "application/x-www-form-urlencoded"),
+			"media type of the request"},
+		"took a limit": {read("/payments?limit=101", `{"data":[],"hasMore":false}`), func(*exchange) {},
+			"query parameter limit"},
+		"took a word for it": {read("/payments?limit=many", `{"data":[],"hasMore":false}`), func(*exchange) {},
+			"no integer"},
+		"took an unknown filter": {read("/payments?colour=red", `{"data":[],"hasMore":false}`), func(*exchange) {},
+			"no query parameter colour"},
+		"took another id": {read("/payments/1", payment), func(*exchange) {}, "path parameter paymentId"},
+		"took a body":     {read("/payments", `{"data":[],"hasMore":false}`), post("x"), "no request body"},
+	}
+}
+
+// paying are the answers that the document has for POST /payments and, for a wrong address, elsewhere; by status and
+// code.
+func paying(t *testing.T) map[contract.Row]bool {
+	t.Helper()
+	answers := map[contract.Row]bool{}
+	for _, row := range load(t).Rows() {
+		if row.Operation == "POST /payments" || row.Operation == contract.Elsewhere {
+			answers[contract.Row{Status: row.Status, Code: row.Code}] = true
+		}
+	}
+	return answers
+}
+
+// The caller's table has one line for each code of the catalogue, and for each answer of POST /payments, and no other.
+func TestCallersTableHasEachAnswerOnce(t *testing.T) {
+	t.Parallel()
+	want := map[contract.Row]int{}
+	for row := range paying(t) {
+		want[row] = 1
+	}
+	for _, entry := range problem.All() {
+		want[contract.Row{Status: entry.Status, Code: string(entry.Code)}] = 1
+	}
+	got := map[contract.Row]int{}
+	for _, row := range client.Table() {
+		got[contract.Row{Status: row.Status, Code: row.Code}]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers and how often they are listed (-document and catalogue +client):\n%s", diff)
+	}
+}
+
+// beforeTheKey are the statuses of the checks that come before the key is looked up (openapi.yaml, "Errors").
+var beforeTheKey = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+	http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}
+
+// meaningOf derives what the caller must do from the catalogue and the document alone.
+func meaningOf(row client.Row, documented bool) (client.Meaning, bool) {
+	entry, isProblem := problem.Lookup(problem.Code(row.Code))
+	notCounted := entry.Code == problem.RateLimited || entry.Code == problem.ShuttingDown
+	switch {
+	case !documented:
+		return client.Foreign, false
+	case !isProblem && row.Status == http.StatusCreated:
+		return client.Paid, false
+	case !isProblem:
+		return client.Ask, false
+	case entry.NewKeySafe:
+		return client.Declined, false
+	case entry.Retryable:
+		return client.Again, notCounted
+	case slices.Contains(beforeTheKey, entry.Status):
+		return client.Refused, true
+	}
+	return client.Stuck, false
+}
+
+// What the client does agrees with retryable and newKeySafe: it sends the same key again where that is allowed, and it
+// ends an intent without a charge only where a new key is safe.
+func TestCallersTableAgreesWithTheCatalogue(t *testing.T) {
+	t.Parallel()
+	documented := paying(t)
+	for _, row := range client.Table() {
+		meaning, untouched := meaningOf(row, documented[contract.Row{Status: row.Status, Code: row.Code}])
+		if row.Meaning != meaning || row.Untouched != untouched {
+			t.Errorf("%d %s: the client has %q, untouched %v; the catalogue and the document say %q, %v", row.Status,
+				row.Code, row.Meaning, row.Untouched, meaning, untouched)
 		}
 	}
 }

@@ -2,10 +2,12 @@ package contract
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/routers"
@@ -21,9 +23,6 @@ type Document struct {
 
 	// elsewhere is what a path or method that is not in the document may answer, from the components of these names.
 	elsewhere *operation
-
-	mu   sync.Mutex
-	seen map[Row]int
 }
 
 // anywhere are the component responses that need no operation.
@@ -48,7 +47,7 @@ func Load(text []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Document{router: router, operations: map[string]*operation{}, seen: map[Row]int{}}
+	d := &Document{router: router, operations: map[string]*operation{}}
 	for path, item := range spec.Paths.Map() {
 		for method, description := range item.Operations() {
 			name := method + " " + path
@@ -116,4 +115,35 @@ func place(ref, inline string) string {
 // escape makes a member's name a part of a JSON pointer (RFC 6901) in a URL's fragment.
 func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name)
+}
+
+// Elsewhere stands in a Row for every path and method that the document does not have.
+const Elsewhere = "elsewhere"
+
+// Row is one thing that the document promises: an operation, a status, and for a problem its code.
+type Row struct {
+	Operation string // such as "POST /payments", or Elsewhere
+	Status    int
+	Code      string // empty unless the answer is a problem
+}
+
+// Rows lists all rows of the document, in order.
+func (d *Document) Rows() []Row {
+	var rows []Row
+	for _, o := range append(slices.Collect(maps.Values(d.operations)), d.elsewhere) {
+		for status, described := range o.answers {
+			if described.codes == nil {
+				rows = append(rows, Row{Operation: o.name, Status: status})
+			}
+			for _, code := range described.codes {
+				rows = append(rows, Row{Operation: o.name, Status: status, Code: code})
+			}
+		}
+	}
+	slices.SortFunc(rows, compareRows)
+	return rows
+}
+
+func compareRows(a, b Row) int {
+	return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Code, b.Code))
 }
