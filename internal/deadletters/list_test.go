@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
@@ -145,14 +146,6 @@ func TestEachFilterLeavesTheOthersOut(t *testing.T) {
 	}
 }
 
-func TestDeadLetterThatIsNotThere(t *testing.T) {
-	t.Parallel()
-	o := setup(t)
-	if _, err := Get(t.Context(), o.db, uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
-		t.Fatal(err)
-	}
-}
-
 func TestCursorIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, micros := range []int64{0, 253402300799999999} { // the first moment of 1970, the last of 9999
@@ -184,5 +177,59 @@ func TestCursorThatIsNoneIsRefused(t *testing.T) {
 		if c, err := ParseCursor(s); !errors.Is(err, ErrCursorMalformed) {
 			t.Errorf("%q is read as %+v, %v", s, c, err)
 		}
+	}
+}
+
+// Only what String writes is read, and only as a time that PostgreSQL has.
+func FuzzParseCursor(f *testing.F) {
+	f.Add("AAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
+	f.Add("AAZC1lVHgAABk0XzbEF8Op0OWh8MnLLVRAAA")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseCursor(s)
+		if err != nil {
+			if !errors.Is(err, ErrCursorMalformed) || c != (Cursor{}) {
+				t.Fatalf("%q is refused with %v, and %+v", s, err, c)
+			}
+			return
+		}
+		if c.String() != s {
+			t.Fatalf("%q is read as %q", s, c)
+		}
+		if y := c.opened.Year(); y < 1970 || y > 9999 {
+			t.Fatalf("%q is of the year %d", s, y)
+		}
+	})
+}
+
+func TestSummaryCountsOpenDeadLettersOnly(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	summarize := func() Summary {
+		s, err := Summarize(t.Context(), o.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if s := summarize(); len(s.Open) != 0 || s.Oldest != 0 {
+		t.Fatalf("without dead letters the summary is %+v", s)
+	}
+	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at)
+		SELECT gen_random_uuid(), kind, age, '', '{}', clock_timestamp() - age::interval
+		FROM (VALUES ('other_account', '5 hours'), ('unknown_movement', '2 hours'), ('unknown_movement', '1 hour')) AS v (kind, age)`)
+	s := summarize()
+	if diff := cmp.Diff(map[Kind]int64{OtherAccount: 1, UnknownMovement: 2}, s.Open); diff != "" ||
+		s.Oldest < 5*time.Hour || s.Oldest > 6*time.Hour {
+		t.Fatalf("%s, oldest %s", diff, s.Oldest)
+	}
+	oldest := o.list(Filter{Status: OpenStatus, Limit: 10}).DeadLetters[2]
+	if _, err := o.resolve(oldest.ID, 1, Dismiss); err != nil {
+		t.Fatal(err)
+	}
+	s = summarize()
+	if diff := cmp.Diff(map[Kind]int64{UnknownMovement: 2}, s.Open); diff != "" || s.Oldest < 2*time.Hour ||
+		s.Oldest > 3*time.Hour {
+		t.Fatalf("%s, oldest %s", diff, s.Oldest)
 	}
 }

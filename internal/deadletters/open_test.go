@@ -1,7 +1,6 @@
 package deadletters
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"payonce/internal/postgres"
 )
 
 func TestDeadLetterIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
+	if _, err := Get(t.Context(), o.db, uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
+		t.Errorf("one that is not there: %v", err)
+	}
 	about := aDeadLetter()
 	alone := aDeadLetter()
 	alone.Kind, alone.Finding, alone.About, alone.Subject = UnknownMovement, "charge ch_1", nil, nil
@@ -132,22 +132,6 @@ func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
 				t.Fatalf("%d dead letters are open, want %d", len(got), want)
 			}
 		})
-	}
-}
-
-// Neither the finding nor its dead letter can exist without the other.
-func TestDeadLetterIsPartOfTheTransactionThatFindsIt(t *testing.T) {
-	t.Parallel()
-	o := setup(t)
-	err := o.db.Pipeline(t.Context(), Open(aDeadLetter()), func(ctx context.Context, q postgres.Statement) error {
-		_, err := q.Exec(ctx, "SELECT 1/0")
-		return err
-	})
-	if err == nil {
-		t.Fatal("dividing by zero worked")
-	}
-	if got := o.open(); len(got) != 0 {
-		t.Fatalf("dead letters are %+v", got)
 	}
 }
 

@@ -98,23 +98,6 @@ func TestOfManyOperatorsExactlyOneWins(t *testing.T) {
 	}
 }
 
-func TestResolutionGoesWithItsTransaction(t *testing.T) {
-	t.Parallel()
-	o := setup(t)
-	l := aDeadLetter()
-	o.put(l)
-	regret := errors.New("regret")
-	err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := ResolveTx(ctx, tx, l.ID, 1, Dismiss, "ann", "too early"); err != nil {
-			return err
-		}
-		return regret
-	})
-	if !errors.Is(err, regret) || len(o.open()) != 1 || len(o.trail(l.ID)) != 0 {
-		t.Fatalf("%v, %d open, trail %+v", err, len(o.open()), o.trail(l.ID))
-	}
-}
-
 func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
@@ -164,6 +147,8 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 		"UPDATE dead_letters SET version = version + 1":                   "dead_letters_resolved_once",
 		"UPDATE dead_letters SET actor = 'bob' WHERE status = 'resolved'": "dead_letters_resolved_once",
 		"UPDATE dead_letters SET " + resolved + " WHERE status = 'open'":  "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = version + 1, resolution_reason = 'x' " +
+			"WHERE status = 'resolved'": "dead_letters_resolved_once",
 		"UPDATE dead_letters SET version = 3, " + resolved +
 			"WHERE version = 1": "dead_letters_resolved_once",
 		"UPDATE dead_letters SET version = 2, reason = 'x', " + resolved +
@@ -267,4 +252,58 @@ func TestOtherDeadLetterThatCannotBeReadIsAnError(t *testing.T) {
 	o := setup(t)
 	o.exec("ALTER TABLE dead_letters RENAME TO gone")
 	pgtest.WantReturned(t, o.db, "OpenOnKey", OpenOnKey(aDeadLetter(), &OnKey{}))
+}
+
+// An operator who is told of a decision that is not stored leaves the customer's payment as it is.
+func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aDeadLetter()
+	o.keyAsIs(*l.About, *l.Subject, "unknown")
+	o.put(l)
+	pool, outage := pgtest.WithOutage(t, o.pool)
+	o.db = postgres.Wrap(pool, 0)
+	for statement, c := range map[string]struct {
+		says string
+		ask  func() error
+	}{
+		"ResolveDeadLetter": {"resolve dead letter", func() error { return o.decide(l.ID, 1) }},
+		"RecomputeHold":     {"recompute hold of key", func() error { return o.decide(l.ID, 1) }},
+		"WakeFreed":         {"wake key", func() error { return o.decide(l.ID, 1) }},
+		"AuditRefused":      {"audit refusal", func() error { return o.refuse(l.ID) }},
+		"ListActions": {"read audit trail", func() error {
+			_, err := AuditTrail(t.Context(), o.db, l.ID)
+			return err
+		}},
+		"GetDeadLetter": {"read dead letter", func() error { _, err := Get(t.Context(), o.db, l.ID); return err }},
+		"CountOpen": {"count open dead letters", func() error {
+			_, err := Summarize(t.Context(), o.db)
+			return err
+		}},
+		"ListDeadLetters": {"list dead letters", func() error {
+			_, err := List(t.Context(), o.db, Filter{})
+			return err
+		}},
+	} {
+		outage.On("name: "+statement, 1)
+		if err := c.ask(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	outage.Over()
+	if trail := o.trail(l.ID); len(trail) != 0 || len(o.open()) != 1 || o.hold() != "release" {
+		t.Errorf("after the failures, the hold is %s, the trail %v", o.hold(), trail)
+	}
+}
+
+func (o fixture) decide(id uuid.UUID, version int32) error {
+	_, err := o.resolve(id, version, Executed)
+	return err
+}
+
+func (o fixture) refuse(id uuid.UUID) error {
+	return o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		return AuditRefusedTx(ctx, tx, RefusedDecision{DeadLetter: id, Version: 1, Action: Executed, Actor: "ann",
+			Reason: "seen to it", Detail: "too late"})
+	})
 }

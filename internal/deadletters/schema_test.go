@@ -47,29 +47,6 @@ func TestTableRefusesWhatIsNoDeadLetter(t *testing.T) {
 	}
 }
 
-func TestDeadLetterChangesOnceAndByItsResolution(t *testing.T) {
-	t.Parallel()
-	o := setup(t)
-	open, closed := aDeadLetter(), of(2)
-	o.put(open, closed)
-	if _, err := o.resolve(closed.ID, 1, Dismiss); err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range []struct {
-		id  uuid.UUID
-		set string
-	}{
-		{open.ID, "version = version + 1"},
-		{open.ID, "status = 'resolved', resolved_at = now(), action = 'dismiss', actor = 'ann', resolution_reason = 'r'"},
-		{closed.ID, "version = version + 1, resolution_reason = 'another'"},
-	} {
-		got := o.refusal("UPDATE dead_letters SET "+change.set+" WHERE id = $1", change.id)
-		if got != "dead_letters_resolved_once" {
-			t.Errorf("%s: refused by %q", change.set, got)
-		}
-	}
-}
-
 func TestTableRefusesWhatIsNoActionOfAnOperator(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

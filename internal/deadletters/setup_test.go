@@ -98,7 +98,5 @@ func (o fixture) trail(id uuid.UUID) []AuditEntry {
 
 func (o fixture) exec(sql string, args ...any) {
 	o.t.Helper()
-	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
-		o.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(o.t, o.pool, sql, args...)
 }

@@ -56,22 +56,12 @@ func TestOwnersWritesStartFromTheirOwnStatusAlone(t *testing.T) {
 
 func TestLateLeaseCannotComplete(t *testing.T) {
 	t.Parallel()
-	wantFenced(t, "complete")
-}
-
-func TestReleaseNeedsTheAttempt(t *testing.T) {
-	t.Parallel()
-	wantFenced(t, "release")
-}
-
-func TestLosingNeedsTheAttempt(t *testing.T) {
-	t.Parallel()
-	wantFenced(t, "lose")
-}
-
-func TestLateSuccessNeedsTheAttempt(t *testing.T) {
-	t.Parallel()
-	wantFenced(t, "complete lost")
+	for name := range writes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantFenced(t, name)
+		})
+	}
 }
 
 // wantFenced has owners of an earlier attempt, of an earlier generation, of the same key of another tenant or for
@@ -130,13 +120,6 @@ func TestOwnerOfAnOverdueLeaseCompletesUntilSomebodyActs(t *testing.T) {
 			t.Fatalf("%s: the overdue owner was fenced off; key is %s", name, b.row().Status)
 		}
 	}
-	lease := b.again().own()
-	b.endLease()
-	b.expireLease(is[LeaseOver](t, b.reserve(b.reservation())))
-	if b.complete(lease, answer("late")) {
-		t.Fatal("an owner completed a key whose lease somebody has ended")
-	}
-	b.wantStatus(UnknownStatus, 1, 1)
 }
 
 func TestLateOwnersSuccessCompletesAnUnknownKey(t *testing.T) {
@@ -180,30 +163,5 @@ func TestLostKeyNeedsNoEvidence(t *testing.T) {
 	b.send(b.keys.Lose(lease, "no answer", nil, &out))
 	if !out.Passed || b.events()[0].Evidence != nil {
 		t.Fatalf("through is %t, timeline %+v", out.Passed, b.events())
-	}
-}
-
-// The caller's transaction is the key's: without its commit nothing has happened.
-func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	lease := b.own()
-	err := b.db.Pipeline(t.Context(), b.completing(lease, false, answer("done"), new(GuardResult)),
-		statement("SELECT 1/0"))
-	if err == nil {
-		t.Fatal("dividing by zero worked")
-	}
-	b.wantStatus(InProgressStatus, 1, 1)
-}
-
-// An owner's GuardResult must not keep what an earlier try has left in it.
-func TestGuardResultOfAnOwnerIsResetByEachTry(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	lease := b.putInto(CompletedStatus)
-	out := GuardResult{Passed: true}
-	b.send(b.completing(lease, false, answer("again"), &out))
-	if out.Passed {
-		t.Fatal("a write that lost says that it won")
 	}
 }

@@ -81,10 +81,7 @@ func (b *bench) closeDeadLetters() {
 
 func (b *bench) wantHold(want string) {
 	b.t.Helper()
-	var got string
-	if err := b.pool.QueryRow(b.t.Context(), "SELECT dead_letter_hold FROM idempotency_keys").Scan(&got); err != nil {
-		b.t.Fatal(err)
-	}
+	got := pgtest.Value[string](b.t, b.pool, "SELECT dead_letter_hold FROM idempotency_keys")
 	if got != want {
 		b.t.Fatalf("held is %q, want %q", got, want)
 	}
@@ -94,58 +91,6 @@ func refusal() Response {
 	r := answer("declined")
 	r.Status = 402
 	return r
-}
-
-// What two dead letters forbid is what the stronger one does. Of two, closing one leaves what the other forbids.
-func TestKeyIsHeldByTheStrongestOfItsOpenDeadLetters(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.putInto(CompletedStatus) // a key gets dead letters in any status
-	b.wantHold("none")
-	job := b.aDeadLetter(1)
-	job.Kind = deadletters.JobDiscarded
-	b.send(b.opening(job)...)
-	b.wantHold("expiry")
-	charged := b.deadLetterSaying(moved)
-	b.wantHold("decline")
-	deadLetter := b.deadLetterSaying(`{"answer": {"status": "declined"}}`)
-	b.wantHold("decline")
-	b.closeDeadLetter(charged.ID)
-	b.wantHold("release")
-	b.closeDeadLetter(deadLetter.ID)
-	b.wantHold("expiry")
-	b.outlive()
-	b.wantExpired(0)
-	b.closeDeadLetter(job.ID)
-	b.wantHold("none")
-	b.wantExpired(1)
-}
-
-func TestDeadLetterAboutAnotherLifeOfTheKeyDoesNotHoldIt(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.putInto(ExpiredStatus)
-	first := b.row().Subject
-	early := b.deadLetter(1)
-	b.wantHold("release")
-	c := b.reservation()
-	now := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
-	b.wantHold("none") // its dead letter is open, and about an earlier generation
-
-	late, other, another := b.deadLetter(1), b.aDeadLetter(2), b.aDeadLetter(2)
-	other.Subject = &first
-	b.send(b.opening(other)...)
-	b.wantHold("none")
-	subject := now.Subject()
-	another.Subject = &subject
-	b.send(b.opening(another)...)
-	b.wantHold("release")
-	for _, l := range []deadletters.DeadLetter{early, late, other} {
-		b.closeDeadLetter(l.ID)
-		b.wantHold("release")
-	}
-	b.closeDeadLetter(another.ID)
-	b.wantHold("none")
 }
 
 // A transaction that opens a dead letter locks the key's row. A step that waits for this lock is then compared with the
@@ -236,7 +181,7 @@ func TestDeadLetterThatIsOpenedBesideAClosingIsNotLeftOut(t *testing.T) {
 			return b.closeTx(ctx, tx, second.ID)
 		})
 	}()
-	b.awaitBlocked(ctx)
+	pgtest.AwaitLock(b.t, b.pool)
 	b.commits(ctx, tx, closed)
 	b.wantHold("release")
 	b.closeDeadLetters()
@@ -290,24 +235,6 @@ func TestDeadLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
 			t.Errorf("%s: the new generation is held", name)
 		}
 	}
-}
-
-// The queue writes dead letters, too, in its own statement.
-func TestJobThatIsGivenUpHoldsItsKey(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	lease := b.putInto(CompletedStatus)
-	b.exec(`INSERT INTO river_job (args, kind, max_attempts, state, attempt)
-		SELECT jsonb_build_object('tenant', $1::text, 'operation', $2::text, 'key', $3::text, 'generation', g, 'subject', s), 'resolve', 3, 'running', 3
-		FROM (VALUES (1, $4::text), (2, $4::text), (1, gen_random_uuid()::text)) AS of (g, s)`,
-		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String(), lease.Subject().String())
-	const givenUp = "UPDATE river_job SET state = 'discarded', finalized_at = now() "
-	b.exec(givenUp+"WHERE args ->> 'generation' = '2' OR args ->> 'subject' <> $1", lease.Subject().String())
-	b.wantHold("none") // about another generation, and another payment
-	b.exec(givenUp + "WHERE state <> 'discarded'")
-	b.wantHold("expiry")
-	b.closeDeadLetters()
-	b.wantHold("none")
 }
 
 func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {

@@ -213,30 +213,3 @@ func TestWhatWeNeverSentOnIsNoPassThroughKey(t *testing.T) {
 		}
 	}
 }
-
-// The PSP takes keys of 300 characters at most.
-func TestLongestPassThroughKeyFitsThePSP(t *testing.T) {
-	t.Parallel()
-	k, err := ParseKey(strings.Repeat("keys.", MaxKeyLength/5))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(passThrough(k, 1<<31-1)); n > 300 {
-		t.Fatalf("%d characters", n)
-	}
-}
-
-// A row or a job names a key by the strings that it was stored with.
-func TestStoredKeyIsTheOneThatWasParsed(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.own()
-	var tenant, operation, key string
-	if err := b.pool.QueryRow(t.Context(), "SELECT tenant_id, operation, key FROM idempotency_keys").Scan(&tenant,
-		&operation, &key); err != nil {
-		t.Fatal(err)
-	}
-	if got := StoredRef(tenant, operation, key); got != b.ref {
-		t.Fatalf("stored as %+v, want %+v", got, b.ref)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
 
 // A key's name has three parts. Neighbours are keys that differ from the test's key in one of them, and are equal in
@@ -43,18 +44,14 @@ func (b *bench) alike() {
 }
 
 // others is all that there is of other keys than the test's.
-func (b *bench) others() (all string) {
+func (b *bench) others() string {
 	b.t.Helper()
-	err := b.pool.QueryRow(b.t.Context(), `SELECT concat(
+	return pgtest.Value[string](b.t, b.pool, `SELECT concat(
 			(SELECT jsonb_agg(k ORDER BY k.tenant_id, k.operation, k.key) FROM idempotency_keys AS k
 				WHERE (k.tenant_id, k.operation, k.key) <> ($1, $2, $3)),
 			(SELECT jsonb_agg(e ORDER BY e.id) FROM idempotency_key_events AS e
 				WHERE (e.tenant_id, e.operation, e.key) <> ($1, $2, $3)))`,
-		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String()).Scan(&all)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return all
+		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String())
 }
 
 func TestStepMovesNoNeighbour(t *testing.T) {
@@ -336,11 +333,7 @@ func TestWalkLocksNoNeighbour(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var free int
-			if err := b.pool.QueryRow(ctx, `SELECT count(*) FROM
-				(SELECT FROM idempotency_keys FOR UPDATE SKIP LOCKED) AS free`).Scan(&free); err != nil {
-				t.Fatal(err)
-			}
+			free := b.count("SELECT count(*) FROM (SELECT FROM idempotency_keys FOR UPDATE SKIP LOCKED) AS free")
 			if want := len(b.neighbours()); free != want {
 				t.Errorf("%d keys are free, want %d", free, want)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"payonce/test/pgtest"
 )
@@ -170,19 +171,9 @@ func TestDeletedKeyTakesItsTimelineAlongAndNothingElse(t *testing.T) {
 	lease := b.putInto(ExpiredStatus)
 	b.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
 		VALUES ($1, 'acme', $2, 1, 'cus-1', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`, lease.Subject(), b.ref.Key.String())
-	for _, ref := range []Ref{refOf(t, "acme", "order-0000000043"), refOf(t, "globex", "order-0000000042")} {
-		b.ref = ref
-		b.putInto(UnknownStatus)
-	}
-	b.unguarded("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE status = 'expired'")
+	b.outlive()
 	b.wantDeleted(1)
-	if keys, events := b.count("SELECT count(*) FROM idempotency_keys WHERE status = 'unknown'"),
-		b.count("SELECT count(*) FROM idempotency_key_events WHERE to_status = 'unknown'"); keys != 2 || events != 2 {
-		t.Errorf("of two other keys, %d are left, with %d lines of timeline", keys, events)
-	}
-	if n := b.count("SELECT count(*) FROM idempotency_key_events WHERE to_status <> 'unknown'"); n != 0 {
-		t.Errorf("%d lines of its timeline are left", n)
-	}
+	b.wantNoEvents()
 	if n := b.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 1 {
 		t.Error("the payment is gone with its key")
 	}
@@ -258,5 +249,147 @@ func TestTombstoneAheadOfItsKeyHoldsUpNoExpiry(t *testing.T) {
 	b.wantExpired(3)
 	if ahead := b.count("SELECT count(*) FROM idempotency_key_tombstones WHERE generation = 7"); ahead != 1 {
 		t.Error("the tombstone has lost its generation")
+	}
+}
+
+// The pruner's rivals. Each of these races is staged twice, once for either winner.
+
+// A request renews the expired key while the pruner tries to delete it.
+func TestKeyRenewedFirstIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	c := b.reservation()
+	free := is[Retake](t, b.reserve(c))
+	var d Decision
+	tx := b.open(ctx, b.keys.Retake(c, free, &d))
+	b.wantDeleted(0)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantDeleted(0)
+	is[Execute](t, d)
+	b.wantStatus(InProgressStatus, 1, 2)
+	if len(b.events()) != 2 {
+		t.Fatalf("timeline is %+v", b.events())
+	}
+}
+
+func TestKeyDeletedFirstIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	c := b.reservation()
+	free := is[Retake](t, b.reserve(c))
+	tx := b.open(ctx)
+	if n, err := b.keys.deleteTx(ctx, tx, 100); err != nil || n != 1 {
+		t.Fatalf("%d deleted, %v", n, err)
+	}
+	var d Decision
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Retake(c, free, &d)))
+	if d != nil || b.exists() {
+		t.Fatalf("a key without a row was taken: %T", d)
+	}
+	b.wantNoEvents()
+	is[Execute](t, b.reserve(c)) // it reads again, and begins it
+}
+
+// The statement of a group has seen an expired key, and waits for another member's rival. Meanwhile the key is deleted.
+// It is not taken by what was seen before: neither its row nor its tombstone is what it was.
+func TestKeyDeletedWhileItsGroupWaitsIsNotTakenFromAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	mine, other := b.ref, refOf(t, b.ref.Tenant, "an-order-0000000042")
+	of := func(ref Ref) Reservation { return b.keys.NewReservation(ref, asked("apple"), uuid.New(), uuid.New()) }
+	var rival, decisions []Decision
+	tx := b.open(ctx, b.keys.Reserve([]Reservation{of(other)}, &rival))
+	behind := b.inBackground(ctx, b.keys.Reserve([]Reservation{of(other), of(mine)}, &decisions))
+	pgtest.AwaitLock(b.t, b.pool)
+	b.wantDeleted(1)
+	b.commits(ctx, tx, behind)
+	is[Retake](t, decisions[1])
+	if n := b.count("SELECT count(*) FROM idempotency_keys"); n != 1 {
+		t.Errorf("there are %d keys, want that of the rival", n)
+	}
+}
+
+func (b *bench) wantNoEvents() {
+	b.t.Helper()
+	if events := b.events(); len(events) != 0 {
+		b.t.Fatalf("timeline is %+v", events)
+	}
+}
+
+// Both know of the released key: the request that it may be executed again, the pruner that its time is over.
+func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(FailedRetryableStatus)
+	b.outlive()
+	c := b.reservation()
+	free := is[Retake](t, b.reserve(c))
+	var d Decision
+	tx := b.open(ctx, b.keys.Retake(c, free, &d))
+	b.wantExpired(0)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantExpired(0)
+	b.wantStatus(InProgressStatus, 2, 1)
+
+	b.again().putInto(FailedRetryableStatus)
+	b.outlive()
+	d = nil
+	free = is[Retake](t, b.reserve(c))
+	tx = b.open(ctx)
+	if err := expireTx(ctx, b, tx, 100); err != nil {
+		t.Fatal(err)
+	}
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Retake(c, free, &d)))
+	if d != nil {
+		t.Fatalf("an attempt was begun of a key that had expired: %T", d)
+	}
+	b.wantStatus(ExpiredStatus, 1, 1)
+}
+
+// Evidence is on its way for a released key when the pruner comes by.
+func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	e := b.putInto(FailedRetryableStatus).Execution()
+	b.outlive()
+	var passed GuardResult
+	tx := b.open(ctx, b.resolving(e, FailedRetryableStatus, false, found(), answer("late"), &passed))
+	b.wantExpired(0)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantExpired(0)
+	b.wantStatus(CompletedStatus, 1, 1)
+
+	e = b.again().putInto(FailedRetryableStatus).Execution()
+	b.outlive()
+	tx = b.open(ctx)
+	if err := expireTx(ctx, b, tx, 100); err != nil {
+		t.Fatal(err)
+	}
+	behind := b.inBackground(ctx, b.resolving(e, FailedRetryableStatus, false, found(), answer("too late"), &passed))
+	b.commits(ctx, tx, behind)
+	if passed.Passed {
+		t.Fatal("a key that had expired was completed")
 	}
 }

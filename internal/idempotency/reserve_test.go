@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 func TestNewKeyIsTheReserversToExecute(t *testing.T) {
@@ -151,17 +152,6 @@ func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
 		"request failed_retryable>in_progress 2/1 retried")
 }
 
-func TestRetakeAsksForTheSameFingerprint(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.release(b.own())
-	free := is[Retake](t, b.reserve(b.reservation()))
-	if d := b.retake(b.reservationOf("pear"), free); d != nil {
-		t.Fatalf("another request took the key: %T", d)
-	}
-	b.wantStatus(FailedRetryableStatus, 1, 1)
-}
-
 func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -188,20 +178,35 @@ func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
 		"request failed_retryable>in_progress 2/1 retried", "owner in_progress>failed_retryable 2/1 no connection")
 }
 
-// The first attempts of two generations have the same number.
-func TestRetakeAsksForTheGenerationThatItSaw(t *testing.T) {
+// A retake takes only what it saw: the same attempt of the same generation, for the same request.
+func TestRetakeTakesOnlyWhatItSaw(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.release(b.own())
-	free := is[Retake](t, b.reserve(b.reservation()))
-	b.expire()
-	c := b.reservation()
-	b.release(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
-	b.wantStatus(FailedRetryableStatus, 1, 2)
-	if d := b.retake(b.reservation(), free); d != nil {
-		t.Fatalf("the second generation was taken by a request that saw the first: %T", d)
+	for status, changes := range map[Status]map[string]func(*Reservation, *snapshot){
+		FailedRetryableStatus: {
+			"an earlier attempt":    func(_ *Reservation, s *snapshot) { s.Attempt-- },
+			"a later attempt":       func(_ *Reservation, s *snapshot) { s.Attempt++ },
+			"an earlier generation": func(_ *Reservation, s *snapshot) { s.Generation-- },
+			"another request":       func(c *Reservation, _ *snapshot) { c.Fingerprint = asked("pear") },
+		},
+		ExpiredStatus: {
+			"an earlier generation": func(_ *Reservation, s *snapshot) { s.Generation-- },
+			"a later generation":    func(_ *Reservation, s *snapshot) { s.Generation++ },
+		},
+	} {
+		b.again().putInto(status)
+		c := b.reservation()
+		free := is[Retake](t, b.reserve(c))
+		before := b.frozen()
+		for what, change := range changes {
+			mine, stale := c, free
+			change(&mine, &stale.seen)
+			if d := b.retake(mine, stale); d != nil || b.frozen() != before {
+				t.Errorf("%s: taken as %T by a request that saw %s", status, d, what)
+			}
+		}
+		is[Execute](t, b.retake(c, free))
 	}
-	b.wantStatus(FailedRetryableStatus, 1, 2)
 }
 
 func TestReleasedKeyIsNotExecutedBeyondThePSPsMemory(t *testing.T) {
@@ -249,28 +254,6 @@ func TestExpiredKeyIsRenewedByAnyRequest(t *testing.T) {
 		t.Fatalf("times of the new generation: %+v, before %+v", r, before)
 	}
 	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 reserved again")
-}
-
-func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.complete(b.own(), answer("first"))
-	b.expire()
-	mine, rivals := b.reservation(), b.reservation()
-	free := is[Retake](t, b.reserve(mine))
-	second := is[Execute](t, b.retake(rivals, free)).Lease
-	if d := b.retake(mine, free); d != nil {
-		t.Fatalf("two requests began one generation: %T", d)
-	}
-	// Nor does a generation begin that was never seen, once the rival's has expired as well.
-	b.complete(second, answer("second"))
-	b.expire()
-	if d := b.retake(mine, free); d != nil {
-		t.Fatalf("generation 3 was begun by a request that saw 1: %T", d)
-	}
-	b.wantStatus(ExpiredStatus, 1, 2)
-	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 reserved again",
-		"pruner completed>expired 1/2 retention over")
 }
 
 // After a lost acknowledgement, the same reservation is sent again. The row has its lease already, so it is the owner.
@@ -340,7 +323,7 @@ func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 	go func() {
 		done <- b.db.Pipeline(ctx, b.reserving(mine, &decision))
 	}()
-	b.awaitBlocked(ctx)
+	pgtest.AwaitLock(b.t, b.pool)
 	if err := winner.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -351,22 +334,6 @@ func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 		t.Fatalf("decision is %T; the race was not staged", decision)
 	}
 	is[InProgress](t, b.reserve(mine))
-}
-
-// awaitBlocked returns once some statement waits for a lock.
-func (b *bench) awaitBlocked(ctx context.Context) {
-	b.t.Helper()
-	for {
-		var waiting bool
-		err := b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
-		if err != nil {
-			b.t.Fatalf("nobody waits: %v", err)
-		}
-		if waiting {
-			return
-		}
-	}
 }
 
 func TestPeekTakesNothing(t *testing.T) {
@@ -392,49 +359,38 @@ func TestPeekTakesNothing(t *testing.T) {
 	b.wantStatus(FailedRetryableStatus, 1, 1)
 }
 
-func TestTenantsAndOperationsAreApart(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.own()
-	other := b.reservationOf("pear")
-	other.Ref.Tenant = "globex"
-	is[Execute](t, b.reserve(other))
-	other.Ref = Ref{Tenant: "acme", Operation: "POST /payments/{id}/refunds", Key: b.ref.Key}
-	is[Execute](t, b.reserve(other))
-}
-
 // A retake that was refused may have lost to a rival or to the PSP's memory. The next look at the key tells which.
 func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.release(b.own())
-	c := b.reservation()
-	seen := is[Retake](t, b.reserve(c))
-	if !is[Retake](t, b.reserve(b.reservation())).Same(seen) {
-		t.Fatal("nobody has taken the key, and it reads as another")
+	seen := Retake{snapshot{KeyRow: KeyRow{Status: FailedRetryableStatus, Attempt: 1, Generation: 1}}}
+	if !seen.Same(seen) {
+		t.Error("nobody has taken the key, and it reads as another")
 	}
-	expired := seen
-	expired.seen.Status = ExpiredStatus
-	if expired.Same(seen) {
-		t.Fatal("an expired key reads as a released one")
-	}
-	second := is[Execute](t, b.retake(c, seen)).Lease
-	b.release(second)
-	if is[Retake](t, b.reserve(c)).Same(seen) {
-		t.Fatal("the next attempt reads as the same")
+	for what, change := range map[string]func(*snapshot){
+		"expired":             func(s *snapshot) { s.Status = ExpiredStatus },
+		"the next attempt":    func(s *snapshot) { s.Attempt++ },
+		"the next generation": func(s *snapshot) { s.Generation++ },
+	} {
+		other := seen
+		change(&other.seen)
+		if other.Same(seen) {
+			t.Errorf("%s reads as the same", what)
+		}
 	}
 }
 
-func TestFreeKeyOfTheNextGenerationIsNotTheSame(t *testing.T) {
+func TestWhatIsReadDurablyIsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.complete(b.own(), answer("done"))
-	b.expire()
-	c := b.reservation()
-	seen := is[Retake](t, b.reserve(c))
-	b.complete(is[Execute](t, b.retake(c, seen)).Lease, answer("done again"))
-	b.expire()
-	if is[Retake](t, b.reserve(c)).Same(seen) {
-		t.Fatal("the next generation reads as the same")
+	if _, err := b.keys.FindDurably(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
+		t.Errorf("a key without a row: %v", err)
+	}
+	if d, err := b.keys.PeekDurably(t.Context(), b.reservation()); err != nil || d != nil {
+		t.Errorf("a key without a row peeks as %T, %v", d, err)
+	}
+	b.complete(b.own(), answer("first"))
+	found, err := b.keys.FindDurably(t.Context(), b.ref)
+	if diff := cmp.Diff(b.row(), found, cmp.Comparer(sameKey)); err != nil || diff != "" {
+		t.Errorf("%v (-found +found durably):\n%s", err, diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // found is a note with something in each of its members.
@@ -118,7 +119,7 @@ func (b *bench) inBackground(ctx context.Context, calls ...postgres.Call) <-chan
 	b.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- b.db.Pipeline(ctx, calls...) }()
-	b.awaitBlocked(ctx)
+	pgtest.AwaitLock(b.t, b.pool)
 	return done
 }
 
@@ -235,7 +236,8 @@ func TestGuardResultIsResetByEachTry(t *testing.T) {
 		"resolve": func(out *GuardResult) postgres.Call {
 			return b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("again"), out)
 		},
-		"release": func(out *GuardResult) postgres.Call { return b.keys.Release(lease, "late", out) },
+		"release":  func(out *GuardResult) postgres.Call { return b.keys.Release(lease, "late", out) },
+		"complete": func(out *GuardResult) postgres.Call { return b.completing(lease, false, answer("again"), out) },
 	} {
 		out := GuardResult{Passed: true, Expires: time.Unix(1, 0)}
 		b.send(call(&out))

@@ -253,17 +253,12 @@ func (b *bench) putInto(status Status) Lease {
 
 func (b *bench) exec(sql string, args ...any) {
 	b.t.Helper()
-	if _, err := b.pool.Exec(b.t.Context(), sql, args...); err != nil {
-		b.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(b.t, b.pool, sql, args...)
 }
 
-func (b *bench) count(sql string) (n int) {
+func (b *bench) count(sql string, args ...any) int {
 	b.t.Helper()
-	if err := b.pool.QueryRow(b.t.Context(), sql).Scan(&n); err != nil {
-		b.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
+	return pgtest.Value[int](b.t, b.pool, sql, args...)
 }
 
 // endLease lets the lease of the test's key run out, as time would.

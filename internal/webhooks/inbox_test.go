@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 func TestEventIsKeptToTheByteWithOneJob(t *testing.T) {
@@ -103,7 +104,7 @@ func TestEventIsSeenOnlyTogetherWithItsJob(t *testing.T) {
 	d := setup(t)
 	release := d.holdJobs()
 	done := d.inBackground(d.inbox, "evt_1")
-	d.awaitLockWait()
+	pgtest.AwaitLock(t, d.pool)
 	d.want(0, 0)
 	release()
 	if o := await(t, "the commit", done); o.err != nil {
@@ -128,7 +129,7 @@ func TestDuplicateThatArrivesMeanwhileWaitsForTheFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			second := d.inBackground(d.inbox, "evt_1")
-			d.awaitLockWait()
+			pgtest.AwaitLock(t, d.pool)
 			end, jobs := first.Rollback, 1
 			if commits {
 				end, jobs = first.Commit, 0
@@ -241,17 +242,6 @@ func TestDuplicateWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	d.want(1, 1)
 }
 
-func TestStoreThatIsAwayIsSaidToBe(t *testing.T) {
-	t.Parallel()
-	d := setup(t)
-	d.proxy.Down()
-	_, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
-	if !postgres.Unavailable(err) {
-		t.Fatal(err)
-	}
-	d.want(0, 0)
-}
-
 func TestSenderThatHasGoneLeavesNothingHalfDone(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -262,7 +252,7 @@ func TestSenderThatHasGoneLeavesNothingHalfDone(t *testing.T) {
 		_, err := d.inbox.Receive(ctx, d.event("evt_1"))
 		done <- err
 	}()
-	d.awaitLockWait()
+	pgtest.AwaitLock(t, d.pool)
 	hangUp()
 	if err := await(t, "the end", done); err == nil {
 		t.Fatal("stored without a commit")

@@ -3,8 +3,10 @@ package webhooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,7 +20,6 @@ func TestProcessedEventSaysWhatCameOfItOnce(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.receive("evt_1")
-	d.receive("evt_2")
 	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "resolved"); err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +31,6 @@ func TestProcessedEventSaysWhatCameOfItOnce(t *testing.T) {
 	if again := d.text("SELECT processed_at::text FROM webhook_events WHERE id = 'evt_1'"); again != when {
 		t.Errorf("processed at %s, then at %s", when, again)
 	}
-	for id, want := range map[string]bool{"evt_1": true, "evt_2": false} {
-		if s, err := d.inbox.Load(t.Context(), id); err != nil || s.Processed != want {
-			t.Errorf("%s: processed %v, %v", id, s.Processed, err)
-		}
-	}
 }
 
 func TestEventThatIsNotThereIsNamed(t *testing.T) {
@@ -43,13 +39,8 @@ func TestEventThatIsNotThereIsNamed(t *testing.T) {
 	_, err := d.inbox.Load(t.Context(), "evt_none")
 	wantErr(t, err, ErrNoEvent)
 	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_none", "resolved"), ErrProcessed)
-}
-
-// Otherwise an operator would wait for the processing of an event that is not there any more.
-func TestEventThatWasPrunedIsNotOpenedAgain(t *testing.T) {
-	t.Parallel()
-	d := setup(t)
-	err := pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_none") })
+	// Otherwise an operator would wait for the processing of an event that is not there any more.
+	err = pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_none") })
 	wantErr(t, err, ErrNoEvent)
 }
 
@@ -114,5 +105,148 @@ func TestStoreThatIsAwayIsNoMissingEvent(t *testing.T) {
 	}
 	if _, err := d.inbox.Prune(t.Context(), 0, 1); !postgres.Unavailable(err) {
 		t.Error(err)
+	}
+}
+
+// results is what came of each event that is stored.
+func (d *fixture) results() string {
+	d.t.Helper()
+	return d.text("SELECT string_agg(id || ' ' || coalesce(result, 'open'), ', ' ORDER BY id) FROM webhook_events")
+}
+
+// An event that is marked with the result of another is not processed, and one that is opened again without need is
+// processed twice.
+func TestStepOfAnEventMovesNoOtherEvent(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	for _, id := range []string{"evt_0", "evt_1", "evt_2", "evt_3"} {
+		d.receive(id)
+	}
+	for id, result := range map[string]string{"evt_0": "resolved", "evt_2": "ignored"} {
+		if err := d.inbox.MarkProcessed(t.Context(), id, result); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.results(); got != "evt_0 resolved, evt_1 open, evt_2 ignored, evt_3 open" {
+		t.Errorf("after two were processed, they are %s", got)
+	}
+	err := pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error {
+		return ReopenTx(context.Background(), tx, "evt_2")
+	})
+	if got := d.results(); err != nil || got != "evt_0 resolved, evt_1 open, evt_2 open, evt_3 open" {
+		t.Errorf("after one was opened again, they are %s, %v", got, err)
+	}
+	for id, processed := range map[string]bool{"evt_0": true, "evt_1": false, "evt_3": false} {
+		if s, err := d.inbox.Load(t.Context(), id); err != nil || s.ID != id || s.Processed != processed {
+			t.Errorf("asked for %s, it is %+v, %v", id, s, err)
+		}
+	}
+}
+
+// processedAgo stores an event that was processed so long ago.
+func (d *fixture) processedAgo(id string, ago time.Duration) {
+	d.t.Helper()
+	d.receive(id)
+	d.exec("UPDATE webhook_events SET result = 'resolved', processed_at = clock_timestamp() - $2::interval WHERE id = $1", id, ago)
+}
+
+func (d *fixture) left() string {
+	d.t.Helper()
+	return d.text("SELECT coalesce(string_agg(id, ' ' ORDER BY id), '') FROM webhook_events")
+}
+
+func (d *fixture) prune(olderThan time.Duration, limit int32, want int64) {
+	d.t.Helper()
+	n, err := d.inbox.Prune(d.t.Context(), olderThan, limit)
+	if err != nil || n != want {
+		d.t.Fatalf("pruned %d, %v; want %d", n, err, want)
+	}
+}
+
+func TestOldProcessedEventsGoTheOldestFirst(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	for hours := 1; hours <= 5; hours++ {
+		d.processedAgo(fmt.Sprintf("evt_%d", hours), time.Duration(hours)*time.Hour)
+	}
+	d.prune(150*time.Minute, 2, 2)
+	if got := d.left(); got != "evt_1 evt_2 evt_3" {
+		t.Fatalf("left are %s", got)
+	}
+	d.prune(150*time.Minute, 2, 1)
+	d.prune(150*time.Minute, 2, 0)
+	if got := d.left(); got != "evt_1 evt_2" {
+		t.Fatalf("left are %s", got)
+	}
+	d.prune(0, 0, 0)
+	d.prune(0, 10, 2)
+}
+
+func TestUnprocessedEventIsNeverPruned(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.receive("evt_old")
+	d.exec("UPDATE webhook_events SET received_at = '2001-01-01', sent_at = '2001-01-01'")
+	d.prune(0, 10, 0)
+	if got := d.left(); got != "evt_old" {
+		t.Fatalf("left are %q", got)
+	}
+}
+
+func TestPrunersDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.processedAgo("evt_1", 2*time.Hour)
+	d.processedAgo("evt_2", time.Hour)
+	rival, err := d.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rival.Rollback(t.Context())
+	if _, err := rival.Exec(t.Context(), "SELECT FROM webhook_events WHERE id = 'evt_1' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	d.prune(time.Minute, 1, 1)
+	if got := d.left(); got != "evt_1" {
+		t.Fatalf("left are %s", got)
+	}
+}
+
+// A statement that read the whole table, or the index to its end, would grow with what is kept instead of what goes.
+func TestPruningSearchesTheIndexByTime(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.processedAgo("evt_1", time.Hour)
+	d.prune(time.Minute, 1, 1)
+	d.exec(`INSERT INTO webhook_events (id, sent_at, body, processed_at, result)
+		SELECT 'evt_' || n, clock_timestamp(), 'x', clock_timestamp() - n * interval '1 second', 'resolved' FROM generate_series(1, 20000) AS n`)
+	d.exec("ANALYZE webhook_events")
+	conn, err := d.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, statement := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE pruning AS " +
+		d.proxy.SQL("PruneEvents")} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE pruning ('5 hours', 100)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, strings.TrimSpace(line))
+	}
+	text := strings.Join(plan, "\n")
+	if !strings.Contains(text, "webhook_events_processed_at") ||
+		!strings.Contains(text, "Index Cond: (processed_at <=") || strings.Contains(text, "Seq Scan") {
+		t.Fatalf("the plan is\n%s", text)
 	}
 }

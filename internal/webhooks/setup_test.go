@@ -105,12 +105,6 @@ func await[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// awaitLockWait waits until somebody in this database waits for a lock.
-func (d *fixture) awaitLockWait() {
-	d.t.Helper()
-	d.eventually("wait for a lock", func() bool { return d.lockWaits() > 0 })
-}
-
 func (d *fixture) lockWaits() int {
 	d.t.Helper()
 	return d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
@@ -162,27 +156,19 @@ func (d *fixture) want(events, jobs int) {
 	}
 }
 
-func (d *fixture) count(sql string, args ...any) (n int) {
+func (d *fixture) count(sql string, args ...any) int {
 	d.t.Helper()
-	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&n); err != nil {
-		d.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
+	return pgtest.Value[int](d.t, d.pool, sql, args...)
 }
 
-func (d *fixture) text(sql string, args ...any) (s string) {
+func (d *fixture) text(sql string, args ...any) string {
 	d.t.Helper()
-	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&s); err != nil {
-		d.t.Fatalf("%s: %v", sql, err)
-	}
-	return s
+	return pgtest.Value[string](d.t, d.pool, sql, args...)
 }
 
 func (d *fixture) exec(sql string, args ...any) {
 	d.t.Helper()
-	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
-		d.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(d.t, d.pool, sql, args...)
 }
 
 // wantErr checks that an error is the one, and no other.
