@@ -74,18 +74,6 @@ func calls(statements ...string) []postgres.Call {
 	return all
 }
 
-func TestBatchIsOneTransaction(t *testing.T) {
-	t.Parallel()
-	db := open(t, limits())
-	if err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)",
-		"INSERT INTO notes VALUES (2)")...); err != nil {
-		t.Fatal(err)
-	}
-	if n := read[int](t, db, "SELECT count(DISTINCT xmin::text) FROM notes"); n != 1 || notes(t, db) != 2 {
-		t.Fatalf("%d rows of %d transactions", notes(t, db), n)
-	}
-}
-
 func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]string{
@@ -104,15 +92,6 @@ func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
 		if n := notes(t, db); n != 0 {
 			t.Errorf("%s: %d rows are left", name, n)
 		}
-	}
-}
-
-func TestViolatedConstraintHasItsName(t *testing.T) {
-	t.Parallel()
-	db := open(t, limits())
-	err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (1)")...)
-	if !postgres.Violates(err, "notes_n_unique") || postgres.Violates(err, "notes_n_small") {
-		t.Fatalf("the error is %v", err)
 	}
 }
 
@@ -344,5 +323,89 @@ func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 	}
 	if left := common(before, backends(t, db, n)); left != n-1 {
 		t.Fatalf("%d connections are still there, want %d", left, n-1)
+	}
+}
+
+// A session keeps what it was told when it began. So a session from a time when the database only took reads refuses
+// writes for as long as it lives, also when the database takes writes again. The pool would keep it for an hour.
+func TestSessionThatOnlyReadsIsReplaced(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	outside, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close(t.Context())
+	set := func(sql string) {
+		t.Helper()
+		if _, err := outside.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := pgx.Identifier{outside.Config().Database}.Sanitize()
+	set("CREATE TABLE notes (n int)")
+	set("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
+
+	l := limits()
+	l.MaxConns = 2
+	db, err := postgres.Open(t.Context(), url, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	write := func() error { return db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)")...) }
+	if err := write(); err == nil || !postgres.RolledBack(err) || !postgres.Unavailable(err) ||
+		!strings.Contains(err.Error(), "25006") {
+		t.Fatalf("written while the database only reads: %v", err)
+	}
+	if n := notes(t, db); n != 0 { // on a session that is as old
+		t.Fatalf("%d notes", n)
+	}
+	set("ALTER DATABASE " + name + " RESET default_transaction_read_only")
+	_ = write() // It may be refused by the session that has read.
+	if err := write(); err != nil {
+		t.Fatalf("the database takes writes again, and the pool does not: %v", err)
+	}
+}
+
+// What a full disk does to it is for lab/failover, which has one. Here: that the disk is written to, and not asked more
+// often than it must.
+func TestRoomIsFoundOutByWritingToTheDisk(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	db, err := postgres.Open(t.Context(), url, limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	room := postgres.NewRoom(db, func() time.Time { return now })
+	for range 3 {
+		if err := room.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(5 * time.Second)
+	if err := room.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db.Close() // a session that ends has told what it did
+	other, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	const tries, megabyte = 2, 1 << 20
+	var files, bytes int64
+	deadline, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for bytes < tries*megabyte {
+		row := other.QueryRow(deadline,
+			"SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = current_database()")
+		if err := row.Scan(&files, &bytes); err != nil {
+			t.Fatalf("%d bytes in %d files: %v", bytes, files, err)
+		}
+	}
+	if files != tries {
+		t.Errorf("%d files for %d tries", files, tries)
 	}
 }

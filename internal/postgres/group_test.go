@@ -323,20 +323,6 @@ func TestGroupIsNotHeldUpByOneMembersLock(t *testing.T) {
 	}
 }
 
-func TestGroupsAreBounded(t *testing.T) {
-	t.Parallel()
-	g := oneSlot(t, func(l *postgres.Limits) { l.Groups.Members = 2 })
-	var waiting []<-chan outcome
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		waiting = append(waiting, g.waits(t.Context(), called(name)))
-	}
-	g.free()
-	g.all(waiting...)
-	if n := g.committed(); n != 3 {
-		t.Fatalf("5 members by twos took %d transactions", n)
-	}
-}
-
 // One member's error rolls the group back. The others must not notice, and it must hear of its own.
 func TestGroupThatFailsIsTriedOneByOne(t *testing.T) {
 	t.Parallel()
