@@ -35,13 +35,19 @@ func setupProxied(t *testing.T, with ...func(*options)) (*world, *pgproxy.Proxy)
 // unreachablePSP is an address where nothing listens.
 const unreachablePSP = "http://127.0.0.1:1"
 
+// unreachable is for a world whose API reaches no PSP.
+func unreachable(o *options) { o.settings = func(c *config.API) { c.PSPURL = unreachablePSP } }
+
+// withoutPSP is an API on the same database that reaches no PSP.
+func (w *world) withoutPSP() *world {
+	w.t.Helper()
+	return setup(w.t, unreachable, func(o *options) { o.url = w.db.Config().ConnString() })
+}
+
 // failedKeys are keys whose first attempt is proven not to have been executed.
 func failedKeys(w *world, n int) <-chan string {
 	w.t.Helper()
-	unreachable := setup(w.t, func(o *options) {
-		o.url = w.db.Config().ConnString()
-		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-	})
+	unreachable := w.withoutPSP()
 	keys := make(chan string, n)
 	for range n {
 		key := freshKey()
@@ -177,56 +183,6 @@ func TestInterruptedCommitOfAPaymentIsInvisible(t *testing.T) {
 	}
 }
 
-func TestInterruptedCommitOfADeclineIsInvisible(t *testing.T) {
-	t.Parallel()
-	w, proxy := setupProxied(t)
-	atBothEnds(t, w, proxy, "CompleteKeys", func(w *world) {
-		key := freshKey()
-		r := w.pay(key, "pm_declined")
-		r.expect(w.t, http.StatusPaymentRequired, "payment_declined")
-		w.pay(key, "pm_declined").same(w.t, r)
-		if n := w.pspRequests("acme", key); n != 1 {
-			w.t.Fatalf("PSP asked %d times", n)
-		}
-	})
-}
-
-func TestInterruptedCommitOfAReleaseIsInvisible(t *testing.T) {
-	t.Parallel()
-	w, proxy := setupProxied(t, func(o *options) {
-		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-	})
-	atBothEnds(t, w, proxy, "ReleaseKey", func(w *world) {
-		key := freshKey()
-		r := w.pay(key, "pm_ok")
-		r.expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
-		if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
-			w.t.Fatalf("key is %+v", k)
-		}
-		w.transitions(key, "in_progress failed_retryable")
-		if n := w.count("SELECT count(*) FROM payments WHERE idempotency_key = $1 AND status = 'failed'", key); n != 1 {
-			w.t.Fatalf("%d failed payments, want 1", n)
-		}
-	})
-}
-
-func TestInterruptedCommitOfALossIsInvisible(t *testing.T) {
-	t.Parallel()
-	w, proxy := setupProxied(t)
-	atBothEnds(t, w, proxy, "LoseKey", func(w *world) {
-		key := freshKey()
-		// An answer that contradicts its request is also a dead letter, in the same transaction.
-		w.pay(key, "pm_wrong_amount").expect(w.t, http.StatusAccepted, "")
-		if k := w.keyRow(key); k.Status != "unknown" {
-			w.t.Fatalf("key is %+v", k)
-		}
-		w.transitions(key, "in_progress unknown")
-		if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); n != 1 {
-			w.t.Fatalf("%d dead letters, want 1", n)
-		}
-	})
-}
-
 // transitions checks a key's timeline.
 func (w *world) transitions(key string, want ...string) {
 	w.t.Helper()
@@ -255,43 +211,6 @@ func TestInterruptedCommitOfARetakeIsInvisible(t *testing.T) {
 			w.t.Fatalf("key is %+v", k)
 		}
 		w.transitions(key, "in_progress failed_retryable", "failed_retryable in_progress")
-	})
-}
-
-func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
-	t.Parallel()
-	w, proxy := setupProxied(t)
-	atBothEnds(t, w, proxy, "RenewKey", func(w *world) {
-		key := freshKey()
-		first := w.pay(key, "pm_ok")
-		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
-		r := w.pay(key, "pm_ok")
-		w.chargedOnce(key, key+".g2", r)
-		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) ||
-			r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {
-			w.t.Fatalf("key is %+v, answers are %s and %s", k, first.body, r.body)
-		}
-	})
-}
-
-func TestInterruptedCommitOfAnExpiredLeaseIsInvisible(t *testing.T) {
-	t.Parallel()
-	w, proxy := setupProxied(t)
-	keys := make(chan string, len(interrupted))
-	for range cap(keys) {
-		key := freshKey()
-		proxy.OnNext(3, "CompleteKeys", pgproxy.CutBefore)
-		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
-		w.endLease(key)
-		keys <- key
-	}
-	atBothEnds(t, w, proxy, "ExpireLease", func(w *world) {
-		key := <-keys
-		w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
-		w.transitions(key, "in_progress unknown")
-		if n := w.pspRequests("acme", key); n != 1 {
-			w.t.Fatalf("PSP asked %d times", n)
-		}
 	})
 }
 
@@ -483,9 +402,7 @@ func TestLateRetakeFindsTheKeyTaken(t *testing.T) {
 // The attempt that it would have begun was begun without it, and is over.
 func TestLateRetakeOfAnEarlierAttemptTakesNothing(t *testing.T) {
 	t.Parallel()
-	w, proxy := setupProxied(t, func(o *options) {
-		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-	})
+	w, proxy := setupProxied(t, unreachable)
 	key := freshKey()
 	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
 	late := proxy.On("RetakeKey", pgproxy.HoldBefore)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
+	"payonce/test/contract"
 	"payonce/test/pgtest"
 )
 
@@ -375,18 +377,12 @@ func (w *world) keyRow(key string) keyRow {
 
 func (w *world) exec(sql string, args ...any) {
 	w.t.Helper()
-	if _, err := w.db.Exec(w.t.Context(), sql, args...); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(w.t, w.db, sql, args...)
 }
 
 func (w *world) count(sql string, args ...any) int {
 	w.t.Helper()
-	var n int
-	if err := w.db.QueryRow(w.t.Context(), sql, args...).Scan(&n); err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
+	return pgtest.Value[int](w.t, w.db, sql, args...)
 }
 
 // eventually asks until the answer is yes.
@@ -403,4 +399,27 @@ func eventually(t testing.TB, what string, ask func() bool) {
 			t.Fatalf("%s did not happen", what)
 		}
 	}
+}
+
+// checked holds every exchange against openapi.yaml.
+func checked(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	return contract.Transport(t, base)
+}
+
+// lockedBuffer collects what several goroutines log.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

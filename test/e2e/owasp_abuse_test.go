@@ -175,7 +175,7 @@ func setTrap(t *testing.T) *trap {
 	return r
 }
 
-// Beside it: TestRedirectIsNeverFollowed, TestLookupIsNotRedirected, TestChargeIDCannotLeaveItsPlaceInThePath,
+// Beside it: TestRedirectIsNeverFollowed, TestChargeIDCannotLeaveItsPlaceInThePath,
 // TestPageThatLeadsAstrayIsRefused.
 func TestOWASPAPI7ServerSideRequestForgery(t *testing.T) {
 	t.Parallel()

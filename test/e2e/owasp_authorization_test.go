@@ -1,17 +1,26 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"net/http"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/go-json-experiment/json"
+	"payonce/internal/tenants"
 )
 
 // Items 1, 3 and 5: who may touch which object, which of its members, and which function.
@@ -34,8 +43,7 @@ func (r reply) told(t testing.TB) string {
 	return fmt.Sprint(r.status, header, d)
 }
 
-// Beside it: TestTwoTenantsWithEqualKeys, TestEachTenantSeesItsOwnKey, TestRefundIsReadByItsTenantAlone and
-// TestContradictionAboutAnotherTenantStaysOutOfTheTimeline.
+// Beside it: TestTwoTenantsWithEqualKeys and TestContradictionAboutAnotherTenantStaysOutOfTheTimeline.
 func TestOWASPAPI1BrokenObjectLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
@@ -166,18 +174,21 @@ func (s *sides) refusesMembersOfOthers(o operation) {
 	}
 }
 
-// Beside it: TestAPIKeyWithoutTheScopeIsForbidden, TestOnlyOperatorsMayDecide and
-// TestTenantsKeyWithAnOperatorsScopeStaysOutside.
+// Beside it: TestOnlyOperatorsMayDecide and TestTenantsKeyWithAnOperatorsScopeStaysOutside.
 func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
+	const writeonlyKey = "test-acme-writeonly-key"
+	s.addKey("acme", writeonlyKey, tenants.PaymentsWrite)
 	s.furnish()
 	for _, o := range documented(t, needsKey) {
-		strangers := []string{resolvingKey, resolvingKey}
+		strangers := []string{resolvingKey}
 		if o.operator {
 			strangers = []string{acmeKey, globexKey, readonlyKey}
 		}
-		if o.method != http.MethodGet {
+		if o.method == http.MethodGet {
+			strangers = append(strangers, writeonlyKey)
+		} else {
 			strangers = append(strangers, readonlyKey, operatorKey) // which may only look
 		}
 		for _, as := range strangers {
@@ -204,4 +215,118 @@ func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 		}
 	}
 	s.unmoved()
+}
+
+// Item 2: who is asking. Beside it: TestBearerTokenIsReadFromOneHeader (shapes of the header), those of package tenants
+// (digests, rotation, revocation), and TestWebhookThatIsNotGenuineIsNotStored.
+
+func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
+	t.Parallel()
+	s := setupSides(t)
+	const oldKey, newKey, endedOps = "test-rotated-old-key", "test-rotated-new-key", "test-ended-operator-key"
+	s.addKey("acme", oldKey, tenants.PaymentsRead, tenants.PaymentsWrite)
+	s.addKey("acme", newKey, tenants.PaymentsRead, tenants.PaymentsWrite)
+	s.addKey("", endedOps, tenants.OpsRead, tenants.OpsResolve)
+	for _, ended := range []string{oldKey, endedOps} {
+		digest := sha256.Sum256([]byte(ended))
+		s.exec("UPDATE api_keys SET expires_at = now() WHERE secret_sha256 = $1", digest[:])
+	}
+	s.furnish()
+	for _, o := range documented(t, needsKey) {
+		good := s.callOf(o).as
+		for name, values := range map[string][]string{
+			"none": nil, "empty": {""}, "scheme alone": {"Bearer"},
+			"another scheme": {"Basic " + base64.StdEncoding.EncodeToString([]byte(good+":"))},
+			"token alone":    {good}, "unknown": {"Bearer nobody"}, "all but its end": {"Bearer " + good[:len(good)-1]},
+			"all but its start": {"Bearer " + good[1:]},
+			"more than all":     {"Bearer " + good + "x"}, "twice": {"Bearer " + good, "Bearer " + good},
+			"another case": {"Bearer " + strings.ToUpper(good)},
+			"expired":      {"Bearer " + oldKey}, "expired operator": {"Bearer " + endedOps},
+			"digest":       {"Bearer " + digestOf(good)},
+			"PSP's secret": {"Bearer " + pspSecret}, "pattern": {"Bearer %"}, "in quotes": {`Bearer "` + good + `"`},
+			"two in one": {"Bearer " + good + ", Bearer " + good}, "two, one empty": {"Bearer " + good, ""},
+		} {
+			c := s.callOf(o).authorized(values...)
+			if r := s.at(o).do(c); r.status != http.StatusUnauthorized ||
+				!strings.HasPrefix(r.header.Get("WWW-Authenticate"), `Bearer realm="payonce"`) {
+				t.Errorf("%s with %s: answered %d", o, name, r.status)
+			}
+		}
+		for name, elsewhere := range map[string]call{
+			"query":  {path: "?access_token=" + url.QueryEscape(good) + "&api_key=" + url.QueryEscape(good)},
+			"cookie": {header: http.Header{"Cookie": {"Authorization=Bearer " + good}}},
+			"proxy": {header: http.Header{"Proxy-Authorization": {"Bearer " + good}, "X-Api-Key": {good},
+				"X-Forwarded-User": {"acme"}}},
+		} {
+			c := s.callOf(o)
+			c.as, c.path, c.header = "-", c.path+elsewhere.path, elsewhere.header
+			if r := s.at(o).do(c); r.status != http.StatusUnauthorized {
+				t.Errorf("%s with the API key as %s: answered %d", o, name, r.status)
+			}
+		}
+	}
+	s.unmoved()
+	s.do(call{method: "GET", path: "/payments", as: newKey}).expect(t, http.StatusOK, "")
+	s.refusesUnsigned()
+}
+
+func digestOf(secret string) string {
+	digest := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(digest[:])
+}
+
+// refusesUnsigned checks that what needs no API key tells nothing, or is signed.
+func (s *sides) refusesUnsigned() {
+	s.t.Helper()
+	for _, o := range documented(s.t, func(o operation) bool { return o.open && o.method != http.MethodGet }) {
+		c := s.callOf(o)
+		s.do(c).expect(s.t, http.StatusUnauthorized, "webhook_signature_invalid")
+		c.as = acmeKey // is no signature
+		s.do(c).expect(s.t, http.StatusUnauthorized, "webhook_signature_invalid")
+	}
+	for _, o := range documented(s.t, func(o operation) bool { return o.open && o.method == http.MethodGet }) {
+		c := s.callOf(o)
+		mine := s.do(c)
+		c.as = "-"
+		if nobodys := s.do(c); string(mine.body) != string(nobodys.body) || nobodys.status != http.StatusOK {
+			s.t.Errorf("%s depends on who asks", o)
+		}
+	}
+	s.unmoved()
+}
+
+// How long a comparison takes cannot be measured reliably. But the code of each dialect shows that it uses a comparison
+// that always takes the same time. API keys are not compared: they are looked up by their digests.
+func TestSignaturesAreComparedInConstantTime(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../internal/gateway/*/verify.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files")
+	}
+	for _, name := range files {
+		found := false
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			found = found || ok && f.Name.Name == "signed" && comparesInConstantTime(f)
+		}
+		if !found {
+			t.Errorf("%s: the function that judges a signature does not compare in constant time", name)
+		}
+	}
+}
+
+func comparesInConstantTime(f *ast.FuncDecl) (does bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if call, ok := n.(*ast.SelectorExpr); ok {
+			from, _ := call.X.(*ast.Ident)
+			does = does || from != nil && (from.Name == "subtle" && call.Sel.Name == "ConstantTimeCompare" ||
+				from.Name == "hmac" && call.Sel.Name == "Equal")
+		}
+		return !does
+	})
+	return does
 }

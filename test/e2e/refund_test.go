@@ -20,9 +20,6 @@ import (
 // price is what w.pay takes, in cents.
 const price = 12000
 
-// noSuchPayment has the form of an id.
-const noSuchPayment = "pay_00000000000000000000000000"
-
 // paid takes a payment and returns its id.
 func (w *world) paid() string {
 	w.t.Helper()
@@ -115,14 +112,6 @@ func TestPartIsRefunded(t *testing.T) {
 	}
 }
 
-func TestWholePaymentIsRefunded(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	id := w.paid()
-	w.refund(id, freshKey(), `{"amountCents":12000}`).expect(t, http.StatusCreated, "")
-	w.wantRefunded(id, price, price)
-}
-
 func TestRefundWithoutAmountIsOfTheWholeRest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -136,16 +125,6 @@ func TestRefundWithoutAmountIsOfTheWholeRest(t *testing.T) {
 	key := freshKey()
 	w.refund(id, key, `{}`).expect(t, http.StatusConflict, "refund_exceeds_payment")
 	w.wantUnused(key)
-}
-
-// The stored answer of the payment stays as it was; the payment itself shows what has become of it.
-func TestRefundDoesNotChangeThePaymentsAnswer(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	key := freshKey()
-	first := w.pay(key, "pm_ok")
-	w.refund(first.text(t, "paymentId"), freshKey(), `{}`).expect(t, http.StatusCreated, "")
-	w.pay(key, "pm_ok").same(t, first)
 }
 
 // Amounts that cannot all fit are asked for at once. What is refused would not have fitted, and nothing more is given
@@ -244,10 +223,7 @@ func TestRefundThatExceedsThePaymentDoesNotConsumeTheKey(t *testing.T) {
 func TestOnlyASucceededPaymentIsRefunded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	unreachable := setup(t, func(o *options) {
-		o.url = w.db.Config().ConnString()
-		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-	})
+	unreachable := w.withoutPSP()
 	for status, payment := range map[string]reply{
 		"processing": w.pay(freshKey(), "pm_500_charged"),
 		"declined":   w.pay(freshKey(), "pm_declined"),
@@ -262,61 +238,6 @@ func TestOnlyASucceededPaymentIsRefunded(t *testing.T) {
 			w.wantUnused(key)
 		}
 	}
-}
-
-func TestPaymentThatIsNotThereCannotBeRefunded(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	theirs := w.do(call{method: "POST", path: "/payments", key: freshKey(), as: globexKey, body: order("pm_ok")})
-	theirs.expect(t, http.StatusCreated, "")
-	own := w.paid()
-	key := freshKey()
-	detail := ""
-	for name, id := range map[string]string{
-		"none":                      noSuchPayment,
-		"another tenant's":          theirs.text(t, "paymentId"),
-		"no id":                     "42",
-		"a refund's id":             "re_" + strings.TrimPrefix(own, "pay_"),
-		"in upper case":             strings.ToUpper(own),
-		"with newlines":             own[:len(own)-2] + "%0A%0A",
-		"beyond 128 bits":           "pay_" + strings.Repeat("z", 26),
-		"with something behind":     own + "%20",
-		"with a slash in it":        "pay_%2F" + strings.TrimPrefix(own, "pay_")[1:],
-		"with a character too many": own + "0",
-	} {
-		r := w.refund(id, key, `{}`)
-		r.expect(t, http.StatusNotFound, "not_found")
-		if detail == "" {
-			detail = r.text(t, "detail")
-		}
-		if r.text(t, "detail") != detail {
-			t.Errorf("%s can be told from the others: %s", name, r.body)
-		}
-	}
-	w.wantUnused(key)
-	if n := w.count("SELECT count(*) FROM payments WHERE refund_held_minor > 0"); n != 0 {
-		t.Errorf("%d payments hold a share for a refund that was refused", n)
-	}
-}
-
-func TestRefundIsReadByItsTenantAlone(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	r := w.refund(w.paid(), freshKey(), `{}`)
-	path := r.header.Get("Location")
-	w.do(call{method: "GET", path: path}).expect(t, http.StatusOK, "")
-	theirs := w.do(call{method: "GET", path: path, as: globexKey})
-	theirs.expect(t, http.StatusNotFound, "not_found")
-	for _, id := range []string{"re_00000000000000000000000000", "42", r.text(t, "paymentId"),
-		r.text(t, "refundId")[:28] + "%0A"} {
-		none := w.do(call{method: "GET", path: "/refunds/" + id})
-		if none.expect(t, http.StatusNotFound, "not_found"); none.text(t, "detail") != theirs.text(t, "detail") {
-			t.Errorf("another tenant's refund can be told from none: %s, %s", theirs.body, none.body)
-		}
-	}
-	w.do(call{method: "POST", path: "/payments/" + r.text(t, "paymentId") + "/refunds", key: freshKey(), body: `{}`,
-		as: readonlyKey}).
-		expect(t, http.StatusForbidden, "forbidden")
 }
 
 func TestRefundIsReplayedToTheByte(t *testing.T) {
@@ -383,16 +304,6 @@ func TestRefundKeyForSomethingElseIsAMismatch(t *testing.T) {
 	w.do(refundOf(id, key, `{"amountCents":4500,"reason":"wrong size"}`)).same(t, first)
 }
 
-// The whole rest and its amount are different wishes, even where they come to the same.
-func TestWholeRestIsNotItsAmount(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	id, key := w.paid(), freshKey()
-	w.refund(id, key, `{}`).expect(t, http.StatusCreated, "")
-	w.refund(id, key, `{"amountCents":12000}`).expect(t, http.StatusUnprocessableEntity,
-		"idempotency_key_reused_with_different_payload")
-}
-
 func TestRefusedRefundIsStoredAndGivesItsShareBack(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -419,22 +330,10 @@ func TestRefusedRefundIsStoredAndGivesItsShareBack(t *testing.T) {
 	w.refund(id, freshKey(), `{"amountCents":12000}`).expect(t, http.StatusCreated, "")
 }
 
-func TestSlowRefundSucceeds(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	id := w.paid()
-	w.refund(id, freshKey(), `{"reason":"pm_slow"}`).expect(t, http.StatusCreated, "")
-	w.wantRefunded(id, price, price)
-}
-
 // Every one of these is unknown for us: never executed again, and its share is not given to anybody else.
 func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 	t.Parallel()
-	for reason, refunded := range map[string]int{
-		"pm_timeout_charged": 1, "pm_silent_charged": 1, "pm_timeout_not_charged": 0, "pm_500_charged": 1,
-		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1,
-		"pm_stuck": 1,
-	} {
+	for reason, refunded := range map[string]int{"pm_500_charged": 1, "pm_never": 0, "pm_wrong_amount": 1} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t, func(o *options) {
@@ -473,10 +372,7 @@ func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 func TestReleasedRefundGivesItsShareBackAndHoldsItAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	unreachable := setup(t, func(o *options) {
-		o.url = w.db.Config().ConnString()
-		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-	})
+	unreachable := w.withoutPSP()
 	for _, body := range []string{`{}`, `{"amountCents":12000}`} {
 		id, key := w.paid(), freshKey()
 		r := unreachable.refund(id, key, body)
@@ -506,10 +402,7 @@ func TestReleasedRefundGivesItsShareBackAndHoldsItAgain(t *testing.T) {
 func TestReleasedRefundDoesNotTakeItsShareFromOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	unreachable := setup(t, func(o *options) {
-		o.url = w.db.Config().ConnString()
-		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-	})
+	unreachable := w.withoutPSP()
 	id, key := w.paid(), freshKey()
 	unreachable.refund(id, key, `{"amountCents":4500}`).expect(t, http.StatusServiceUnavailable, "psp_unavailable")
 	w.refund(id, freshKey(), `{"amountCents":8000}`).expect(t, http.StatusCreated, "")
@@ -525,18 +418,7 @@ func TestReleasedRefundDoesNotTakeItsShareFromOthers(t *testing.T) {
 func TestInFlightRefundIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	w := setup(t, func(o *options) {
-		o.between = func(psp http.Handler) http.Handler {
-			held := gate.wrap(psp)
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, "/refunds") {
-					held.ServeHTTP(rw, r)
-					return
-				}
-				psp.ServeHTTP(rw, r)
-			})
-		}
-	})
+	w := setup(t, func(o *options) { o.between = gate.wrapRefunds })
 	id, key := w.paid(), freshKey()
 	first := w.inBackground(refundOf(id, key, `{}`))
 	gate.awaitArrival(t)
@@ -567,29 +449,14 @@ func TestRefundRequestsThatAreNotValid(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	id, key := w.paid(), freshKey()
-	for body, pointer := range map[string]string{
-		`{"amountCents":0}`:                   "/amountCents",
-		`{"amountCents":-1}`:                  "/amountCents",
-		`{"amountCents":1.5}`:                 "/amountCents",
-		`{"amountCents":1e3}`:                 "/amountCents",
-		`{"amountCents":"1"}`:                 "/amountCents",
-		`{"amountCents":1000000000000}`:       "/amountCents",
-		`{"amountCents":1,"amountCents":1}`:   "/amountCents",
-		`{"AmountCents":1}`:                   "/AmountCents",
-		`{"currency":"USD"}`:                  "/currency",
-		`{"reason":"\u0000"}`:                 "/reason",
-		`{"reason":"4242 4242 4242 4242"}`:    "/reason",
-		`{"reason":1}`:                        "/reason",
-		`[]`:                                  "",
-		`{} {}`:                               "",
-		"{\"reason\":\"\xff\"}":               "/reason",
-		`{"reason":"` + long(201) + `"}`:      "/reason",
-		`{"amountCents":1,"unknown":{"a":1}}`: "/unknown",
+	for body, place := range map[string]string{
+		`{"amountCents":0}`: "/amountCents", `{"AmountCents":1}`: "/AmountCents",
+		`{"reason":"4242 4242 4242 4242"}`: "/reason",
 	} {
 		r := w.refund(id, key, body)
 		r.expect(t, http.StatusBadRequest, "invalid_request")
-		if !strings.Contains(string(r.body), `"pointer":"`+pointer+`"`) {
-			t.Errorf("%s: %s", body, r.body)
+		if diff := cmp.Diff([]string{place}, r.reasons(t)); diff != "" {
+			t.Errorf("%s: places (-want +got):\n%s", body, diff)
 		}
 	}
 	w.wantUnused(key)
@@ -640,14 +507,4 @@ func TestRefundsOfAPaymentAreListed(t *testing.T) {
 		}
 	}
 	w.do(call{method: "GET", path: path, as: globexKey}).expect(t, http.StatusNotFound, "not_found")
-	for query, place := range map[string]string{
-		"limit=0": "limit", "limit=101": "limit", "cursor=" + id: "cursor", "cursor=": "cursor",
-		"status=failed": "query",
-	} {
-		r := w.do(call{method: "GET", path: path + "?" + query})
-		r.expect(t, http.StatusBadRequest, "invalid_request")
-		if diff := cmp.Diff([]string{place}, r.reasons(t)); diff != "" {
-			t.Errorf("%s: %s\n%s", query, diff, r.body)
-		}
-	}
 }
