@@ -112,16 +112,6 @@ func TestAmountThatIsNoWholeKronaIsMalformed(t *testing.T) {
 	}
 }
 
-func TestTraitsAreStripes(t *testing.T) {
-	t.Parallel()
-	traits := newClient(t, "http://127.0.0.1:1").Traits()
-	if traits.Name != "stripe" || traits.LongestKey != 255 || traits.KeyMemory.Hours() != 24 || !traits.TwoSteps ||
-		!traits.NewestFirst ||
-		traits.Proof != gateway.ProofByCancelling || !traits.ForeignRecords || !traits.IgnoresEvents {
-		t.Fatalf("traits %+v", traits)
-	}
-}
-
 func TestSettingThatIsWrongIsNamedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	good := Config{URL: "http://127.0.0.1:1", Secret: secret, WebhookSecrets: []string{webhookSecret},

@@ -205,61 +205,6 @@ func TestLostConfirmationIsReadNotGuessed(t *testing.T) {
 	}
 }
 
-// Go's transport sends a request again by itself if a used connection breaks, the request has an Idempotency-Key, and
-// its body is empty or can be read again.
-func TestNoRequestIsSentAgainByTheTransport(t *testing.T) {
-	t.Parallel()
-	s := scripted(t, map[string][]answer{
-		readLine: {ok(intentIs("requires_confirmation")), ok(intentIs("succeeded"))}, confirmLine: {{lost: true}},
-		createLine: {{lost: true}}, refundLine: {{lost: true}}, searchLine: {searchOf()},
-	})
-	c := newClient(t, s.URL)
-	sends := map[string]func(){
-		confirmLine: func() { c.Charge(t.Context(), aCharge()) },
-		createLine:  func() { c.Prepare(t.Context(), aCharge()) },
-		refundLine:  func() { c.Refund(t.Context(), aRefund()) },
-	}
-	for line, send := range sends {
-		c.Lookup(t.Context(), aCharge(), gateway.EndNothing) // leaves a connection that is used again
-		send()
-		n := 0
-		for _, seen := range s.lines() {
-			if seen == line {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("%s was sent %d times", line, n)
-		}
-	}
-}
-
-func TestSavedServerErrorIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	s := scripted(t, map[string][]answer{
-		confirmLine: {{status: 500, body: problemOf("api_error", "", ""), replayed: true}},
-		readLine:    {ok(intentIs("succeeded"))},
-	})
-	if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != (gateway.Succeeded{ID: "pi_1"}) {
-		t.Fatalf("outcome %T %+v", o, o)
-	}
-	if got := s.lines(); !slices.Equal(got, []string{confirmLine, readLine}) {
-		t.Fatalf("sent %q", got)
-	}
-}
-
-func TestCancelledIsAFact(t *testing.T) {
-	t.Parallel()
-	s := scripted(t, map[string][]answer{
-		confirmLine: {{lost: true}}, readLine: {ok(intentIs("requires_confirmation"))},
-		cancelLine: {ok(intentIs("canceled"))},
-	})
-	notExecuted(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), cancelled)
-	if got := s.seen()[2].header; got["Idempotency-Key"] != nil {
-		t.Fatalf("the cancel has the key %q: a saved 500 would be repeated", got["Idempotency-Key"])
-	}
-}
-
 // A cancel that is refused tells what the intent is by then.
 func TestRefusedCancelIsJudged(t *testing.T) {
 	t.Parallel()

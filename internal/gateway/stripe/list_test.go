@@ -595,21 +595,6 @@ func TestReadEndsWithTheFirstAnswerThatFails(t *testing.T) {
 	}
 }
 
-// What has arrived is a whole intent that is cancelled. But the connection was cut, so it may not be the whole answer.
-// By it, the key would be released, and the next attempt would charge again.
-func TestIntentInAnAnswerThatIsCutProvesNothing(t *testing.T) {
-	t.Parallel()
-	s := scripted(t, map[string][]answer{
-		confirmLine: {{lost: true}}, readLine: {{status: 200, body: intentIs("canceled"), cut: true}},
-	})
-	c := newClient(t, s.URL)
-	indeterminate(t, c.Charge(t.Context(), aCharge()), "connection lost")
-	l := c.Lookup(t.Context(), aCharge(), gateway.EndUnsent)
-	if l != (gateway.LookupFailed{Reason: "connection lost"}) {
-		t.Errorf("lookup %T %+v", l, l)
-	}
-}
-
 // A window that ends with this second is not the newest one. Without a bound, it could not be cut, and would be read
 // again and again.
 func TestFullWindowThatEndsWithThisSecondIsCut(t *testing.T) {
