@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,40 +56,52 @@ func failedKeys(w *world, n int) <-chan string {
 	return keys
 }
 
-// endLease lets the lease of a key run out, behind the back of the guard, which knows no such edge.
+// endLease lets the lease of a key run out.
 func (w *world) endLease(key string) {
 	w.t.Helper()
+	w.behindTheGuard("UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
+}
+
+// behindTheGuard plays what time does: the triggers would refuse it to a program. It waits for no standby either: there
+// may be none.
+func (w *world) behindTheGuard(sql string, args ...any) {
+	w.t.Helper()
 	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
-		// It does not wait for a standby either: there may be none.
 		if _, err := tx.Exec(w.t.Context(),
 			"SET LOCAL session_replication_role = replica; SET LOCAL synchronous_commit = local"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(w.t.Context(),
-			"UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
+		_, err := tx.Exec(w.t.Context(), sql, args...)
 		return err
 	})
 	if err != nil {
-		w.t.Fatalf("end lease: %v", err)
+		w.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
 // metric reads one figure of /metrics.
 func (w *world) metric(name string) int {
 	w.t.Helper()
-	rec := httptest.NewRecorder()
-	w.app.Operator().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for line := range strings.Lines(rec.Body.String()) {
+	n, there := figureIn(w.t, string(w.operator("/metrics").body), name)
+	if !there {
+		w.t.Fatalf("no metric %s", name)
+	}
+	return int(n)
+}
+
+// figureIn reads one figure of a page of metrics.
+func figureIn(t testing.TB, page, name string) (n float64, there bool) {
+	t.Helper()
+	for line := range strings.Lines(page) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			n, err := strconv.Atoi(strings.TrimSpace(value))
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			if err != nil {
-				w.t.Fatal(err)
+				t.Fatal(err)
 			}
-			return n
+			return n, true
 		}
 	}
-	w.t.Fatalf("no metric %s", name)
-	return 0
+	return 0, false
 }
 
 func (w *world) ambiguousCommits() int { return w.metric("payonce_commit_ambiguous_total") }
@@ -211,6 +222,22 @@ func TestInterruptedCommitOfARetakeIsInvisible(t *testing.T) {
 			w.t.Fatalf("key is %+v", k)
 		}
 		w.transitions(key, "in_progress failed_retryable", "failed_retryable in_progress")
+	})
+}
+
+func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "RenewKey", func(w *world) {
+		key := freshKey()
+		first := w.pay(key, "pm_ok")
+		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
+		r := w.pay(key, "pm_ok")
+		w.chargedOnce(key, key+".g2", r)
+		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) ||
+			r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {
+			w.t.Fatalf("key is %+v, answers are %s and %s", k, first.body, r.body)
+		}
 	})
 }
 

@@ -114,22 +114,6 @@ func TestOwnerOfACommitInDoubtAnswersWhatIsStored(t *testing.T) {
 	}
 }
 
-// The owner was so late that somebody believed "not found". It holds the PSP's success, and must not say the opposite.
-func TestSuccessForAReleasedKeyIsNotCalledUnexecuted(t *testing.T) {
-	t.Parallel()
-	w, g, key, owner := heldPayment(t, "pm_ok")
-	w.loseLease(key, "pm_ok")
-	w.exec("UPDATE payments SET status = 'failed' WHERE idempotency_key = $1", key)
-	w.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now() WHERE key = $1", key)
-	g.open()
-	late := <-owner
-	late.expect(t, http.StatusCreated, "")
-	w.pay(key, "pm_ok").same(t, late)
-	if n := len(w.ledger("acme", key).Charges); n != 1 {
-		t.Fatalf("%d charges", n)
-	}
-}
-
 // A client that has hung up before the reservation wants no payment any more. A client that hangs up after it cannot be
 // told from a client that waits.
 func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {

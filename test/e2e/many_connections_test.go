@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,17 +66,11 @@ func (w *world) startProcess(command, program string) *apiProcess {
 func (p *apiProcess) figure(name string) float64 {
 	p.t.Helper()
 	status, page := ask("http://" + p.operator + "/metrics")
-	for line := range strings.Lines(page) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			return n
-		}
+	n, there := figureIn(p.t, page, name)
+	if !there {
+		p.t.Fatalf("/metrics answers %d without %s", status, name)
 	}
-	p.t.Fatalf("/metrics answers %d without %s", status, name)
-	return 0
+	return n
 }
 
 // openFiles is how many files this process may have open. The processes that it starts may have as many.

@@ -17,33 +17,6 @@ import (
 
 // The operator's side as a whole: from a payment that nobody can decide about to one that somebody has.
 
-func TestOnlyOperatorsMayDecide(t *testing.T) {
-	t.Parallel()
-	w := setupOpen(t)
-	d := w.openOps()
-	key := freshKey()
-	w.pay(key, "pm_wrong_amount").expect(t, http.StatusAccepted, "")
-	l := d.find("psp_contradicts_request", key)
-	if l.PaymentID == "" || l.Version != 1 {
-		t.Fatalf("dead letter is %+v", l)
-	}
-	for _, path := range []string{"/summary", "/dead-letters", "/dead-letters/" + l.ID} {
-		d.ask("GET", path, "", "").expect(t, http.StatusUnauthorized, "unauthenticated")
-		d.ask("GET", path, acmeKey, "").expect(t, http.StatusForbidden, "forbidden")
-		d.ask("GET", path, operatorKey, "").expect(t, http.StatusOK, "")
-	}
-	// One who may read may not decide.
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", operatorKey, decision("executed", 1)).expect(t,
-		http.StatusForbidden, "forbidden")
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", acmeKey, decision("executed", 1)).expect(t, http.StatusForbidden,
-		"forbidden")
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", "", decision("executed", 1)).expect(t, http.StatusUnauthorized,
-		"unauthenticated")
-	if after := d.show(l.ID); after.Status != "open" || len(after.Audit) != 0 {
-		t.Fatalf("dead letter is %+v", after)
-	}
-}
-
 // stuck is a payment that was charged at a PSP that does not answer for it, with its dead letter.
 func (w *world) stuck(d *ops) (key string, l deadLetter) {
 	w.t.Helper()
@@ -85,77 +58,6 @@ func TestOperatorsWordCompletesWhatThePSPIsSilentAbout(t *testing.T) {
 	if n := len(shown.Timeline); n == 0 || !strings.Contains(shown.Timeline[n-1].Reason, "operator") {
 		t.Fatalf("the timeline does not tell: %+v", shown.Timeline)
 	}
-}
-
-func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: it waits for the end of the grace period")
-	}
-	t.Parallel()
-	var way way
-	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })
-	w.disorder(`"drop":1`)
-	w.reconcile(func(c *config.Reconciler) { c.LookupRecheck = never }) // or a lookup could be faster than the operator
-	d := w.openOps()
-	way.deaf.Store(true)
-	charged, free := freshKey(), freshKey()
-	way.loseRequests(free)
-	way.loseAnswers(charged)
-	for _, key := range []string{charged, free} {
-		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
-	}
-	ofCharged, ofFree := d.find("lookups_exhausted", charged), d.find("lookups_exhausted", free)
-	way.deaf.Store(false)
-
-	d.resolve(ofFree, "not_executed").expect(t, http.StatusConflict, "grace_period_open")
-	w.wantMoves(free, "owner: in_progress > unknown")
-	d.resolve(ofCharged, "not_executed").expect(t, http.StatusConflict, "operator_contradicts_psp")
-	eventually(t, "the end of the grace period", func() bool {
-		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1 AND unknown_since + $2::interval <= clock_timestamp()", free, gracePeriod()) == 1
-	})
-	// a dead letter holds it back: looked up or not, it is an operator's
-	w.wantMoves(free, "owner: in_progress > unknown")
-	d.resolve(ofFree, "not_executed").expect(t, http.StatusOK, "")
-	w.wantMoves(free, "owner: in_progress > unknown", "operator: unknown > failed_retryable")
-
-	way.requests.Delete(free)
-	again := w.pay(free, "pm_ok")
-	again.expect(t, http.StatusCreated, "")
-	if k := w.keyRow(free); k.Attempt != 2 || len(w.ledger("acme", free).Charges) != 1 {
-		t.Fatalf("after the retry the key is %+v", k)
-	}
-	// The lookups go on, seldom: what the PSP knows again resolves the other one, and nobody needs to decide about it.
-	w.exec("UPDATE idempotency_keys SET reconcile_after = payonce_now() WHERE key = $1", charged)
-	w.becomes(charged, "completed")
-	w.replaysSuccess(charged, func() reply { return w.pay(charged, "pm_ok") })
-	eventually(t, "the end of the dead letter", func() bool { return d.show(ofCharged.ID).Status == "resolved" })
-}
-
-// The PSP tries a refund on another charge, which is too small for it, and declines it there. A lookup finds the same
-// contradiction each time, so only an operator can bring this to an end.
-func TestRefundThatWasDeclinedOnAnotherChargeIsClosed(t *testing.T) {
-	t.Parallel()
-	w := setupOpen(t)
-	w.reconcile()
-	d := w.openOps()
-	id := w.paid()
-	small := call{method: "POST", path: "/payments", key: freshKey(),
-		body: `{"customerId":"cus-1","amountCents":1,"currency":"USD"}`}
-	w.do(small).expect(t, http.StatusCreated, "")
-	key := freshKey()
-	refund := refundOf(id, key, `{"reason":"pm_wrong_charge"}`)
-	w.do(refund).expect(t, http.StatusAccepted, "")
-	l := d.find("psp_contradicts_request", key)
-	d.resolve(l, "retry").expect(t, http.StatusOK, "")
-	again := d.find("psp_contradicts_request", key)
-	if again.ID == l.ID {
-		t.Fatal("the dead letter is open still")
-	}
-	d.resolve(again, "not_executed").expect(t, http.StatusOK, "")
-	w.wantMoves(key, "owner: in_progress > unknown", "operator: unknown > completed")
-	w.do(refund).expect(t, http.StatusPaymentRequired, "refund_declined")
-	next := freshKey()
-	w.refundedOnce(id, next, `{}`, w.do(refundOf(id, next, `{}`)))
 }
 
 func TestRetryHasThePSPAskedAgain(t *testing.T) {

@@ -174,7 +174,7 @@ func (s *sides) refusesMembersOfOthers(o operation) {
 	}
 }
 
-// Beside it: TestOnlyOperatorsMayDecide and TestTenantsKeyWithAnOperatorsScopeStaysOutside.
+// Beside it: TestTenantsKeyWithAnOperatorsScopeStaysOutside.
 func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/config"
 )
 
@@ -15,21 +13,6 @@ import (
 func (w *world) endRetention(keys ...string) {
 	w.t.Helper()
 	w.behindTheGuard("UPDATE idempotency_keys SET expires_at = payonce_now() - interval '1 second' WHERE key = ANY ($1)", keys)
-}
-
-// behindTheGuard plays what time does: the triggers would refuse it to a program.
-func (w *world) behindTheGuard(sql string, args ...any) {
-	w.t.Helper()
-	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(w.t.Context(), sql, args...)
-		return err
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
 }
 
 // prunedFromNow waits for a run of the pruner that begins after now.

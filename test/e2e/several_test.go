@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,16 +24,8 @@ func (w *world) another() *world {
 // figure reads a metric from the reconciler's own listener, as Prometheus would; 0 if it is not there.
 func (r *reconciler) figure(name string) float64 {
 	r.t.Helper()
-	for line := range strings.Lines(r.get("/metrics", http.StatusOK)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			return n
-		}
-	}
-	return 0
+	n, _ := figureIn(r.t, r.get("/metrics", http.StatusOK), name)
+	return n
 }
 
 func (r *reconciler) get(path string, want int) string {

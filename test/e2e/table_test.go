@@ -225,9 +225,7 @@ func TestFailedRetryableIsExecutedAgainOnlyWhileThePSPRemembers(t *testing.T) {
 	if k := w.keyRow(key); k.Attempt != 2 {
 		t.Fatalf("key is %+v", k)
 	}
-	w.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	w.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - interval '25 hours'")
-	w.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+	w.behindTheGuard("UPDATE idempotency_keys SET reserved_at = payonce_now() - interval '25 hours'")
 	w.pay(key, "pm_ok").expect(t, http.StatusGone, "idempotency_key_expired")
 	if k := w.keyRow(key); k.Attempt != 2 || k.Status != "failed_retryable" {
 		t.Fatalf("key is %+v", k)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/config"
 	"payonce/internal/payments"
@@ -161,29 +160,17 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 // seedUnknown makes n payments of acme by SQL, the outcome of each of which is unknown. It gives their ids.
 func (w *world) seedUnknown(n int) (ids []string) {
 	w.t.Helper()
-	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-			return err
-		}
-		for i := range n {
-			id := uuid.Must(uuid.NewV7())
-			ids = append(ids, payments.PaymentID(id).String())
-			if _, err := tx.Exec(w.t.Context(), `WITH key AS (
-					INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
-						lease_id, subject, created_at, reserved_at, unknown_since, reconcile_after, expires_at)
-					SELECT 'acme', 'POST /payments', 'unknown-order-' || $2::int, 'unknown', sha256(''), 1, 1, $1, $1,
-						now(), now(), now(), now() + interval '1 hour', now() + interval '1 day'
-				) INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
-					payment_method, status)
-				SELECT $1, 'acme', 'unknown-order-' || $2::int, 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing'`,
-				id, i); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		w.t.Fatal(err)
+	for i := range n {
+		id := uuid.Must(uuid.NewV7())
+		ids = append(ids, payments.PaymentID(id).String())
+		w.behindTheGuard(`WITH key AS (
+				INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
+					lease_id, subject, created_at, reserved_at, unknown_since, reconcile_after, expires_at)
+				SELECT 'acme', 'POST /payments', 'unknown-order-' || $2::int, 'unknown', sha256(''), 1, 1, $1, $1,
+					now(), now(), now(), now() + interval '1 hour', now() + interval '1 day'
+			) INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
+				payment_method, status)
+			SELECT $1, 'acme', 'unknown-order-' || $2::int, 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing'`, id, i)
 	}
 	return ids
 }

@@ -1,8 +1,14 @@
 package e2e
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,42 +140,6 @@ func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
 
 // What is genuine and does not fit becomes an operator's case. It moves nothing.
 
-func TestWebhookThatContradictsAnAnsweredResultChangesNothing(t *testing.T) {
-	t.Parallel()
-	w := reconciledByWebhook(t)
-	for kind, event := range map[string]func(charge, key, payment string) string{
-		"contradicts_completed": func(charge, key,
-			payment string) string {
-			return chargeEvent("declined", charge, key, payment)
-		},
-		"duplicate_movement": func(_, key, payment string) string {
-			return chargeEvent("succeeded", "ch_another",
-				key, payment)
-		},
-	} {
-		key := freshKey()
-		answered := w.pay(key, "pm_ok")
-		answered.expect(t, http.StatusCreated, "")
-		payment := answered.text(t, "paymentId")
-		body := event(answered.text(t, "pspChargeId"), key, payment)
-		w.signed("evt_"+kind, body)
-		w.awaitDeadLetter(kind, key)
-		w.signed("evt_again_"+kind, body) // as another event: still the same case
-		eventually(t, "the processing", func() bool {
-			return w.count("SELECT count(*) FROM webhook_events WHERE id LIKE '%' || $1 AND result = 'dead_letter'",
-				kind) == 2
-		})
-		w.awaitDeadLetter(kind, key)
-		w.wantNeverLost(key)
-		again := w.pay(key, "pm_ok")
-		again.same(t, answered)
-		if shown := w.do(call{method: "GET", path: "/payments/" +
-			payment}); string(shown.body) != string(answered.body) {
-			t.Fatalf("the payment is shown as %s", shown.body)
-		}
-	}
-}
-
 func TestMovementsThatNobodyAskedForAreDeadLetters(t *testing.T) {
 	t.Parallel()
 	w := reconciledByWebhook(t)
@@ -215,22 +185,108 @@ func TestMovementsThatNobodyAskedForAreDeadLetters(t *testing.T) {
 	}
 }
 
-func TestGenuineWebhooksThatNobodyUnderstandsAreKept(t *testing.T) {
-	t.Parallel()
-	w := reconciledByWebhook(t)
-	for id, body := range map[string]string{
-		"evt_type":    `{"type":"payout.paid","data":{"id":"po_1"}}`,
-		"evt_other":   `{"type":"charge.succeeded","data":{"id":"ch_1","object":"refund"}}`,
-		"evt_no_data": `{"type":"charge.succeeded","data":{}}`,
-	} {
-		w.signed(id, body)
-		w.signed(id, body)
-		eventually(t, "a dead letter of "+id, func() bool {
-			return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'webhook_unmatched' AND evidence ->> 'eventId' = $1", id) == 1
-		})
-		if n := w.count("SELECT count(*) FROM webhook_events WHERE id = $1 AND result = 'dead_letter' AND body = $2",
-			id, []byte(body)); n != 1 {
-			t.Fatalf("%s was not kept to the byte", id)
-		}
+// What webhooks do to keys when they come twice, late, early, in any order, from anybody and about anything.
+
+// reconciledByWebhook is a world in which nothing but webhooks resolves a key.
+func reconciledByWebhook(t *testing.T, with ...func(*options)) *world {
+	t.Helper()
+	w := setupOpen(t, append(with, shared(noLookups))...)
+	w.reconcile()
+	return w
+}
+
+// lost is a payment that was charged, and whose answer and webhook never came.
+func (w *world) lost() (key, charge string) {
+	w.t.Helper()
+	w.disorder(`"drop":1`)
+	key = freshKey()
+	w.pay(key, "pm_reset_charged").expect(w.t, http.StatusAccepted, "")
+	w.disorder("")
+	return key, w.ledger("acme", key).Charges[0].ID
+}
+
+// signed posts a webhook of our own making, under the PSP's secret.
+func (w *world) signed(id, body string) {
+	w.t.Helper()
+	w.deliver(id, body).expect(w.t, http.StatusNoContent, "")
+}
+
+// deliver sends a genuine webhook.
+func (w *world) deliver(id, body string) reply {
+	w.t.Helper()
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(mockpsp.DemoWebhookSecret, "whsec_"))
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, secret)
+	fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
+	return w.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: body, header: http.Header{
+		"Webhook-Id": {id}, "Webhook-Timestamp": {stamp},
+		"Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))},
+	}})
+}
+
+// chargeEvent is the body of a webhook about a charge of acme's.
+func chargeEvent(status, charge, key, reference string) string {
+	decline := ""
+	if status == "declined" {
+		decline = `,"declineCode":"insufficient_funds"`
+	}
+	return fmt.Sprintf(`{"type":"charge.%[1]s","timestamp":"2026-01-02T03:04:05.000000Z","data":{"id":%[2]q,"object":"charge","account":"acme",`+
+		`"idempotencyKey":%[3]q,"reference":%[4]q,"amountCents":12000,"currency":"USD","status":%[1]q%[5]s,"createdAt":"2026-01-02T03:04:05.000000Z"}}`,
+		status, charge, key, reference, decline)
+}
+
+func TestWebhooksInAnyOrderCompleteEachKeyOnce(t *testing.T) {
+	t.Parallel()
+	w := reconciledByWebhook(t, func(o *options) {
+		o.psp = func(c *mockpsp.Config) { c.WebhookExtraDelay = 300 * time.Millisecond }
+	})
+	w.disorder(`"duplicate":1,"reorder":1,"delay":1,"forge":1`)
+	keys := make([]string, 8)
+	for i := range keys {
+		keys[i] = freshKey()
+		w.pay(keys[i], "pm_reset_charged").expect(t, http.StatusAccepted, "")
+	}
+	for _, key := range keys {
+		w.becomes(key, "completed")
+	}
+	eventually(t, "the arrival of every copy and every forgery", func() bool {
+		return w.metric(`payonce_webhooks_total{result="duplicate"}`) == len(keys) &&
+			w.metric(`payonce_webhooks_total{result="bad_signature"}`) == len(keys)
+	})
+	w.processed(len(keys))
+	for _, key := range keys {
+		w.wantMoves(key, "owner: in_progress > unknown", "webhook: unknown > completed")
+		w.replaysSuccess(key, func() reply { return w.pay(key, "pm_reset_charged") })
+	}
+	if n := w.count("SELECT count(*) FROM river_job WHERE kind = 'webhook'"); n != len(keys) {
+		t.Fatalf("%d jobs for %d events", n, len(keys))
+	}
+	if n := w.count("SELECT count(*) FROM dead_letters"); n != 0 {
+		t.Fatalf("%d dead letters", n)
+	}
+}
+
+// answerGate holds the answers of charges back that the PSP has made.
+type answerGate struct{ *gate }
+
+func (g answerGate) wrap(psp http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			psp.ServeHTTP(rw, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		psp.ServeHTTP(answer, r)
+		g.arrived <- struct{}{}
+		select {
+		case <-g.opened:
+		case <-r.Context().Done():
+		}
+		rw.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+		rw.WriteHeader(answer.Code)
+		_, _ = rw.Write(answer.Body.Bytes())
+	})
 }
