@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -160,5 +162,124 @@ func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) || ' ' || min(kind) || ' ' || min(result) FROM dead_letters,
 		webhook_events`).Scan(&found); err != nil || found != "1 webhook_unmatched dead_letter" {
 		t.Errorf("found %q, %v", found, err)
+	}
+}
+
+// backlog is a walk that has so many rows before it.
+func backlog(rows *int64) Walk {
+	return func(_ context.Context, limit int32) (int64, error) {
+		n := min(*rows, int64(limit))
+		*rows -= n
+		return n, nil
+	}
+}
+
+func TestPrunerKeepsItsPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, perSecond := range []int32{1, 100, 250, 5000, 20_000} {
+			const all, longest = 1_000_000, 9500 * time.Millisecond
+			long, short := int64(all), int64(0)
+			began := time.Now()
+			if err := Paced(t.Context(), perSecond, longest, backlog(&long), backlog(&short)); err != nil {
+				t.Fatal(err)
+			}
+			// The first batch does not wait; each after it waits its time.
+			batch := min(int64(perSecond), pruneBatch)
+			want := batch * (1 + int64(longest)*int64(perSecond)/int64(time.Second)/batch)
+			if off := all - long - want; off < -batch || off > batch {
+				t.Errorf("at %d per second %d rows are gone, want %d", perSecond, all-long, want)
+			}
+			if took := time.Since(began); took > longest {
+				t.Errorf("at %d per second it took %s", perSecond, took)
+			}
+		}
+	})
+}
+
+// Batches that take longer than the pace allows make the run no longer.
+func TestSlowPrunerEndsBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		slow := func(_ context.Context, limit int32) (int64, error) {
+			<-time.NewTimer(time.Second).C
+			return int64(limit), nil
+		}
+		if err := Paced(t.Context(), 5000, 9*time.Second, slow, slow); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+func TestPrunerEndsWithItsWalks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		none, some := int64(0), int64(pruneBatch)
+		calls, began := 0, time.Now()
+		counted := func(ctx context.Context, limit int32) (int64, error) {
+			calls++
+			return backlog(&some)(ctx, limit)
+		}
+		if err := Paced(t.Context(), 5000, time.Minute, backlog(&none), counted); err != nil || calls != 2 {
+			t.Errorf("%d batches, want one full and one empty: %v", calls, err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("with nothing more to prune, it took %s", took)
+		}
+	})
+}
+
+func TestPrunerStopsWhenAWalkFailsOrItIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		rows := int64(1_000_000)
+		if err := Paced(t.Context(), 5000, time.Minute,
+			func(context.Context, int32) (int64, error) { return 0, broken }, backlog(&rows)); !errors.Is(
+			err, broken) || rows != 1_000_000 {
+			t.Errorf("%v, %d rows left", err, rows)
+		}
+		told := errors.New("told to stop")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { stop(told) })
+		if err := Paced(ctx, 5000, time.Minute, backlog(&rows)); !errors.Is(err, told) {
+			t.Errorf("told to stop in the middle: %v", err)
+		}
+	})
+}
+
+// A run that would begin where the last one did is not made at once: the two would chase each other.
+func TestScanThatDoesNotGetOnWaits(t *testing.T) {
+	t.Parallel()
+	for progress, want := range map[payments.Progress]time.Duration{payments.GotOn: 0, payments.Stalled: stalledPause} {
+		var snooze *river.JobSnoozeError
+		if err := nextRun(progress); !errors.As(err, &snooze) || snooze.Duration != want {
+			t.Errorf("%s: %v, want a pause of %s", progress, err, want)
+		}
+	}
+	if err := nextRun(payments.ReachedEnd); err != nil || stalledPause < time.Second {
+		t.Fatalf("at the end: %v; pauses for %s", err, stalledPause)
+	}
+}
+
+// A page that is begun at the last moment may take as long as a PSP has for an answer, and then its records are
+// resolved.
+func TestScanHasTimeForItsLastPage(t *testing.T) {
+	t.Parallel()
+	if got := (&scanLedger{}).Timeout(nil); got < scanReads+2*8*time.Second {
+		t.Fatalf("a run that reads for %s has %s", scanReads, got)
+	}
+}
+
+// A dead run stands in the way of the next one. With a time of its own that is longer, the rescuer would leave it there
+// for as long.
+func TestScanThatDiedIsTakenForDeadAsSoonAsAnyOtherJob(t *testing.T) {
+	t.Parallel()
+	if got := (&scanLedger{}).Timeout(nil); got >= rescueAfter {
+		t.Fatalf("a scan has %s, and jobs are rescued after %s", got, rescueAfter)
 	}
 }

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -92,5 +94,113 @@ func TestLogIsJSONFromItsLevelOn(t *testing.T) {
 	}
 	if line.Level != "WARN" || line.Msg != "this" || line.N != 1 {
 		t.Fatalf("%s", b.String())
+	}
+}
+
+func TestEachFigureOfTheReconcilerIsCountedUnderItsName(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg)
+	m.Swept(3)
+	m.Pruned(4)
+	m.Reconciled("resolved", "webhook")
+	m.WebhookReceived("duplicate")
+	m.WebhookLag(2 * time.Second)
+	m.WebhookLag(-time.Second) // a sender's clock may be ahead
+	m.Discrepancy("unknown_movement")
+	m.JobRan("sweep", "done", 20*time.Second)
+	page := scrape(reg)
+	for _, line := range []string{
+		`payonce_idempotency_zombie_keys_total 3`, `payonce_idempotency_ttl_pruned_total 4`,
+		`payonce_idempotency_reconcile_total{result="resolved",source="webhook"} 1`,
+		`payonce_idempotency_reconcile_total{result="failed",source="lookup"} 0`,
+		`payonce_webhooks_total{result="duplicate"} 1`, `payonce_webhooks_total{result="bad_signature"} 0`,
+		`payonce_webhook_lag_seconds_sum 2`, `payonce_webhook_lag_seconds_count 2`,
+		`payonce_ledger_discrepancies_total{kind="unknown_movement"} 1`,
+		`payonce_job_duration_seconds_sum{kind="sweep",result="done"} 20`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("missing: %s", line)
+		}
+	}
+}
+
+func TestBacklogIsReadWhenItIsAskedForAndNotTwiceInAMoment(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	now, reads := time.Unix(1000, 0), 0
+	RegisterBacklog(reg, func() time.Time { return now }, func(context.Context) (Backlog, error) {
+		reads++
+		return Backlog{
+			Keys: map[string]int64{"unknown": int64(reads)}, OldestUnknown: 3 * time.Second,
+			DeadLettersOpen:  map[string]int64{"job_discarded": 2},
+			OldestDeadLetter: 4 * time.Second, WebhooksWaiting: 5, OldestWebhook: 6 * time.Second,
+			OldestWatermark: 7 * time.Second,
+			JobsByState:     map[string]int64{"running": 8}, LookupsOverdueBy: 9 * time.Second,
+		}, nil
+	})
+	page := scrape(reg)
+	for _, line := range []string{
+		`payonce_idempotency_keys{status="unknown"} 1`, `payonce_idempotency_unknown_oldest_age_seconds 3`,
+		`payonce_dead_letters_open{kind="job_discarded"} 2`,
+		`payonce_dead_letter_oldest_age_seconds 4`, `payonce_webhooks_waiting 5`,
+		`payonce_webhooks_waiting_oldest_age_seconds 6`,
+		`payonce_ledger_scan_oldest_age_seconds 7`, `payonce_jobs{state="running"} 8`,
+		`payonce_lookups_overdue_seconds 9`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("missing: %s", line)
+		}
+	}
+	now = now.Add(backlogFreshFor - 1)
+	scrape(reg)
+	if reads != 1 {
+		t.Fatalf("read %d times within a moment", reads)
+	}
+	now = now.Add(1)
+	if page := scrape(reg); reads != 2 || !strings.Contains(page, `payonce_idempotency_keys{status="unknown"} 2`) {
+		t.Fatalf("read %d times: %s", reads, page)
+	}
+}
+
+// An old figure would look like a good one.
+func TestBacklogThatCannotBeReadIsAbsent(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	NewMetrics(reg)
+	RegisterBacklog(reg, time.Now, func(ctx context.Context) (Backlog, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("a scrape may wait for ever")
+		}
+		return Backlog{}, errors.New("database away")
+	})
+	page := scrape(reg)
+	if strings.Contains(page, "payonce_dead_letter_oldest_age_seconds") ||
+		!strings.Contains(page, "payonce_fenced_writes_total 0") {
+		t.Fatal(page)
+	}
+}
+
+func BenchmarkHTTPRequest(b *testing.B) {
+	m := NewMetrics(prometheus.NewRegistry())
+	b.ReportAllocs()
+	for b.Loop() {
+		m.HTTPRequest("/payments", "201", 3*time.Millisecond)
+	}
+}
+
+func BenchmarkReserved(b *testing.B) {
+	m := NewMetrics(prometheus.NewRegistry())
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Reserved("created")
+	}
+}
+
+func BenchmarkPSPRequest(b *testing.B) {
+	m := NewMetrics(prometheus.NewRegistry())
+	b.ReportAllocs()
+	for b.Loop() {
+		m.PSPRequest("succeeded", 3*time.Millisecond)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"payonce/internal/postgres"
@@ -251,5 +253,137 @@ func TestRatesAndDigestsAreBounded(t *testing.T) {
 		if _, err := o.pool.Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s: done", sql)
 		}
+	}
+}
+
+func atStripe() NewTenant {
+	return NewTenant{ID: "initech", PSP: Stripe, PSPAccount: "acct_1", RequestsPerSecond: 7, Burst: 11}
+}
+
+func TestTenantIsCreatedAsItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	for range 2 { // the second time after a failure that was none
+		if err := o.registry.Create(t.Context(), atStripe()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := o.registry.Tenants(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Tenant{
+		{ID: "acme", PSP: Native, PSPAccount: "acme", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},
+		{ID: "initech", PSP: Stripe, PSPAccount: "acct_1", RequestsPerSecond: 7, Burst: 11},
+	}
+	if diff := cmp.Diff(want, all, cmpopts.IgnoreFields(Tenant{}, "Created")); diff != "" {
+		t.Fatalf("tenants differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewTenantsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	if err := o.registry.Create(t.Context(), atStripe()); err != nil {
+		t.Fatal(err)
+	}
+	const exists = `tenant "initech" exists, at provider stripe with account acct_1, 7 requests per second and burst 11`
+	for name, c := range map[string]struct {
+		edit func(*NewTenant)
+		want error
+		says string
+	}{
+		"another provider": {func(n *NewTenant) { n.PSP = Native }, ErrTenantExists, exists},
+		"another account":  {func(n *NewTenant) { n.PSPAccount = "acct_2" }, ErrTenantExists, exists},
+		"another rate":     {func(n *NewTenant) { n.RequestsPerSecond = 8 }, ErrTenantExists, exists},
+		"another burst":    {func(n *NewTenant) { n.Burst = 8 }, ErrTenantExists, exists},
+		"account in use": {func(n *NewTenant) { n.ID = "globex" }, ErrAccountInUse,
+			`account "acct_1" is in use by another tenant`},
+		"account in use at another provider": {func(n *NewTenant) { n.ID, n.PSP = "globex", Native }, ErrAccountInUse,
+			`account "acct_1" is in use by another tenant`},
+		"no provider": {func(n *NewTenant) { n.PSP = "" }, ErrMalformed, "it must be native or stripe"},
+		"unknown provider": {func(n *NewTenant) { n.PSP = "adyen" }, ErrMalformed,
+			`provider "adyen" is malformed: it must be native or stripe`},
+		"account of two words": {func(n *NewTenant) { n.ID, n.PSPAccount = "globex", "acct_1 2" }, ErrMalformed,
+			"an account has 1 to 64 letters"},
+		"id":         {func(n *NewTenant) { n.ID, n.PSPAccount = "Globex", "acct_2" }, ErrMalformed, "an id is"},
+		"no rate":    {func(n *NewTenant) { n.RequestsPerSecond = 0 }, ErrMalformed, "it must be from 1 to 100000"},
+		"high burst": {func(n *NewTenant) { n.Burst = MaxRate + 1 }, ErrMalformed, "it must be from 1 to 100000"},
+	} {
+		n := atStripe()
+		c.edit(&n)
+		err := o.registry.Create(t.Context(), n)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+			c.says == exists && err.Error() != exists {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := o.count("SELECT count(*) FROM tenants"); n != 1 {
+		t.Errorf("%d tenants", n)
+	}
+}
+
+// A key that speaks for another tenant pays with its money. The other tenants come first in every order.
+func TestChangeOfOneTenantOrKeyChangesNoOther(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('a-neighbour', 'acct_a'), ('another', 'acct_b')")
+	o.tenant()
+	for tenant, secret := range map[string]string{"a-neighbour": "a", "another": "b"} {
+		if _, err := o.registry.AddKey(t.Context(), tenant, secret, "", []Permission{PaymentsRead}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := o.addKey("mine")
+	if err := o.registry.SetRate(t.Context(), "acme", 7, 9); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.registry.SetRate(t.Context(), "initech", 7, 9); !errors.Is(err, ErrNoTenant) ||
+		err.Error() != ErrNoTenant.Error() {
+		t.Errorf("the rate of nobody: %v", err)
+	}
+	for secret, want := range map[string]Principal{
+		"a":    {Tenant: "a-neighbour", PSPAccount: "acct_a", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},
+		"mine": {Tenant: "acme", PSPAccount: "acme", RequestsPerSecond: 7, Burst: 9},
+		"b":    {Tenant: "another", PSPAccount: "acct_b", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},
+	} {
+		got, err := o.directory.Authenticate(t.Context(), secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = Principal{Tenant: got.Tenant, PSPAccount: got.PSPAccount, RequestsPerSecond: got.RequestsPerSecond,
+			Burst: got.Burst}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Principal{})); diff != "" {
+			t.Errorf("%q speaks for another (-want +got):\n%s", secret, diff)
+		}
+	}
+	if _, err := o.registry.ExpireKey(t.Context(), k.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if n := o.count("SELECT count(*) FROM api_keys WHERE expires_at IS NOT NULL"); n != 1 {
+		t.Errorf("%d keys have an end", n)
+	}
+}
+
+// Two processes make the same tenant. The one that has waited for the other finds the tenant, and does not fail.
+func TestTenantThatAnotherProcessHasJustMadeIsFound(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	tx, err := o.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('initech', 'initech')"); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 1)
+	go func() { made <- o.registry.EnsureTenant(t.Context(), "initech") }()
+	waits := "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+	for o.count(waits) == 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if err := errors.Join(tx.Commit(t.Context()), <-made); err != nil {
+		t.Error(err)
 	}
 }
