@@ -57,17 +57,13 @@ func (c *crew) inTx(do func(context.Context, pgx.Tx) error) {
 
 func (c *crew) exec(sql string) {
 	c.t.Helper()
-	if _, err := c.pool.Exec(c.t.Context(), sql); err != nil {
-		c.t.Fatal(err)
-	}
+	pgtest.Exec(c.t, c.pool, sql)
 }
 
 func (c *crew) wantJobs(kind string, want int) {
 	c.t.Helper()
-	var n int
-	if err := c.pool.QueryRow(c.t.Context(), "SELECT count(*) FROM river_job WHERE kind = $1",
-		kind).Scan(&n); err != nil || n != want {
-		c.t.Fatalf("%d jobs, want %d: %v", n, want, err)
+	if n := pgtest.Value[int](c.t, c.pool, "SELECT count(*) FROM river_job WHERE kind = $1", kind); n != want {
+		c.t.Fatalf("%d jobs, want %d", n, want)
 	}
 }
 
@@ -118,9 +114,8 @@ func TestJobsOfOneKeyThatAreGivenUpAreOneDeadLetter(t *testing.T) {
 		c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now() WHERE state <> 'discarded'")
 	}
 	c.wantJobs("resolve", 3)
-	var n int
-	if err := c.pool.QueryRow(t.Context(), "SELECT count(*) FROM dead_letters").Scan(&n); err != nil || n != 1 {
-		t.Fatalf("%d dead letters: %v", n, err)
+	if n := pgtest.Value[int](t, c.pool, "SELECT count(*) FROM dead_letters"); n != 1 {
+		t.Fatalf("%d dead letters", n)
 	}
 }
 
@@ -129,10 +124,7 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 	c := setup(t)
 	c.due()
 	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
-	var id int64
-	if err := c.pool.QueryRow(t.Context(), "SELECT id FROM river_job").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	id := pgtest.Value[int64](t, c.pool, "SELECT id FROM river_job")
 	c.due()
 	for want, job := range map[error]int64{ErrJobQueued: id, ErrJobForgotten: id + 1000} {
 		err := pgx.BeginFunc(t.Context(), c.pool,
@@ -194,12 +186,8 @@ func TestJobThatWasGivenUpRunsAgain(t *testing.T) {
 	c := setup(t)
 	c.due()
 	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
-	var id int64
-	err := c.pool.QueryRow(t.Context(), `SELECT (evidence ->> 'jobId')::bigint FROM dead_letters WHERE kind = 'job_discarded' AND tenant_id = 'acme'
-		AND tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'order-0000000042' AND generation = 1`).Scan(&id)
-	if err != nil {
-		t.Fatalf("find the dead letter of the job and its key: %v", err)
-	}
+	id := pgtest.Value[int64](t, c.pool, `SELECT (evidence ->> 'jobId')::bigint FROM dead_letters WHERE kind = 'job_discarded'
+		AND tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'order-0000000042' AND generation = 1`)
 	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.RetryTx(ctx, tx, id) })
 	var state rivertype.JobState
 	var left int

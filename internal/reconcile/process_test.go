@@ -22,6 +22,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
+	"payonce/test/pgtest"
 )
 
 // strange is a movement at the PSP for which nobody has asked.
@@ -97,10 +98,10 @@ func TestEventThatIsNoJSONIsKeptAsText(t *testing.T) {
 		if err := c.process(t.Context(), "evt_"+kept, says(nil, gateway.ErrPayload)); err != nil {
 			t.Fatal(err)
 		}
-		var got string
-		if err := c.pool.QueryRow(t.Context(), "SELECT evidence ->> $1 FROM dead_letters WHERE finding = $2", kept,
-			"webhook evt_"+kept).Scan(&got); err != nil || got != body {
-			t.Errorf("kept is %q, want %q: %v", got, body, err)
+		got := pgtest.Value[string](t, c.pool, "SELECT evidence ->> $1 FROM dead_letters WHERE finding = $2", kept,
+			"webhook evt_"+kept)
+		if got != body {
+			t.Errorf("kept is %q, want %q", got, body)
 		}
 	}
 }
@@ -169,10 +170,8 @@ func TestJobWhoseDatabaseGoesAwayIsNotDone(t *testing.T) {
 	if err := c.process(t.Context(), "evt_1", says(nil, gateway.ErrPayload)); !errors.Is(err, broken) {
 		t.Errorf("a dead letter without an id: %v", err)
 	}
-	var results int
-	if err := c.pool.QueryRow(t.Context(), "SELECT count(result) FROM webhook_events").Scan(&results); err != nil ||
-		results != 0 {
-		t.Errorf("%d events have a result, %v", results, err)
+	if results := pgtest.Value[int](t, c.pool, "SELECT count(result) FROM webhook_events"); results != 0 {
+		t.Errorf("%d events have a result", results)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/test/pgtest"
 )
 
 // configured is how a reconciler of these settings has River work.
@@ -244,10 +245,8 @@ func TestRunEndsAfterItsJobs(t *testing.T) {
 	default:
 		t.Error("the queue goes on")
 	}
-	var state string
-	if err := c.pool.QueryRow(t.Context(), "SELECT state FROM river_job").Scan(&state); err != nil ||
-		state != "completed" {
-		t.Errorf("the job is %s: %v", state, err)
+	if state := pgtest.Value[string](t, c.pool, "SELECT state FROM river_job"); state != "completed" {
+		t.Errorf("the job is %s", state)
 	}
 }
 

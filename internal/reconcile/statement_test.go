@@ -99,10 +99,9 @@ func TestJobOfADayJudgesThatDayWheneverItRuns(t *testing.T) {
 	if err := c.judges("2026-03-10", 48*time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	var run string
-	if err := c.pool.QueryRow(t.Context(), "SELECT account || ' ' || day FROM statement_runs").Scan(&run); err != nil ||
-		run != "acct_acme 2026-03-10" {
-		t.Fatalf("ran %s: %v", run, err)
+	run := pgtest.Value[string](t, c.pool, "SELECT account || ' ' || day FROM statement_runs")
+	if run != "acct_acme 2026-03-10" {
+		t.Fatalf("ran %s", run)
 	}
 }
 

@@ -158,10 +158,10 @@ func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 		}
 		c.r.psps = gateway.PSPs{native.Name: told{says: deaf}}
 	}
-	var found string
-	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) || ' ' || min(kind) || ' ' || min(result) FROM dead_letters,
-		webhook_events`).Scan(&found); err != nil || found != "1 webhook_unmatched dead_letter" {
-		t.Errorf("found %q, %v", found, err)
+	found := pgtest.Value[string](t, c.pool, `SELECT count(*) || ' ' || min(kind) || ' ' || min(result)
+		FROM dead_letters, webhook_events`)
+	if found != "1 webhook_unmatched dead_letter" {
+		t.Errorf("found %q", found)
 	}
 }
 

@@ -29,12 +29,9 @@ func behindProxy(t *testing.T) (*fixture, *pgproxy.Proxy) {
 	return o, proxy
 }
 
-func (o *fixture) count(sql string, args ...any) (n int) {
+func (o *fixture) count(sql string, args ...any) int {
 	o.t.Helper()
-	if err := o.pool.QueryRow(o.t.Context(), sql, args...).Scan(&n); err != nil {
-		o.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
+	return pgtest.Value[int](o.t, o.pool, sql, args...)
 }
 
 func TestKeyWhoseAcknowledgementIsLostIsGivenOutWhenItIsThere(t *testing.T) {

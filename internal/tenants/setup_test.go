@@ -86,7 +86,5 @@ func (o *fixture) admits(secret string) bool {
 
 func (o *fixture) exec(sql string, args ...any) {
 	o.t.Helper()
-	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
-		o.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(o.t, o.pool, sql, args...)
 }

@@ -109,17 +109,6 @@ func TestOwnServerSurvivesACrashWhenDurable(t *testing.T) {
 	run("SELECT FROM kept, goose_db_version")
 }
 
-func TestOwnServerIsNotTheSharedOne(t *testing.T) {
-	t.Parallel()
-	own := OwnServer(t, false)
-	if own.PID() == Server(t).PID() {
-		t.Error("the same process")
-	}
-	if filepath.Dir(own.DataDir()) != home.path {
-		t.Errorf("data in %s, want it below %s", own.DataDir(), home.path)
-	}
-}
-
 func TestSweepRemovesOnlyWhatAKilledTestBinaryLeft(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
