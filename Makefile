@@ -46,8 +46,8 @@ demo: ## run everything, on a private PostgreSQL; Ctrl-C ends it; PSP=stripe: sp
 .PHONY: naive-demo
 naive-demo: need-go ## the demo, and beside it a server that charges twice, on the same PSP
 	@tools/build $(BUILD) -o bin/demo ./cmd/demo
-	@$(BUILD_LAB) ./naive
-	@NAIVE_PROGRAM=bin/naive exec bin/demo
+	@cd course && $(BUILD) -o ../bin/step01 ./steps/01
+	@NAIVE_PROGRAM=bin/step01 exec bin/demo
 
 # With data of its own: a bug may be in a migration, which older data have had without it.
 .PHONY: break
@@ -140,9 +140,11 @@ chaos: ## run everything through a storm, and check I1 to I10: make chaos DURATI
 	@exec bin/chaos
 
 .PHONY: naive
-naive: ## the same storm for Payonce and for the wrong way, side by side
+naive: ## the same storm for Payonce and for step 01 of the course, side by side
 	@$(BUILD_LAB) ./chaos
-	@TARGET=both REPORT=bin/naive.json exec bin/chaos
+	SEED=$(SEED) REPORT=bin/naive.json bin/chaos
+	SEED=$(SEED) TARGET=naive REPORT=bin/naive-naive.json bin/chaos
+	@bin/chaos markdown bin/naive.json bin/naive-naive.json
 
 .PHONY: caller
 caller: ## pay 10 000 intents while the calling process is killed at each of its boundaries, in ten minutes: make caller N=500 SEED=7

@@ -37,8 +37,8 @@ func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
 		t.Skip("long: it builds the naive server, which is of another module")
 	}
 	program := filepath.Join(t.TempDir(), "naive")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./naive")
-	build.Dir = filepath.Join("..", "..", "lab")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./steps/01")
+	build.Dir = filepath.Join("..", "..", "course")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the naive server: %v\n%s", err, out)
 	}

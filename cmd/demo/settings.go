@@ -19,8 +19,8 @@ type demoOnly struct {
 	StripeAddr  string `env:"MOCKPSP_STRIPE_ADDR" envDefault:"127.0.0.1:8085" desc:"address on which the mock PSP speaks Stripe's dialect, if PSP is stripe"`
 
 	Short        bool   `env:"SHORT" envDefault:"false" desc:"1: keys expire after 40 s, and are deleted 20 s later, to watch what is otherwise a matter of days"`
-	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of lab/naive, to run it beside the API; make naive-demo sets it"`
-	NaiveAddr    string `env:"NAIVE_ADDR" envDefault:"127.0.0.1:8084" desc:"address of the naive server, if it runs"`
+	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of course/steps/01, to run it beside the API; make naive-demo sets it"`
+	NaiveAddr    string `env:"NAIVE_ADDR" envDefault:"127.0.0.1:8084" desc:"address of the naive server, if it runs; it listens on 127.0.0.1 whatever the host"`
 }
 
 // demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a

@@ -31,7 +31,7 @@ func (r *trial) calm(ctx context.Context) {
 	began := time.Now()
 	// What the PSP has promised to itself is seen by nobody until it lands.
 	world.Wait(ctx, world.PSPLandsAt+time.Second/2)
-	if r.target == naive {
+	if r.settings.Target == naive {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
+	"payonce/lab/world"
 )
 
 func (r *trial) evidence() invariants.Evidence {
@@ -50,7 +51,7 @@ func (r *trial) judge(ctx context.Context) error {
 		return err
 	}
 	strays := map[string]bool{}
-	if r.target == payonce {
+	if r.settings.Target == payonce {
 		if strays, err = invariants.Strays(ctx, e); err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func (r *trial) judge(ctx context.Context) error {
 	}
 	r.report.Books = keepBooks(e.History, byTenant(ledger, r.stage.world.Account), listed, strays, r.crowd.Missed())
 	r.report.Violations = append(r.report.Violations, r.report.Books.violations()...)
-	if r.target == naive {
+	if r.settings.Target == naive {
 		r.count()
 		return nil
 	}
@@ -149,8 +150,8 @@ func edges(table string) string {
 // order that each is for.
 func (r *trial) listed(ctx context.Context) (map[string]int64, error) {
 	sql := "SELECT psp_charge_id, amount_minor FROM payments WHERE status = 'succeeded'"
-	if r.target == naive {
-		sql = "SELECT psp_charge_id, amount_cents FROM naive.payments WHERE status = 'succeeded'"
+	if r.settings.Target == naive {
+		sql = "SELECT psp_charge_id, amount_cents FROM " + world.OtherSchema + ".payments WHERE response_status = 201"
 	}
 	rows, err := r.stage.world.DB.Query(ctx, sql)
 	if err != nil {

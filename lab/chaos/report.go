@@ -118,15 +118,6 @@ func (r *report) save(path string) error {
 	return os.WriteFile(path, append(raw, '\n'), 0o600)
 }
 
-// sideBySide puts two runs beside each other, seen by the clients and the PSP alone.
-func sideBySide(w io.Writer, ours, wrong *report) {
-	fmt.Fprintf(w, "\nThe same clients, the same storm (seed %d):\n\n%-42s %12s %12s\n", ours.Seed, "", ours.Target,
-		wrong.Target)
-	for _, row := range comparison() {
-		fmt.Fprintf(w, "%-50s %4d %12d\n", row.what, row.of(ours), row.of(wrong))
-	}
-}
-
 // compared is one line of a comparison between two targets.
 type compared struct {
 	what string

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,62 +16,33 @@ import (
 	"payonce/lab/world"
 )
 
-// runAll runs each target, one after the other.
-func runAll(ctx context.Context, s settings, stdout, stderr io.Writer) ([]*report, error) {
-	targets := []string{s.Target}
-	if s.Target == both {
-		targets = []string{payonce, naive}
-	}
-	var reports []*report
-	for _, target := range targets {
-		r, err := storm(ctx, s, target, stderr)
-		if err != nil {
-			return reports, err
-		}
-		r.print(stdout)
-		reports = append(reports, r)
-	}
-	return reports, nil
-}
-
-// verdict saves the report, and fails where Payonce does. That the wrong way fails is what it is for. The second report
-// of a comparison is saved beside the first, with its target in the name, such as chaos-naive.json.
-func verdict(s settings, reports []*report, stdout io.Writer) error {
-	if len(reports) > 1 {
-		sideBySide(stdout, reports[0], reports[1])
-	}
-	if err := reports[0].save(s.Report); err != nil {
+// verdict saves the report, and fails where Payonce does. That the wrong way fails is what it is for.
+func verdict(s settings, r *report) error {
+	if err := r.save(s.Report); err != nil {
 		return err
 	}
-	if len(reports) > 1 {
-		beside := strings.TrimSuffix(s.Report, ".json") + "-" + reports[1].Target + ".json"
-		if err := reports[1].save(beside); err != nil {
-			return err
-		}
-	}
-	if reports[0].Target == payonce && len(reports[0].Violations) > 0 {
-		return fmt.Errorf("%d violations; SEED=%d has the same clients, blows and rates again",
-			len(reports[0].Violations), s.Seed)
+	if r.Target == payonce && len(r.Violations) > 0 {
+		return fmt.Errorf("%d violations; SEED=%d has the same clients, blows and rates again", len(r.Violations), s.Seed)
 	}
 	return nil
 }
 
 // storm is one run: everything up, the storm, the calm, the verdict.
-func storm(ctx context.Context, s settings, target string, stderr io.Writer) (_ *report, err error) {
+func storm(ctx context.Context, s settings, stderr io.Writer) (_ *report, err error) {
 	began := time.Now()
 	say := func(line string) { fmt.Fprintf(stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), line) }
-	say(fmt.Sprintf("%s, PSP=%s, SEED=%d", target, s.PSP, s.Seed))
-	g, err := open(ctx, s, target, say)
+	say(fmt.Sprintf("%s, PSP=%s, SEED=%d", s.Target, s.PSP, s.Seed))
+	g, err := open(ctx, s, say)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
-	without, err := s.without(target)
+	without, err := s.without()
 	if err != nil {
 		return nil, err
 	}
-	r := &trial{stage: g, settings: s, target: target, without: without,
-		report: &report{Lab: "chaos", Target: target, PSP: s.PSP, Seed: s.Seed}}
+	r := &trial{stage: g, settings: s, without: without,
+		report: &report{Lab: "chaos", Target: s.Target, PSP: s.PSP, Seed: s.Seed}}
 	r.prepare()
 	if err := r.storm(ctx); err != nil {
 		return nil, errors.Join(err, g.keepEvidence()) // the logs say why
@@ -88,7 +58,6 @@ func storm(ctx context.Context, s settings, target string, stderr io.Writer) (_ 
 type trial struct {
 	stage    *stage
 	settings settings
-	target   string
 	without  []plan.BlowKind
 	crowd    *crowd.Crowd
 	nemesis  *nemesis.Nemesis
@@ -100,7 +69,7 @@ type trial struct {
 
 // complain notes what is none of the invariants, and what the nemesis could not undo.
 func (r *trial) complain(where, detail string) {
-	if r.target == naive {
+	if r.settings.Target == naive {
 		return
 	}
 	r.mu.Lock()
@@ -115,7 +84,7 @@ func (r *trial) prepare() {
 		PSP: g.world.PSP.Address, PSPSecret: world.PSPSecret, Account: g.world.Account, Stripe: g.world.Stripe(),
 		PerSecond: r.settings.Rate, Recorder: g.recorder, Tally: g.tally, Complain: r.complain,
 	}
-	if r.target == naive {
+	if r.settings.Target == naive {
 		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce,
 			plan.Lie, plan.Reuse}
 	} else {
@@ -151,7 +120,7 @@ func (r *trial) storm(ctx context.Context) error {
 	running.Go(func() { r.nemesis.Watch(storming) })
 	running.Go(func() { r.sampler.run(storming) })
 	running.Go(func() { r.progress(storming) })
-	if r.target == payonce {
+	if r.settings.Target == payonce {
 		running.Go(func() { r.crowd.Operate(storming) })
 		running.Go(func() { r.crowd.LieToOperators(storming) })
 		running.Go(func() { r.reconcileDays(storming) })

@@ -24,7 +24,7 @@ type settings struct {
 	Clients  int           `env:"CLIENTS" envDefault:"16" desc:"merchants' programs, each with four errands at a time"`
 	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
 	Audit    time.Duration `env:"AUDIT" envDefault:"4s" desc:"how long an expired key is kept before it is deleted; 24h: none is deleted in a short run"`
-	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, naive, or both for a comparison"`
+	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, or naive: step 01 of the course"`
 	PSP      string        `env:"PSP" envDefault:"native" desc:"the dialect that the mock PSP speaks: native, or stripe, with payments of two steps and the faults of that dialect"`
 	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; no key ends in the storm then"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
@@ -36,7 +36,6 @@ type settings struct {
 const (
 	payonce = "payonce"
 	naive   = "naive"
-	both    = "both"
 
 	quickDuration = 45 * time.Second
 	shortest      = 5 * time.Second
@@ -72,16 +71,16 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	if s.Clients < 1 || s.Clients > maxClients || s.Rate < 1 || s.Rate > maxRate {
 		return s, fmt.Errorf("CLIENTS must be from 1 to %d, RATE from 1 to %d", maxClients, maxRate)
 	}
-	if !slices.Contains([]string{payonce, naive, both}, s.Target) {
-		return s, fmt.Errorf("TARGET is %q, must be payonce, naive or both", s.Target)
+	if !slices.Contains([]string{payonce, naive}, s.Target) {
+		return s, fmt.Errorf("TARGET is %q, must be payonce or naive", s.Target)
 	}
 	if s.PSP != string(tenants.Native) && s.PSP != string(tenants.Stripe) {
 		return s, fmt.Errorf("PSP is %q, must be native or stripe", s.PSP)
 	}
 	if s.stripe() && (s.Citus || s.Target != payonce) {
-		return s, errors.New("PSP=stripe is for TARGET=payonce on one server: lab/naive and Citus are at the native PSP")
+		return s, errors.New("PSP=stripe is for TARGET=payonce on one server: the naive server and Citus are at the native PSP")
 	}
-	_, err := s.without(payonce)
+	_, err := s.without()
 	return s, err
 }
 
@@ -147,7 +146,7 @@ func (s settings) plan() plan.Plan {
 }
 
 // without lists the blows that are left out: those that were not chosen, and those that there is nothing for.
-func (s settings) without(target string) ([]plan.BlowKind, error) {
+func (s settings) without() ([]plan.BlowKind, error) {
 	var out []plan.BlowKind
 	if s.Only != "" {
 		out = plan.BlowKinds()
@@ -165,7 +164,7 @@ func (s settings) without(target string) ([]plan.BlowKind, error) {
 	if !s.stripe() {
 		out = append(out, plan.OfStripe()...)
 	}
-	if target == naive {
+	if s.Target == naive {
 		out = append(out, plan.KillReconciler, plan.PauseReconciler, plan.StopReconciler)
 	}
 	if s.Quick && s.Only == "" {
@@ -176,16 +175,13 @@ func (s settings) without(target string) ([]plan.BlowKind, error) {
 }
 
 // keep is where a run leaves what it has found.
-func (s settings) keep(target string) string {
+func (s settings) keep() string {
 	dir := s.Keep
 	if dir == "" {
 		dir = filepath.Join("bin", fmt.Sprintf("chaos-%d", s.Seed))
 		if s.stripe() {
 			dir += "-stripe"
 		}
-	}
-	if s.Target == both {
-		dir = filepath.Join(dir, target)
 	}
 	return dir
 }

@@ -39,8 +39,8 @@ type stage struct {
 
 // open starts everything. The history goes to a file from the first request on: what a crash of this program leaves can
 // be read.
-func open(ctx context.Context, s settings, target string, say func(string)) (_ *stage, err error) {
-	g := &stage{keep: s.keep(target), tally: tally.New(), say: say}
+func open(ctx context.Context, s settings, say func(string)) (_ *stage, err error) {
+	g := &stage{keep: s.keep(), tally: tally.New(), say: say}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close())
@@ -68,10 +68,10 @@ func open(ctx context.Context, s settings, target string, say func(string)) (_ *
 		Citus: s.Citus}); err != nil {
 		return nil, err
 	}
-	return g, g.start(ctx, s, target)
+	return g, g.start(ctx, s)
 }
 
-func (g *stage) start(ctx context.Context, s settings, target string) error {
+func (g *stage) start(ctx context.Context, s settings) error {
 	p := world.Plan{
 		PSP: tenants.PSP(s.PSP),
 		// A breaker that opens is to close again within the storm, and what the PSP never answers is to become an
@@ -84,20 +84,19 @@ func (g *stage) start(ctx context.Context, s settings, target string) error {
 		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},
 		Arrived: g.arrived,
 	}
-	if target == naive {
+	if s.Target == naive {
 		program, err := buildNaive(ctx, g.dir)
 		if err != nil {
 			return err
 		}
 		p.Program = program
-		p.ProgramEnv = []string{fmt.Sprintf("API_KEYS=%s=acme,%s=globex", g.site.Keys.Acme, g.site.Keys.Globex)}
 	}
 	g.plan = p
 	var err error
 	if g.world, err = g.site.New(ctx, p); err != nil {
 		return err
 	}
-	if err := g.addTenants(ctx, target); err != nil {
+	if err := g.addTenants(ctx, s); err != nil {
 		return err
 	}
 	if !s.Citus {
@@ -112,7 +111,7 @@ func (g *stage) start(ctx context.Context, s settings, target string) error {
 		}
 		g.apis = append(g.apis, api)
 	}
-	if target == naive {
+	if s.Target == naive {
 		return nil
 	}
 	for _, name := range []string{"reconciler-1", "reconciler-2"} {
@@ -146,10 +145,10 @@ func buildNaive(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, "bin", naive)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "./naive")
-	cmd.Dir = filepath.Join(root, "lab")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "./steps/01")
+	cmd.Dir = filepath.Join(root, "course")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build lab/naive: %w\n%s", err, out)
+		return "", fmt.Errorf("build step 01 of the course: %w\n%s", err, out)
 	}
 	return program, nil
 }
@@ -168,9 +167,9 @@ var smallLimits = []int{3, 2}
 const noLimit = 100_000
 
 // addTenants adds the small ones, which the wrong implementation knows nothing of.
-func (g *stage) addTenants(ctx context.Context, target string) error {
+func (g *stage) addTenants(ctx context.Context, s settings) error {
 	g.keys = map[string]string{"acme": g.site.Keys.Acme, "globex": g.site.Keys.Globex}
-	if target == naive {
+	if s.Target == naive {
 		return nil
 	}
 	for i, name := range plan.SmallTenants() {

@@ -73,28 +73,6 @@ func (c check) holds(r *report) bool {
 	return false
 }
 
-// The wrong way: it checks and then acts, compares nothing, and stores what answers mean instead of their bytes.
-func TestNaiveServer(t *testing.T) {
-	skipShort(t)
-	t.Parallel()
-	target := filepath.Join(t.TempDir(), "naive")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", target, "../naive")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build lab/naive: %v\n%s", err, out)
-	}
-	r := graded{target: target, level: "2,3"}.run(t)
-	for _, wrong := range []check{{2, judge.Once}, {2, judge.Bytes}, {3, judge.Refuses}} {
-		if wrong.holds(r) {
-			t.Errorf("not found: %+v", wrong)
-		}
-	}
-	for _, right := range []check{{2, judge.Ends}, {2, judge.Truth}, {3, judge.Speaks}} {
-		if !right.holds(r) {
-			t.Errorf("wrongly marked: %+v", right)
-		}
-	}
-}
-
 // A store in memory is right in one process. With two, even the grader's first payment is charged twice; such a server
 // is graded all the same.
 func TestStoreInMemory(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -193,41 +194,38 @@ func moveLinks(page, text string, read func(string) (string, error), files []str
 // findLine is the number of the line that begins with the title: the one where it was, or else the only one. 0: it is
 // not there, or there twice.
 func findLine(code []string, title string, before int) int {
-	now := 0
+	found := linesWith(code, title)
+	switch {
+	case slices.Contains(found, before):
+		return before
+	case len(found) == 1:
+		return found[0]
+	}
+	return 0
+}
+
+// linesWith are the numbers of the lines that begin with the title.
+func linesWith(code []string, title string) (found []int) {
 	for i, line := range code {
-		if title == "" || !strings.HasPrefix(strings.TrimSpace(line), title) {
-			continue
+		if title != "" && strings.HasPrefix(strings.TrimSpace(line), title) {
+			found = append(found, i+1)
 		}
-		if i+1 == before {
-			return before
-		}
-		if now > 0 {
-			now = len(code) + 1 // another one
-			continue
-		}
-		now = i + 1
 	}
-	if now > len(code) {
-		return 0
-	}
-	return now
+	return found
 }
 
 // findFile is the only file with a line that begins with the title, and the number of that line, or 0.
 func findFile(files []string, title string, read func(string) (string, error)) (file string, now int) {
 	for _, name := range files {
 		content, _ := read(name)
-		if title == "" || !strings.Contains(content, title) {
+		if !strings.Contains(content, title) {
 			continue
 		}
-		for i, line := range strings.Split(content, "\n") {
-			if !strings.HasPrefix(strings.TrimSpace(line), title) {
-				continue
-			}
+		for _, line := range linesWith(strings.Split(content, "\n"), title) {
 			if now > 0 {
 				return "", 0
 			}
-			file, now = name, i+1
+			file, now = name, line
 		}
 	}
 	return file, now

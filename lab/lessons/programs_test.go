@@ -77,7 +77,7 @@ func (b *builder) demo(t *testing.T, block string) (program string, settings map
 		return program, map[string]string{"SHORT": "1"}
 	case "naive-demo":
 		naive := filepath.Join(b.dir, "naive")
-		b.build(t, "lab", "go", "build", "-buildvcs=false", "-o", naive, "./naive")
+		b.build(t, "course", "go", "build", "-buildvcs=false", "-o", naive, "./steps/01")
 		return program, map[string]string{"NAIVE_PROGRAM": naive}
 	}
 	return program, nil

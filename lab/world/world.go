@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,9 +32,8 @@ type Plan struct {
 	Arrived func(httpproxy.Call)
 	// Programs replace those of the site.
 	Programs *Programs
-	// Program replaces the api program, for one that serves the same routes.
-	Program    string
-	ProgramEnv []string
+	// Program replaces the api program by a step of the course. Its tables are in a schema of their own.
+	Program string
 }
 
 // World is one database and what runs on it.
@@ -62,6 +62,9 @@ const (
 	PSPSecret = "world-psp-secret"
 	publicURL = "http://payonce.test"
 )
+
+// OtherSchema has the tables of Plan.Program.
+const OtherSchema = "step01"
 
 // superuser of the embedded server.
 const superuser postgres.Role = "payonce"
@@ -137,8 +140,16 @@ func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
 		return nil, err
 	}
 	if w.plan.Program != "" {
-		p.Program, p.Args = w.plan.Program, nil
-		p.Env = append(p.Env, w.plan.ProgramEnv...)
+		if _, err := w.DB.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+OtherSchema); err != nil {
+			return nil, err
+		}
+		_, port, err := net.SplitHostPort(p.Address)
+		if err != nil {
+			return nil, err
+		}
+		p.Program, p.Args, p.Operator, p.Probe = w.plan.Program, nil, p.Address, "http://"+p.Address+"/readyz"
+		p.Env = append(p.Env, "PORT="+port, "PGOPTIONS=-c search_path="+OtherSchema,
+			fmt.Sprintf("API_KEYS=%s=acme,%s=globex", w.Keys.Acme, w.Keys.Globex))
 	}
 	w.mu.Lock()
 	w.apis = append(w.apis, p)
