@@ -8,12 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"payonce/internal/cli"
 )
-
-// wholeShare is SHARE if it is not set.
-const wholeShare = "1/1"
 
 // share is SHARE: so many parts of so many.
 func (s settings) share() (part, of int, err error) {
@@ -24,18 +19,6 @@ func (s settings) share() (part, of int, err error) {
 		return 0, 0, fmt.Errorf("SHARE is %q, must be like 1/5", s.Share)
 	}
 	return part, of, nil
-}
-
-// fit fails if a setting is given that the command takes no notice of.
-func (s settings) fit(command string) error {
-	all := command == "list" || command == "score"
-	switch {
-	case all && (s.Share != wholeShare || s.Count > 0):
-		return cli.Usagef("%s does not draw: leave out SHARE and COUNT", command)
-	case command == "score" && s.Package != "":
-		return cli.Usagef("score is about all mutants: leave out PACKAGE; list takes it")
-	}
-	return nil
 }
 
 // chosen are the mutants that the settings ask for. What is caught is not tried again, nor what survives for a reason.

@@ -65,20 +65,14 @@ func nameOf(d ast.Decl) string {
 	if f.Recv == nil {
 		return f.Name.Name
 	}
-	receiver := f.Recv.List[0].Type
-	if star, is := receiver.(*ast.StarExpr); is {
-		receiver = star.X
-	}
-	switch generic := receiver.(type) {
-	case *ast.IndexExpr:
-		receiver = generic.X
-	case *ast.IndexListExpr:
-		receiver = generic.X
-	}
-	if name, is := receiver.(*ast.Ident); is {
-		return name.Name + "." + f.Name.Name
-	}
-	return f.Name.Name
+	receiver := ""
+	ast.Inspect(f.Recv.List[0].Type, func(n ast.Node) bool {
+		if name, is := n.(*ast.Ident); is && receiver == "" {
+			receiver = name.Name + "."
+		}
+		return receiver == ""
+	})
+	return receiver + f.Name.Name
 }
 
 func (r *rewriter) offset(at token.Pos) int { return r.files.Position(at).Offset }

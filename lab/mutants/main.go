@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/caarlos0/env/v11"
 
@@ -23,23 +22,21 @@ const usage = `Usage:
   mutants              take one guard away at a time, and have the tests find it
   mutants list         each mutant, with what is known of it
   mutants score        how many are caught, by package and by kind, and why others stand
-  mutants alone        give 50 of them to the matrix and the chaos run, and tell which check was alone in seeing it
 
 Settings, as environment variables with their defaults:
 `
 
 // settings of a run.
 type settings struct {
-	Package  string `env:"PACKAGE" desc:"only these, separated by commas: packages (internal/gateway/...) or files"`
-	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
-	Count    int    `env:"COUNT" desc:"a sample of so many, whatever is known of them; 0: all without a verdict; alone takes 50 then"`
-	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
-	Quick    bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
-	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught, or to survive for a reason"`
-	Workers  int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
-	Results  string `env:"RESULTS" envDefault:"bin/mutants-results.txt" desc:"where the results are kept"`
-	Reach    string `env:"REACH" envDefault:"bin/mutants-reach.json" desc:"where it is kept which test reaches what"`
-	Observed string `env:"OBSERVED" envDefault:"bin/mutants-alone.json" desc:"where it is kept what the labs have seen"`
+	Package string `env:"PACKAGE" desc:"only these, separated by commas: packages (internal/gateway/...) or files"`
+	Share   string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
+	Count   int    `env:"COUNT" desc:"a sample of so many, whatever is known of them; 0: all without a verdict"`
+	Seed    uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
+	Quick   bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
+	Fresh   bool   `env:"FRESH" desc:"1: try also those that are known to be caught, or to survive for a reason"`
+	Workers int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
+	Results string `env:"RESULTS" envDefault:"bin/mutants-results.txt" desc:"where the results are kept"`
+	Reach   string `env:"REACH" envDefault:"bin/mutants-reach.json" desc:"where it is kept which test reaches what"`
 }
 
 func main() {
@@ -51,7 +48,7 @@ func main() {
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	command := strings.Join(args, " ")
 	switch command {
-	case "", "list", "score", "alone":
+	case "", "list", "score":
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, settings{})
@@ -62,9 +59,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {
-		return err
-	}
-	if err := s.fit(command); err != nil {
 		return err
 	}
 	root, err := world.Root(ctx)
@@ -81,8 +75,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return w.list()
 	case "score":
 		return w.score()
-	case "alone":
-		return w.alone(ctx, s.Observed)
 	}
 	return w.try(ctx)
 }
@@ -90,7 +82,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
 	for _, name := range []string{
-		"PACKAGE", "SHARE", "COUNT", "SEED", "QUICK", "FRESH", "WORKERS", "RESULTS", "REACH", "OBSERVED",
+		"PACKAGE", "SHARE", "COUNT", "SEED", "QUICK", "FRESH", "WORKERS", "RESULTS", "REACH",
 	} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
@@ -114,7 +106,7 @@ type work struct {
 	settings
 	root      string
 	stdout    io.Writer
-	say       sayer
+	say       func(format string, args ...any)
 	plan      plan
 	survivors []survivor
 	known     map[string]result
@@ -139,14 +131,8 @@ func (w *work) read() (err error) {
 	return stale(w.survivors, w.plan, w.known)
 }
 
-// scratch is a directory for what is built. What runs there may run as another user.
-func scratch() (string, error) {
-	dir, err := os.MkdirTemp("", "payonce-mutants-")
-	if err != nil {
-		return "", err
-	}
-	return dir, os.Chmod(dir, 0o755)
-}
+// every is after how many mutants, or tests, the progress is told and kept.
+const every = 25
 
 func (w *work) try(ctx context.Context) (err error) {
 	chosen := w.chosen()
@@ -154,11 +140,14 @@ func (w *work) try(ctx context.Context) (err error) {
 	if len(chosen) == 0 {
 		return w.judge()
 	}
-	dir, err := scratch()
+	dir, err := os.MkdirTemp("", "payonce-mutants-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // what runs there may run as another user
+		return err
+	}
 	if err := os.Mkdir(filepath.Join(dir, "clusters"), 0o711); err != nil {
 		return err
 	}
@@ -173,21 +162,17 @@ func (w *work) try(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p, wrote := newProgress("mutants", len(chosen), w.say), time.Now()
-	count, before := map[string]int{}, maps.Clone(w.known)
-	catchers := newCatchers(w.plan, w.known)
+	count, before, n := map[string]int{}, maps.Clone(w.known), 0
 	err = spread(ctx, w.Workers, chosen, func(ctx context.Context, m mutant) (result, error) {
-		todo := catchers.first(m)
 		if w.Quick {
 			home, err := atHome(ctx, b, r, w.plan, m)
 			if err != nil {
 				return result{}, err
 			}
-			return try(ctx, b, append(todo, home...), m)
+			return try(ctx, b, home, m)
 		}
-		return try(ctx, b, append(todo, batches(b, r, w.plan, m, before[m.hash])...), m)
+		return try(ctx, b, batches(b, r, w.plan, m, before[m.hash]), m)
 	}, func(m mutant, found result) error {
-		catchers.note(m, found)
 		if !w.Quick || found.verdict != survived {
 			w.known[m.hash] = found
 		}
@@ -195,11 +180,14 @@ func (w *work) try(ctx context.Context) (err error) {
 		if found.verdict == survived && reasonFor(w.survivors, m) == "" {
 			w.say("survived: %s\n          %s", m.line, m.id())
 		}
-		p.step(fmt.Sprintf("%d caught, %d hung, %d survived", count[caught], count[hung], count[survived]))
-		if w.Count > 0 || time.Since(wrote) < every {
+		if n++; n%every > 0 && n < len(chosen) {
 			return nil
 		}
-		wrote = time.Now()
+		w.say("%d/%d mutants, %d caught, %d hung, %d survived", n, len(chosen), count[caught], count[hung],
+			count[survived])
+		if w.Count > 0 {
+			return nil
+		}
 		return writeResults(w.Results, w.plan, w.known)
 	})
 	if w.Count == 0 {

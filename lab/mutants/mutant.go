@@ -46,6 +46,8 @@ func (m mutant) id() string {
 	return id
 }
 
+func ofSchema(m mutant) bool { return strings.HasPrefix(m.where, "db/migrations/") }
+
 // catalogue collects the mutants of a build.
 type catalogue struct {
 	all  []mutant

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,12 +128,7 @@ func (p *plan) rewrite(root, path string, change func(string) (string, error)) e
 func changesSource(count int, changes map[int]change) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "package mutant\n\nconst count = %d\n\nvar changes = map[int]change{\n", count)
-	numbers := make([]int, 0, len(changes))
-	for n := range changes {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(changes)) {
 		c := changes[n]
 		fmt.Fprintf(&out, "\t%d: {%d, %d, %s, %q},\n", n, c.start, c.end, strconv.Quote(c.text), c.file)
 	}

@@ -31,7 +31,9 @@ type reachedBy struct {
 }
 
 // measure runs each test once that the file does not know, or whose package has changed, and adds it to the file.
-func measure(ctx context.Context, b *binaries, p plan, workers int, file string, say sayer) (*reach, error) {
+func measure(ctx context.Context, b *binaries, p plan, workers int, file string,
+	say func(format string, args ...any),
+) (*reach, error) {
 	known, err := readReach(file)
 	if err != nil {
 		return nil, err
@@ -63,16 +65,16 @@ func measure(ctx context.Context, b *binaries, p plan, workers int, file string,
 		}
 		slices.Sort(known.Places)
 	}
-	progress, n := newProgress("tests measured", len(jobs), say), 0
+	n := 0
 	err = spread(ctx, workers, jobs, func(ctx context.Context, j job) (reachedBy, error) {
 		return reachedByTest(ctx, b, p, j.pkg, j.test)
 	}, func(j job, r reachedBy) error {
 		known.Packages[j.pkg].Tests[j.test] = r
-		progress.step("")
-		if n++; n%100 == 0 {
-			return writeReach(file, known)
+		if n++; n%every > 0 {
+			return nil
 		}
-		return nil
+		say("%d/%d tests measured", n, len(jobs))
+		return writeReach(file, known)
 	})
 	return known, errors.Join(err, writeReach(file, known))
 }

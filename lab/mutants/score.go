@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,16 +17,9 @@ func (w *work) list() error {
 			continue
 		}
 		r := w.known[m.hash]
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", orElse(r.verdict, "not tried"), m.line, m.id(), r.by)
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", cmp.Or(r.verdict, "not tried"), m.line, m.id(), r.by)
 	}
 	return columns.Flush()
-}
-
-func orElse(text, instead string) string {
-	if text == "" {
-		return instead
-	}
-	return text
 }
 
 // tally counts verdicts.
@@ -62,7 +57,7 @@ func (w *work) score() error {
 	w.table("where", byPlace)
 	w.table("what is taken away", byKind)
 	fmt.Fprint(w.stdout, "| survives, because | mutants |\n|---|---|\n")
-	for _, reason := range sortedKeys(reasons) {
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		fmt.Fprintf(w.stdout, "| %s | %d |\n", reason, reasons[reason])
 	}
 	return nil
@@ -85,19 +80,10 @@ func entry(m map[string]*tally, name string) *tally {
 func (w *work) table(title string, rows map[string]*tally) {
 	fmt.Fprintf(w.stdout, "| %s | mutants | tried | caught | survive with a reason | survive without one |\n", title)
 	fmt.Fprint(w.stdout, "|---|---|---|---|---|---|\n")
-	for _, name := range sortedKeys(rows) {
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		t := rows[name]
 		fmt.Fprintf(w.stdout, "| %s | %d | %d | %d | %d | %d |\n", strings.TrimSpace(name), t.all, t.tried, t.caught,
 			t.allowed, t.survived)
 	}
 	fmt.Fprintln(w.stdout)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
