@@ -26,12 +26,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"payonce/internal/cli"
-	"payonce/internal/config"
+	"payonce/lab/program"
 )
 
 const usage = `Usage:
@@ -52,15 +51,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "help", "--help", "-help", "-h":
-			fmt.Fprint(stdout, usage)
-			return config.Describe(stdout, nil, settings{})
-		case "--version", "version":
-			return cli.PrintVersion(stdout, "caller")
-		}
-		return cli.Usagef("argument %q is not known; see caller --help", args[0])
+	if asked, err := program.Help(stdout, "caller", usage, settings{}, args); asked || err != nil {
+		return err
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {

@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 
-	"github.com/caarlos0/env/v11"
+	"payonce/lab/program"
 )
 
 // settings of a run.
@@ -25,24 +24,16 @@ const (
 )
 
 func loadSettings(getenv func(string) string) (settings, error) {
-	environment := map[string]string{}
-	for _, name := range []string{"N", "SEED", "QUICK", "PROGRAMS"} {
-		if v := getenv(name); v != "" {
-			environment[name] = v
-		}
+	s, err := program.Settings[settings]("caller", getenv)
+	if err != nil {
+		return s, err
 	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
-		return s, fmt.Errorf("read settings: %w; see caller --help", err)
-	}
-	if s.Quick && environment["N"] == "" {
+	if s.Quick && getenv("N") == "" {
 		s.N = quickN
 	}
 	if s.N < fewest || s.N > most {
 		return s, fmt.Errorf("intents (N) are %d, must be from %d to %d", s.N, fewest, most)
 	}
-	for s.Seed == 0 {
-		s.Seed = rand.Uint64() >> 32 // a short one, to be typed again
-	}
+	s.Seed = program.Seed(s.Seed)
 	return s, nil
 }

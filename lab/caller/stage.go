@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -35,10 +36,7 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 			err = errors.Join(err, g.close())
 		}
 	}()
-	if g.dir, err = os.MkdirTemp("", "payonce-caller-"); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(g.dir, 0o755); err != nil { // PostgreSQL runs as another user
+	if g.dir, err = program.TempDir("caller"); err != nil {
 		return nil, err
 	}
 	programs, err := world.FindOrBuild(ctx, s.Programs, g.dir, say)
@@ -56,14 +54,7 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"api-1", "api-2"} {
-		api, err := g.world.StartAPI(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		g.apis = append(g.apis, api)
-	}
-	if _, err := g.world.StartReconciler(ctx, "reconciler-1"); err != nil {
+	if g.apis, _, err = g.world.Start(ctx, 2, 1); err != nil {
 		return nil, err
 	}
 	g.front, err = httpproxy.Open(httpproxy.Options{Upstream: g.api,

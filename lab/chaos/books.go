@@ -13,6 +13,7 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 )
 
 // books compare what clients wanted and were told with what the PSP has charged. They know nothing of the server, so
@@ -155,8 +156,8 @@ func (b *orderBook) chargedAsAsked() bool {
 }
 
 // violations are those that need no look inside.
-func (b books) violations() []violation {
-	var found []violation
+func (b books) violations() []program.Violation {
+	var found []program.Violation
 	for _, of := range []struct {
 		n               int
 		invariant, what string
@@ -168,8 +169,8 @@ func (b books) violations() []violation {
 		{b.DifferentReplays, "I3", "keys were answered differently"},
 	} {
 		if of.n > 0 {
-			found = append(found, violation{of.invariant, "the clients' books",
-				strings.TrimSpace(plural(of.n) + of.what)})
+			found = append(found, program.Broken(of.invariant, "the clients' books",
+				strings.TrimSpace(plural(of.n)+of.what)))
 		}
 	}
 	return found

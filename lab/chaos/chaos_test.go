@@ -11,6 +11,7 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 )
 
 func TestUnknownBlowIsRefused(t *testing.T) {
@@ -201,7 +202,8 @@ func TestReportsBecomeATable(t *testing.T) {
 		}
 		return path
 	}
-	ours := save("a.json", report{Target: payonce, Seed: 7, Requests: 12, Violations: []violation{{Invariant: "I1"}},
+	ours := save("a.json", report{Target: payonce, Seed: 7, Requests: 12,
+		Violations: []program.Violation{{Invariant: "I1"}},
 		Counts: map[string]map[string]int{"answer": {"201": 3, "402 payment_declined": 2, "none": 1},
 			"dead letter": {"other_account": 4}}})
 	wrong := save("b.json", report{Target: naive, Seed: 7, Requests: 34, Books: books{ChargedTwice: 5}})

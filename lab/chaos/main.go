@@ -26,12 +26,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"payonce/internal/cli"
-	"payonce/internal/config"
+	"payonce/lab/program"
 )
 
 const usage = `Usage:
@@ -49,17 +48,11 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "markdown":
-			return markdown(stdout, args[1:])
-		case "help", "--help", "-help", "-h":
-			fmt.Fprint(stdout, usage)
-			return config.Describe(stdout, nil, settings{})
-		case "--version", "version":
-			return cli.PrintVersion(stdout, "chaos")
-		}
-		return cli.Usagef("argument %q is not known; see chaos --help", args[0])
+	if len(args) > 0 && args[0] == "markdown" {
+		return markdown(stdout, args[1:])
+	}
+	if asked, err := program.Help(stdout, "chaos", usage, settings{}, args); asked || err != nil {
+		return err
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {

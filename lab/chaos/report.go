@@ -4,31 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"payonce/lab/program"
 )
-
-// violation is what the contract between the lab's programs calls one: I1 to I10, "sometimes", or "case" for what is
-// wrong and none of these.
-type violation struct {
-	Invariant string `json:"invariant"`
-	Where     string `json:"where"`
-	Detail    string `json:"detail"`
-}
 
 // report of one run.
 type report struct {
-	Lab        string      `json:"lab"`
-	Target     string      `json:"target"`
-	PSP        string      `json:"psp,omitzero"` // the dialect
-	Seed       uint64      `json:"seed"`
-	Violations []violation `json:"violations"`
+	Lab        string              `json:"lab"`
+	Target     string              `json:"target"`
+	PSP        string              `json:"psp,omitzero"` // the dialect
+	Seed       uint64              `json:"seed"`
+	Violations []program.Violation `json:"violations"`
 
 	Seconds           float64                   `json:"seconds"`
 	Requests          int                       `json:"requests"`
@@ -45,7 +34,7 @@ type report struct {
 }
 
 func (r *report) violate(invariant, where, detail string) {
-	r.Violations = append(r.Violations, violation{invariant, where, detail})
+	r.Violations = append(r.Violations, program.Broken(invariant, where, detail))
 }
 
 // line is the whole run in one line.
@@ -106,16 +95,9 @@ func (r *report) print(w io.Writer) {
 // save writes the report as JSON.
 func (r *report) save(path string) error {
 	if r.Violations == nil {
-		r.Violations = []violation{}
+		r.Violations = []program.Violation{}
 	}
-	raw, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(raw, '\n'), 0o600)
+	return program.Write(path, r)
 }
 
 // compared is one line of a comparison between two targets.

@@ -3,16 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
-
 	"payonce/internal/tenants"
 	"payonce/lab/chaos/plan"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -45,24 +43,15 @@ const (
 )
 
 func loadSettings(getenv func(string) string) (settings, error) {
-	environment := map[string]string{}
-	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "PSP", "CITUS",
-		"PROGRAMS", "ONLY", "KEEP", "REPORT"} {
-		if v := getenv(name); v != "" {
-			environment[name] = v
-		}
+	s, err := program.Settings[settings]("chaos", getenv)
+	if err != nil {
+		return s, err
 	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
-		return s, fmt.Errorf("read settings: %w; see chaos --help", err)
-	}
-	if s.Seed == 0 {
-		s.Seed = uint64(rand.Uint32()) // short enough to be typed
-	}
-	if s.stripe() && environment["REPORT"] == "" {
+	s.Seed = program.Seed(s.Seed)
+	if s.stripe() && getenv("REPORT") == "" {
 		s.Report = "bin/chaos-stripe.json"
 	}
-	if s.Quick && environment["DURATION"] == "" {
+	if s.Quick && getenv("DURATION") == "" {
 		s.Duration = quickDuration
 	}
 	if s.Duration < shortest || s.Duration > longest {
@@ -80,7 +69,7 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	if s.stripe() && (s.Citus || s.Target != payonce) {
 		return s, errors.New("PSP=stripe is for TARGET=payonce on one server: the naive server and Citus are at the native PSP")
 	}
-	_, err := s.without()
+	_, err = s.without()
 	return s, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"payonce/lab/chaos/plan"
+	"payonce/lab/program"
 )
 
 // required is something that a run must have hit at least once, by its counter: a run in which it never happened proves
@@ -157,12 +158,12 @@ func addStripe(add func(since length, group string, names ...string)) {
 }
 
 // never lists what was required and did not happen.
-func never(counts map[string]map[string]int, must []required) []violation {
-	var found []violation
+func never(counts map[string]map[string]int, must []required) []program.Violation {
+	var found []program.Violation
 	for _, r := range must {
 		if hits(counts[r.group], r.name) == 0 {
-			found = append(found, violation{"sometimes", r.group + ": " + r.name,
-				"it never happened in this run, so nothing is proved about it"})
+			found = append(found, program.Broken("sometimes", r.group+": "+r.name,
+				"it never happened in this run, so nothing is proved about it"))
 		}
 	}
 	return found

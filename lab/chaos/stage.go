@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	"payonce/internal/tenants"
@@ -16,6 +15,7 @@ import (
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -46,10 +46,7 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 			err = errors.Join(err, g.close())
 		}
 	}()
-	if g.dir, err = os.MkdirTemp("", "payonce-chaos-"); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(g.dir, 0o755); err != nil { // PostgreSQL runs as another user
+	if g.dir, err = program.TempDir("chaos"); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(g.keep, 0o755); err != nil {
@@ -104,22 +101,12 @@ func (g *stage) start(ctx context.Context, s settings) error {
 			return err
 		}
 	}
-	for _, name := range []string{"api-1", "api-2"} {
-		api, err := g.world.StartAPI(ctx, name)
-		if err != nil {
-			return err
-		}
-		g.apis = append(g.apis, api)
-	}
 	if s.Target == naive {
-		return nil
+		g.apis, _, err = g.world.Start(ctx, 2, 0)
+		return err
 	}
-	for _, name := range []string{"reconciler-1", "reconciler-2"} {
-		reconciler, err := g.world.StartReconciler(ctx, name)
-		if err != nil {
-			return err
-		}
-		g.reconcilers = append(g.reconcilers, reconciler)
+	if g.apis, g.reconcilers, err = g.world.Start(ctx, 2, 2); err != nil {
+		return err
 	}
 	watched, err := invariants.WatchReservations(ctx, g.world.URL)
 	if err != nil {
@@ -272,7 +259,7 @@ func (g *stage) close() error {
 	if g.site != nil {
 		errs = append(errs, g.site.Close())
 	}
-	if g.dir != "" && strings.Contains(g.dir, "payonce-chaos-") {
+	if g.dir != "" {
 		errs = append(errs, os.RemoveAll(g.dir))
 	}
 	return errors.Join(errs...)

@@ -14,6 +14,7 @@ import (
 
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/meter"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -29,14 +30,11 @@ func cost(ctx context.Context, root string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "payonce-citus-")
+	dir, err := program.TempDir("citus")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
-		return err
-	}
 	programs, err := world.Build(ctx, root, filepath.Join(dir, "bin"), nil)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 
 	"payonce/demo/embeddedpg"
 	"payonce/internal/cli"
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/cituscluster"
 )
@@ -72,14 +73,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 // hasCitus starts a cluster: whether the extension can be loaded is known only then.
 func hasCitus(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "payonce-citus-")
+	dir, err := program.TempDir("citus")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
-		return err
-	}
 	c, err := cituscluster.Start(ctx, embeddedpg.Options{DataDir: filepath.Join(dir, "trial")})
 	if err != nil {
 		return err

@@ -139,5 +139,5 @@ func (l *load) report(t *testing.T, operations []history.Operation, episodes []i
 	t.Logf("presses %v, under way then %v, of those cut %v", l.figures.presses, l.figures.underWay, l.figures.cut)
 	t.Logf("%d requests, %d answers lost by a kill, %d keys unknown; those whose lease had ended became %v",
 		len(operations), lost, len(episodes), abandoned)
-	t.Logf("answers: %s", l.tally.Line("answer"))
+	t.Logf("answers: %v", l.tally.Group("answer"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 )
 
 const (
@@ -134,7 +135,7 @@ func (s *stage) judgeLoss(ctx context.Context, o *outcome) error {
 		}
 		counts[v.Invariant]++
 		if v.Invariant == "I1" || v.Invariant == "I2" {
-			o.violations = append(o.violations, violation{v.Invariant, o.Name + " " + v.Key, v.Detail})
+			o.violations = append(o.violations, program.Broken(v.Invariant, o.Name+" "+v.Key, v.Detail))
 		}
 	}
 	var parts []string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -128,8 +129,8 @@ func (s *stage) unasked(ctx context.Context, o *outcome, keys []string) error {
 	for _, c := range ledger.Charges {
 		for _, key := range keys {
 			if c.IdempotencyKey == key {
-				o.violations = append(o.violations, violation{"I9", o.Name + " " + key,
-					"charged, and only the primary has its reservation"})
+				o.violations = append(o.violations, program.Broken("I9", o.Name+" "+key,
+					"charged, and only the primary has its reservation"))
 			}
 		}
 	}

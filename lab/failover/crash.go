@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -76,7 +77,7 @@ func (s *stage) rest(ctx context.Context, o *outcome) error {
 	defer cancel()
 	world.AwaitTold(ctx, s.PSP.Address) // what it could not deliver meanwhile comes now
 	if err := invariants.Quiet(ctx, s.evidence()); err != nil {
-		o.violations = append(o.violations, violation{"I2", o.Name, err.Error()})
+		o.violations = append(o.violations, program.Broken("I2", o.Name, err.Error()))
 		return nil
 	}
 	episodes, err := invariants.Convergence(ctx, s.evidence())
@@ -105,7 +106,7 @@ func (s *stage) judge(ctx context.Context, o *outcome) error {
 		return err
 	}
 	for _, v := range found {
-		o.violations = append(o.violations, violation{v.Invariant, o.Name + " " + v.Key, v.Detail})
+		o.violations = append(o.violations, program.Broken(v.Invariant, o.Name+" "+v.Key, v.Detail))
 	}
 	if len(found) == 0 {
 		o.tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"payonce/internal/postgres"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -95,7 +94,7 @@ func (l *lab) openOnDisk(ctx context.Context, name string) (_ *stage, _ *disk, e
 	if s.World, err = s.site.New(ctx, world.Plan{NoWebhooks: l.settings.Quick}); err != nil {
 		return nil, nil, err
 	}
-	return s, small, s.startPrograms(ctx, func(postgres.Role) error { return nil })
+	return s, small, s.startPrograms(ctx)
 }
 
 // inFlight has something filled while some payments are charged and not yet written.

@@ -23,8 +23,8 @@ import (
 	"path/filepath"
 
 	"payonce/internal/cli"
-	"payonce/internal/config"
 	"payonce/lab/failover/standby"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -69,30 +69,19 @@ type lab struct {
 var errViolated = errors.New("not all holds, see the report")
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "help", "--help", "-help", "-h":
-			fmt.Fprint(stdout, usage)
-			return config.Describe(stdout, nil, settings{})
-		case "--version", "version":
-			return cli.PrintVersion(stdout, "failover")
-		}
-		return cli.Usagef("argument %q is not known; see failover --help", args[0])
+	if asked, err := program.Help(stdout, "failover", usage, settings{}, args); asked || err != nil {
+		return err
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {
 		return err
 	}
 	l := &lab{settings: s, say: func(line string) { fmt.Fprintln(stderr, line) }}
-	if l.dir, err = os.MkdirTemp("", "payonce-failover-"); err != nil {
+	if l.dir, err = program.TempDir("failover"); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(l.dir) }()
-	// PostgreSQL's user has to pass through.
-	if err := os.Chmod(l.dir, 0o755); err != nil {
-		return err
-	}
-	r := report{Lab: "failover", Seed: s.Seed, Violations: []violation{}}
+	r := report{Lab: "failover", Seed: s.Seed, Violations: []program.Violation{}}
 	if err := l.runCases(ctx, &r); err != nil {
 		return err
 	}
@@ -100,7 +89,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		l.keep()
 	}
 	r.print(stdout)
-	if err := r.write(s.Report); err != nil {
+	if err := program.Write(s.Report, r); err != nil {
 		return err
 	}
 	if len(r.Violations) > 0 {

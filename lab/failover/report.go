@@ -3,28 +3,18 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"payonce/lab/program"
 )
 
 // report of a run, as the labs write it.
 type report struct {
-	Lab        string      `json:"lab"`
-	Seed       uint64      `json:"seed"`
-	PostgreSQL string      `json:"postgresql,omitzero"`
-	Violations []violation `json:"violations"`
-	Cases      []outcome   `json:"cases"`
-}
-
-// violation of an invariant, or of what one case expects.
-type violation struct {
-	Invariant string `json:"invariant"` // I1 to I10, or "case"
-	Where     string `json:"where"`
-	Detail    string `json:"detail"`
+	Lab        string              `json:"lab"`
+	Seed       uint64              `json:"seed"`
+	PostgreSQL string              `json:"postgresql,omitzero"`
+	Violations []program.Violation `json:"violations"`
+	Cases      []outcome           `json:"cases"`
 }
 
 // outcome of a case.
@@ -34,7 +24,7 @@ type outcome struct {
 	Skipped string `json:"skipped,omitzero"` // why
 	Facts   []fact `json:"facts,omitzero"`   // in the order in which they are told
 
-	violations []violation
+	violations []program.Violation
 }
 
 // fact is something that was seen or measured.
@@ -49,7 +39,7 @@ func (o *outcome) tell(name, format string, args ...any) {
 
 // broken notes that the case did not go as it has to.
 func (o *outcome) broken(format string, args ...any) {
-	o.violations = append(o.violations, violation{"case", o.Name, fmt.Sprintf(format, args...)})
+	o.violations = append(o.violations, program.Broken("case", o.Name, fmt.Sprintf(format, args...)))
 }
 
 func (r report) print(w io.Writer) {
@@ -67,15 +57,4 @@ func (r report) print(w io.Writer) {
 	for _, v := range r.Violations {
 		fmt.Fprintf(w, "  %-5s %s: %s\n", v.Invariant, v.Where, strings.ReplaceAll(v.Detail, "\n", " "))
 	}
-}
-
-func (r report) write(path string) error {
-	raw, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return fmt.Errorf("marshal report: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(raw, '\n'), 0o600)
 }

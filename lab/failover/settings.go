@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
-	"github.com/caarlos0/env/v11"
+	"payonce/lab/program"
 )
 
 // settings of a run.
@@ -21,15 +19,9 @@ type settings struct {
 }
 
 func loadSettings(getenv func(string) string) (settings, error) {
-	environment := map[string]string{}
-	for _, name := range []string{"SEED", "QUICK", "ONLY", "PROGRAMS", "KEEP", "REPORT"} {
-		if v := getenv(name); v != "" {
-			environment[name] = v
-		}
-	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
-		return s, fmt.Errorf("read settings: %w; see failover --help", err)
+	s, err := program.Settings[settings]("failover", getenv)
+	if err != nil {
+		return s, err
 	}
 	for i, name := range s.Only {
 		s.Only[i] = strings.TrimSpace(name)
@@ -37,12 +29,7 @@ func loadSettings(getenv func(string) string) (settings, error) {
 			return s, fmt.Errorf("ONLY has %q, which is no case", name)
 		}
 	}
-	if s.Report == "" {
-		return s, errors.New("REPORT is empty")
-	}
-	for s.Seed == 0 {
-		s.Seed = rand.Uint64() >> 32 // a short one, to be typed again
-	}
+	s.Seed = program.Seed(s.Seed)
 	if s.Keep == "" {
 		s.Keep = fmt.Sprintf("bin/failover-%d", s.Seed)
 	}

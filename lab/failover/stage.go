@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -70,11 +68,9 @@ func (l *lab) open(ctx context.Context, a act) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	env := maps.Clone(a.env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	if s.World, err = s.site.New(ctx, world.Plan{Env: env, NoWebhooks: l.settings.Quick}); err != nil {
+	s.World, err = s.site.New(ctx, world.Plan{Env: a.env, NoWebhooks: l.settings.Quick,
+		DatabaseURL: func(role postgres.Role) (string, error) { return either(role, s.URL, s.standby.URL(s.Name)) }})
+	if err != nil {
 		return nil, err
 	}
 	if a.synchronous {
@@ -85,32 +81,12 @@ func (l *lab) open(ctx context.Context, a act) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.startPrograms(ctx, func(role postgres.Role) (err error) {
-		// The plan keeps this map, and reads it whenever a process is added.
-		env["DATABASE_URL"], err = either(role, s.URL, s.standby.URL(s.Name))
-		return err
-	})
+	return s, s.startPrograms(ctx)
 }
 
-// startPrograms starts two of each. before is told which role the next one is for.
-func (s *stage) startPrograms(ctx context.Context, before func(postgres.Role) error) error {
-	for i := range 2 {
-		if err := before(postgres.API); err != nil {
-			return err
-		}
-		api, err := s.StartAPI(ctx, fmt.Sprintf("api-%d", i+1))
-		if err != nil {
-			return err
-		}
-		s.apis = append(s.apis, api)
-		if err := before(postgres.Reconciler); err != nil {
-			return err
-		}
-		reconciler, err := s.StartReconciler(ctx, fmt.Sprintf("reconciler-%d", i+1))
-		if err != nil {
-			return err
-		}
-		s.reconcilers = append(s.reconcilers, reconciler)
+func (s *stage) startPrograms(ctx context.Context) (err error) {
+	if s.apis, s.reconcilers, err = s.Start(ctx, 2, 2); err != nil {
+		return err
 	}
 	s.crowd = newCrowd(s)
 	return nil

@@ -17,6 +17,7 @@ import (
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/profile"
 	"payonce/lab/grade/stand"
+	"payonce/lab/program"
 )
 
 // grade starts the server, plays all levels, and finds the smallest history that breaks the first broken invariant.
@@ -30,14 +31,11 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 			return nil, fmt.Errorf("remove the drawing of the run before: %w", err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "payonce-grade-")
+	dir, err := program.TempDir("grade")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
-		return nil, err
-	}
 	p := newPlayer(s.profile)
 	defer func() { err = errors.Join(err, keepLogs(dir, s.out)) }()
 	p.stand, err = stand.Open(ctx, stand.Options{Profile: s.profile, Target: s.target, PSP: s.psp, Seed: s.seed,

@@ -1,7 +1,7 @@
 // Package history records what clients asked and heard, and decides whether one server that keeps its promises could
 // have said it.
 //
-// It owns the recording (Recorder, Read), the contract of a key as a model, and the search for an order that explains a
+// It owns the recording (Recorder), the contract of a key as a model, and the search for an order that explains a
 // key's history (Check, with porcupine: Wing and Gong's algorithm after Lowe,
 // https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/paper.pdf). It looks at nothing but the history: no
 // database, no PSP, no log. What those say is package invariants'.

@@ -1,10 +1,7 @@
 package history
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -99,13 +96,6 @@ func contentOf(b []byte) content {
 	return content{Binary: b}
 }
 
-func (c content) bytes() []byte {
-	if c.Text != "" {
-		return []byte(c.Text)
-	}
-	return c.Binary
-}
-
 func (o Operation) marshal() ([]byte, error) {
 	raw, err := json.Marshal(line{
 		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Life, o.Intent, contentOf(o.Body), int64(o.Call),
@@ -116,29 +106,4 @@ func (o Operation) marshal() ([]byte, error) {
 		return nil, fmt.Errorf("marshal operation: %w", err)
 	}
 	return append(raw, '\n'), nil
-}
-
-// Read reads the lines that a Recorder has written. A last line that was cut short by a crash is an error, with
-// everything before it.
-func Read(r io.Reader) ([]Operation, error) {
-	var operations []Operation
-	lines := bufio.NewReader(r)
-	for number := 1; ; number++ {
-		raw, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) && len(raw) == 0 {
-			return operations, nil
-		}
-		if err != nil {
-			return operations, fmt.Errorf("read line %d: %w", number, errors.Join(err, io.ErrUnexpectedEOF))
-		}
-		var l line
-		if err := json.Unmarshal(raw, &l); err != nil {
-			return operations, fmt.Errorf("parse line %d: %w", number, err)
-		}
-		operations = append(operations, Operation{
-			l.Client, l.API, l.Tenant, l.Route, l.Path, l.Key, l.Prefer, l.Life, l.Intent, l.Body.bytes(),
-			time.Duration(l.Call), time.Duration(l.Return), l.At,
-			l.Status, l.Header, l.Answer.bytes(), l.Failure,
-		})
-	}
 }

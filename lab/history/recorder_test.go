@@ -9,11 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-func TestRecordedHistoryIsReadBackAsItWas(t *testing.T) {
+func TestHistoryIsWrittenForPeople(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	r := New(&file)
@@ -30,14 +28,14 @@ func TestRecordedHistoryIsReadBackAsItWas(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(&file)
-	if err != nil {
-		t.Fatal(err)
+	written := strings.Split(file.String(), "\n")
+	for i, want := range []string{`"body":{"text":"{\"a\": 1}"}`, `"answer":{"base64":"/wA="}`,
+		`"failure":"connection reset"`, `"intent":"A"`} {
+		if !strings.Contains(written[i], want) {
+			t.Errorf("line %d has no %s: %s", i+1, want, written[i])
+		}
 	}
-	if diff := cmp.Diff(r.Operations(), got,
-		cmp.Transformer("empty", func(h http.Header) http.Header { return kept(h) })); diff != "" {
-		t.Errorf("read otherwise (-recorded +read):\n%s", diff)
-	}
+	got := r.Operations()
 	if len(got) != 4 || got[0].Header.Get("X-Powered-By") != "" || !got[1].Answered() || got[2].Answered() ||
 		got[3].Answered() {
 		t.Errorf("history: %+v", got)
@@ -71,8 +69,8 @@ func TestManyClientsRecordAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got, err := Read(&file); err != nil || len(got) != 1000 {
-		t.Errorf("%d operations: %v", len(got), err)
+	if err := r.Close(); err != nil || bytes.Count(file.Bytes(), []byte("\n")) != 1000 {
+		t.Errorf("%d lines: %v", bytes.Count(file.Bytes(), []byte("\n")), err)
 	}
 	operations := r.Operations()
 	for i := 1; i < len(operations); i++ {
@@ -102,14 +100,6 @@ func TestAnswerCutShortIsNoAnswer(t *testing.T) {
 	if !o[0].Answered() || string(o[0].Answer) != "0123456789" || o[1].Answered() || o[1].Failure == "" ||
 		o[2].Failure != "no route to host" {
 		t.Errorf("%+v", o)
-	}
-}
-
-func TestLineCutShortIsAnError(t *testing.T) {
-	t.Parallel()
-	got, err := Read(strings.NewReader("{\"client\":1,\"callNanos\":1}\n{\"client\":2"))
-	if !errors.Is(err, io.ErrUnexpectedEOF) || len(got) != 1 {
-		t.Errorf("%d operations, %v", len(got), err)
 	}
 }
 

@@ -9,16 +9,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
-
-// violation as the reports of all labs have it.
-type violation struct {
-	Invariant string `json:"invariant"` // I1 to I10, or case: an expectation of one cell
-	Where     string `json:"where"`
-	Detail    string `json:"detail"`
-}
 
 // caseKind is for what a cell expects beside the invariants.
 const caseKind = "case"
@@ -56,31 +50,31 @@ func (s *stage) evidence(r *invariants.Reservations) invariants.Evidence {
 }
 
 // judge waits for quiet, and holds the world against the invariants and against what the cell expects.
-func (s *stage) judge(r *invariants.Reservations) []violation {
+func (s *stage) judge(r *invariants.Reservations) []program.Violation {
 	for _, wait := range []func() error{s.untilToldOf, s.untilIdle} {
 		if err := wait(); err != nil {
-			return []violation{verdictOn(err)}
+			return []program.Violation{verdictOn(err)}
 		}
 	}
 	e := s.evidence(r)
 	if err := invariants.Quiet(s.ctx, e); err != nil {
-		return []violation{{"I2", "", err.Error()}}
+		return []program.Violation{program.Broken("I2", "", err.Error())}
 	}
 	// The cell comes first. The invariants ask for the statement of the day, and that is evidence: once the grace
 	// period is over, it decides a key that nothing else could.
-	var all []violation
+	var all []program.Violation
 	w := s.row.wants(s.fault)
 	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w)} {
 		if err != nil {
-			all = append(all, violation{caseKind, s.asked.key(), err.Error()})
+			all = append(all, program.Broken(caseKind, s.asked.key(), err.Error()))
 		}
 	}
 	found, err := invariants.Check(s.ctx, e)
 	if err != nil {
-		return append(all, violation{caseKind, "", "the invariants could not be checked: " + err.Error()})
+		return append(all, program.Broken(caseKind, "", "the invariants could not be checked: "+err.Error()))
 	}
 	for _, v := range found {
-		all = append(all, violation{v.Invariant, v.Key, v.Detail})
+		all = append(all, program.Broken(v.Invariant, v.Key, v.Detail))
 	}
 	return all
 }
@@ -161,10 +155,10 @@ func (s *stage) checkReplayed(w want) error {
 }
 
 // verdictOn names what went wrong while a cell was played. A wait that has come to its bound is a breach of I2.
-func verdictOn(err error) violation {
+func verdictOn(err error) program.Violation {
 	var stuck *stuckError
 	if errors.As(err, &stuck) || errors.Is(err, context.DeadlineExceeded) {
-		return violation{"I2", "", err.Error()}
+		return program.Broken("I2", "", err.Error())
 	}
-	return violation{caseKind, "", err.Error()}
+	return program.Broken(caseKind, "", err.Error())
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -48,7 +49,7 @@ func open(t *testing.T) (context.Context, *matrix) {
 }
 
 // invariantsOf are what was breached, each once.
-func invariantsOf(found []violation) string {
+func invariantsOf(found []program.Violation) string {
 	var names []string
 	for _, v := range found {
 		if !slices.Contains(names, v.Invariant) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payonce/internal/cli"
-	"payonce/internal/config"
+	"payonce/lab/program"
 )
 
 const usage = `Usage:
@@ -44,13 +44,9 @@ func run(
 			fmt.Fprintln(stdout, c.name())
 		}
 		return nil
-	case "help", "--help", "-help", "-h":
-		fmt.Fprint(stdout, usage)
-		return config.Describe(stdout, nil, settings{})
-	case "--version", "version":
-		return cli.PrintVersion(stdout, "matrix")
 	default:
-		return cli.Usagef("argument %q is not known; see matrix --help", strings.Join(args, " "))
+		_, err := program.Help(stdout, "matrix", usage, settings{}, args)
+		return err
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {
@@ -60,7 +56,7 @@ func run(
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.write(s.Report), r.text(stdout)); err != nil {
+	if err := errors.Join(program.Write(s.Report, r), r.text(stdout)); err != nil {
 		return err
 	}
 	if n := len(r.Violations); n > 0 {
@@ -76,14 +72,11 @@ func play(ctx context.Context, s settings, stderr io.Writer) (_ report, err erro
 		return report{}, err
 	}
 	began := time.Now()
-	dir, err := os.MkdirTemp("", "payonce-matrix-")
+	dir, err := program.TempDir("matrix")
 	if err != nil {
 		return report{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return report{}, err
-	}
 	m := &matrix{settings: s, out: stderr}
 	m.say("seed %d, %d cells", s.Seed, len(chosen))
 	if err := m.open(ctx, dir); err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -29,10 +30,10 @@ type matrix struct {
 
 // result of one cell.
 type result struct {
-	Cell       string        `json:"cell"`
-	Took       time.Duration `json:"nanoseconds,format:nano"`
-	Violations []violation   `json:"violations,omitempty"`
-	Kept       string        `json:"kept,omitzero"` // where its logs are
+	Cell       string              `json:"cell"`
+	Took       time.Duration       `json:"nanoseconds,format:nano"`
+	Violations []program.Violation `json:"violations,omitempty"`
+	Kept       string              `json:"kept,omitzero"` // where its logs are
 }
 
 func (m *matrix) say(format string, args ...any) {
@@ -125,7 +126,8 @@ func (m *matrix) run(ctx context.Context, c cell) result {
 	r := result{Cell: c.name()}
 	s, err := m.openStage(bounded, c)
 	if err != nil {
-		r.Violations = append(r.Violations, violation{caseKind, r.Cell, "the world could not be made: " + err.Error()})
+		v := program.Broken(caseKind, r.Cell, "the world could not be made: "+err.Error())
+		r.Violations = append(r.Violations, v)
 		return r
 	}
 	r.Violations = s.perform()
@@ -136,22 +138,23 @@ func (m *matrix) run(ctx context.Context, c cell) result {
 		r.Kept, err = s.keep(m.settings.keepIn(r.Cell))
 	}
 	if err := errors.Join(err, s.close(), os.RemoveAll(s.dir())); err != nil && ctx.Err() == nil {
-		r.Violations = append(r.Violations, violation{caseKind, r.Cell, "the world could not be ended: " + err.Error()})
+		v := program.Broken(caseKind, r.Cell, "the world could not be ended: "+err.Error())
+		r.Violations = append(r.Violations, v)
 	}
 	r.Took = time.Since(began)
 	return r
 }
 
 // perform is the whole play.
-func (s *stage) perform() []violation {
+func (s *stage) perform() []program.Violation {
 	watching, err := s.watch()
 	if err != nil {
-		return []violation{verdictOn(err)}
+		return []program.Violation{verdictOn(err)}
 	}
 	if err := s.play(); err != nil {
 		v := verdictOn(err)
 		v.Detail += "; " + s.state()
-		return []violation{v}
+		return []program.Violation{v}
 	}
 	return s.judge(watching)
 }

@@ -3,25 +3,24 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/lab/program"
 )
 
 // report of a run, as it is written.
 type report struct {
-	Lab        string       `json:"lab"`
-	Seed       uint64       `json:"seed"`
-	Violations []violation  `json:"violations"`
-	Seconds    float64      `json:"seconds"`
-	Played     int          `json:"played"`
-	Failed     int          `json:"failed"`
-	Columns    []string     `json:"columns"`
-	Grid       []gridFlow   `json:"grid"`
-	Cells      []cellReport `json:"cells"`
+	Lab        string              `json:"lab"`
+	Seed       uint64              `json:"seed"`
+	Violations []program.Violation `json:"violations"`
+	Seconds    float64             `json:"seconds"`
+	Played     int                 `json:"played"`
+	Failed     int                 `json:"failed"`
+	Columns    []string            `json:"columns"`
+	Grid       []gridFlow          `json:"grid"`
+	Cells      []cellReport        `json:"cells"`
 }
 
 // gridFlow is a part of the grid.
@@ -56,8 +55,8 @@ const (
 )
 
 func (m *matrix) report(began time.Time) report {
-	r := report{Lab: "matrix", Seed: m.settings.Seed, Violations: []violation{}, Seconds: time.Since(began).Seconds(),
-		Played: len(m.done)}
+	r := report{Lab: "matrix", Seed: m.settings.Seed, Violations: []program.Violation{},
+		Seconds: time.Since(began).Seconds(), Played: len(m.done)}
 	marks := map[string]string{}
 	for _, d := range m.done {
 		marks[d.Cell] = markOK
@@ -97,17 +96,6 @@ func gridOf(f flow, marks map[string]string) gridFlow {
 		g.Rows = append(g.Rows, row)
 	}
 	return g
-}
-
-func (r report) write(path string) error {
-	raw, err := json.Marshal(r, jsontext.WithIndent("  "))
-	if err != nil {
-		return fmt.Errorf("marshal report: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(raw, '\n'), 0o600)
 }
 
 func readReport(from io.Reader) (report, error) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/lab/program"
 )
 
 // played is a run of two cells, one of which has failed.
@@ -16,7 +18,7 @@ func played() report {
 	m := &matrix{settings: settings{Seed: 7}, done: []result{
 		{Cell: "payment/4/ack-lost", Took: time.Second},
 		{Cell: "payment/4/kill", Took: time.Second, Kept: "bin/x",
-			Violations: []violation{{"I1", "payment/4/kill k", "charged twice"}}},
+			Violations: []program.Violation{program.Broken("I1", "payment/4/kill k", "charged twice")}},
 	}}
 	return m.report(time.Now())
 }
@@ -51,7 +53,7 @@ func TestReportIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	r := played()
 	path := filepath.Join(t.TempDir(), "new", "matrix.json")
-	if err := r.write(path); err != nil {
+	if err := program.Write(path, r); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(path)

@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
+	"payonce/lab/program"
 )
 
 // settings of a run.
@@ -27,15 +26,9 @@ type settings struct {
 const maxWorkers = 32
 
 func loadSettings(getenv func(string) string) (settings, error) {
-	environment := map[string]string{}
-	for _, name := range []string{"QUICK", "SEED", "ONLY", "WORKERS", "LIMIT", "CITUS", "PROGRAMS", "KEEP", "REPORT"} {
-		if v := getenv(name); v != "" {
-			environment[name] = v
-		}
-	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
-		return s, fmt.Errorf("read settings: %w; see matrix --help", err)
+	s, err := program.Settings[settings]("matrix", getenv)
+	if err != nil {
+		return s, err
 	}
 	if s.Workers < 1 || s.Workers > maxWorkers {
 		return s, fmt.Errorf("WORKERS is %d, must be from 1 to %d", s.Workers, maxWorkers)
@@ -43,13 +36,11 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	if s.Limit <= 0 {
 		return s, fmt.Errorf("LIMIT is %s, must be positive", s.Limit)
 	}
-	if s.Seed == 0 {
-		s.Seed = uint64(rand.Uint32())
-	}
+	s.Seed = program.Seed(s.Seed)
 	if s.Keep == "" {
 		s.Keep = filepath.Join("bin", fmt.Sprintf("matrix-%d", s.Seed))
 	}
-	_, err := s.choose()
+	_, err = s.choose()
 	return s, err
 }
 

@@ -11,10 +11,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/caarlos0/env/v11"
-
 	"payonce/internal/cli"
-	"payonce/internal/config"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -47,15 +45,8 @@ func main() {
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	command := strings.Join(args, " ")
-	switch command {
-	case "", "list", "score":
-	case "help", "--help", "-help", "-h":
-		fmt.Fprint(stdout, usage)
-		return config.Describe(stdout, nil, settings{})
-	case "--version", "version":
-		return cli.PrintVersion(stdout, "mutants")
-	default:
-		return cli.Usagef("argument %q is not known; see mutants --help", command)
+	if asked, err := program.Help(stdout, "mutants", usage, settings{}, args, "list", "score"); asked || err != nil {
+		return err
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {
@@ -80,17 +71,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 }
 
 func loadSettings(getenv func(string) string) (settings, error) {
-	environment := map[string]string{}
-	for _, name := range []string{
-		"PACKAGE", "SHARE", "COUNT", "SEED", "QUICK", "FRESH", "WORKERS", "RESULTS", "REACH",
-	} {
-		if v := getenv(name); v != "" {
-			environment[name] = v
-		}
-	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
-		return s, fmt.Errorf("read settings: %w; see mutants --help", err)
+	s, err := program.Settings[settings]("mutants", getenv)
+	if err != nil {
+		return s, err
 	}
 	if _, _, err := s.share(); err != nil {
 		return s, err
@@ -140,14 +123,11 @@ func (w *work) try(ctx context.Context) (err error) {
 	if len(chosen) == 0 {
 		return w.judge()
 	}
-	dir, err := os.MkdirTemp("", "payonce-mutants-")
+	dir, err := program.TempDir("mutants")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // what runs there may run as another user
-		return err
-	}
 	if err := os.Mkdir(filepath.Join(dir, "clusters"), 0o711); err != nil {
 		return err
 	}

@@ -31,10 +31,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
-
 	"payonce/internal/cli"
-	"payonce/internal/config"
+	"payonce/lab/program"
 )
 
 const usage = `Usage:
@@ -73,13 +71,9 @@ func run(
 	case "":
 	case "markdown":
 		return markdown(stdin, stdout)
-	case "help", "--help", "-help", "-h":
-		fmt.Fprint(stdout, usage)
-		return config.Describe(stdout, nil, settings{})
-	case "--version", "version":
-		return cli.PrintVersion(stdout, "mutations")
 	default:
-		return cli.Usagef("argument %q is not known; see mutations --help", strings.Join(args, " "))
+		_, err := program.Help(stdout, "mutations", usage, settings{}, args)
+		return err
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {
@@ -92,26 +86,19 @@ func run(
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeReport(s, results), table(stdout, results), judge(results))
+	err = program.Write(s.Report, report{"mutations", s.Seed, results})
+	return errors.Join(err, table(stdout, results), judge(results))
 }
 
 func loadSettings(getenv func(string) string) (settings, error) {
-	environment := map[string]string{}
-	for _, name := range []string{"QUICK", "MUTATIONS", "SEED", "ONLY", "REPORT"} {
-		if v := getenv(name); v != "" {
-			environment[name] = v
-		}
-	}
-	var s settings
-	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
-		return s, fmt.Errorf("read settings: %w; see mutations --help", err)
+	s, err := program.Settings[settings]("mutations", getenv)
+	if err != nil {
+		return s, err
 	}
 	if s.Few < 1 {
 		return s, fmt.Errorf("MUTATIONS is %d, must be positive", s.Few)
 	}
-	if s.Seed == 0 {
-		s.Seed = uint64(time.Now().UnixNano())
-	}
+	s.Seed = program.Seed(s.Seed)
 	return s, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -49,14 +50,11 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) (results []resu
 	if bugs, err = s.choose(bugs); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "payonce-mutations-")
+	dir, err := program.TempDir("mutations")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
 	t, err := readTree(root)
 	if err != nil {
 		return nil, err
@@ -147,18 +145,11 @@ func (f field) plant(ctx context.Context, b bug) (result, error) {
 	return r, os.RemoveAll(dir)
 }
 
-// violation as the labs report it.
-type violation struct {
-	Invariant string `json:"invariant"`
-	Where     string `json:"where"`
-	Detail    string `json:"detail"`
-}
-
 // cellLimit is for a cell of the matrix: on a bug, many a wait is in vain.
 const cellLimit = 40 * time.Second
 
 // look runs one lab on the programs with the bug.
-func (f field) look(ctx context.Context, dir string, c catch) ([]violation, error) {
+func (f field) look(ctx context.Context, dir string, c catch) ([]program.Violation, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	report := filepath.Join(dir, c.lab+".json")
@@ -173,13 +164,12 @@ func (f field) look(ctx context.Context, dir string, c catch) ([]violation, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s gave no report: %w\n%s", c, errors.Join(runErr, err), lastWords(out))
 	}
-	var told struct{ Violations []violation }
+	var told struct{ Violations []program.Violation }
 	if err := json.Unmarshal(raw, &told); err != nil {
 		return nil, fmt.Errorf("read the report of %s: %w", c, err)
 	}
 	// An edge that a short run has missed is no sign of a bug.
-	told.Violations = slices.DeleteFunc(told.Violations, func(v violation) bool { return v.Invariant == "sometimes" })
-	return told.Violations, nil
+	return slices.DeleteFunc(told.Violations, func(v program.Violation) bool { return v.Invariant == "sometimes" }), nil
 }
 
 func lastWords(out []byte) []byte {

@@ -2,11 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 )
@@ -23,19 +20,6 @@ func (r result) verdict() string {
 		return fmt.Sprintf("NOT CAUGHT, in %.0f s", r.Seconds)
 	}
 	return fmt.Sprintf("caught by %s: %s, in %.0f s", r.CaughtBy, strings.Join(r.Invariants, " "), r.Seconds)
-}
-
-func writeReport(s settings, results []result) error {
-	if err := os.MkdirAll(filepath.Dir(s.Report), 0o755); err != nil {
-		return err
-	}
-	file, err := os.Create(s.Report)
-	if err != nil {
-		return err
-	}
-	out := json.NewEncoder(file)
-	out.SetIndent("", "  ")
-	return errors.Join(out.Encode(report{"mutations", s.Seed, results}), file.Close())
 }
 
 // table prints one line for each bug, and how many were caught.

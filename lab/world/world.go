@@ -32,6 +32,8 @@ type Plan struct {
 	Arrived func(httpproxy.Call)
 	// Programs replace those of the site.
 	Programs *Programs
+	// DatabaseURL is where programs find the database, instead of the proxy of each.
+	DatabaseURL func(postgres.Role) (string, error)
 	// Program replaces the api program by a step of the course. Its tables are in a schema of their own.
 	Program string
 }
@@ -133,6 +135,25 @@ func (w *World) startPSP(ctx context.Context) error {
 	return w.PSP.Start(ctx)
 }
 
+// Start adds so many APIs and reconcilers.
+func (w *World) Start(ctx context.Context, apis, reconcilers int) (started, behind []*Process, err error) {
+	for i := range apis {
+		api, err := w.StartAPI(ctx, fmt.Sprintf("api-%d", i+1))
+		if err != nil {
+			return nil, nil, err
+		}
+		started = append(started, api)
+	}
+	for i := range reconcilers {
+		reconciler, err := w.StartReconciler(ctx, fmt.Sprintf("reconciler-%d", i+1))
+		if err != nil {
+			return nil, nil, err
+		}
+		behind = append(behind, reconciler)
+	}
+	return started, behind, nil
+}
+
 // StartAPI adds an API process.
 func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
 	p, err := w.process(name, API)
@@ -202,6 +223,11 @@ func (w *World) process(name, program string) (*Process, error) {
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
 		"HTTP_ADDR":       public, "OPERATOR_ADDR": operator, "RECONCILER_ADDR": operator,
 	})
+	if w.plan.DatabaseURL != nil {
+		if settings["DATABASE_URL"], err = w.plan.DatabaseURL(w.role(program)); err != nil {
+			return nil, errors.Join(err, p.DB.Close())
+		}
+	}
 	maps.Copy(settings, w.plan.Env)
 	p.Env = environment(settings)
 	w.mu.Lock()

@@ -33,11 +33,6 @@ func NumberOf(amount int64) int64 { return amount / amountStep }
 
 func numberOf(client, n int) int64 { return int64(client+1)*clientStride + int64(n) }
 
-// OrderAt finds the client and the errand that an order's number belongs to.
-func OrderAt(number int64) (client, n int) {
-	return int(number/clientStride) - 1, int(number % clientStride)
-}
-
 func (p Plan) order(r *rand.Rand, client, n int) Order {
 	number := numberOf(client, n)
 	o := Order{

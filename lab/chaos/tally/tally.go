@@ -7,9 +7,6 @@ package tally
 
 import (
 	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -70,14 +67,4 @@ func (t *Tally) All() map[string]map[string]int {
 		all[group] = maps.Clone(names)
 	}
 	return all
-}
-
-// Line writes a group as name=count, in the order of the names.
-func (t *Tally) Line(group string) string {
-	names := t.Group(group)
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		words = append(words, name+"="+strconv.Itoa(names[name]))
-	}
-	return strings.Join(words, " ")
 }
