@@ -18,6 +18,7 @@ import (
 	"payonce/lab/grade/profile"
 	"payonce/lab/grade/stand"
 	"payonce/lab/program"
+	"payonce/lab/world"
 )
 
 // grade starts the server, plays all levels, and finds the smallest history that breaks the first broken invariant.
@@ -69,7 +70,7 @@ func (p *player) playLevels(ctx context.Context, s settings, say func(string)) (
 	for _, n := range s.levels {
 		say(fmt.Sprintf("level %d of %d: %s", n, len(plan.Levels()), plan.Levels()[n-1]))
 		runs, err := p.playAll(ctx, plan.Of(n, s.seed))
-		down, isDown := errors.AsType[*stand.NotServingError](err)
+		down, isDown := errors.AsType[*world.NotServingError](err)
 		if err != nil && !isDown {
 			return nil, "", err
 		}

@@ -17,6 +17,7 @@ import (
 	"payonce/lab/grade/profile"
 	"payonce/lab/grade/stand"
 	"payonce/lab/invariants"
+	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
 
@@ -151,7 +152,11 @@ func (f *performance) play(ctx context.Context) error {
 		f.pending[i].Wait()
 	}
 	f.quiet(ctx)
-	return f.readLedger(ctx)
+	entries, err := f.player.stand.Ledger(ctx)
+	if err != nil {
+		return err
+	}
+	return f.player.setCharges(&f.run, entries)
 }
 
 func (f *performance) cannotBeShown() bool {
@@ -243,21 +248,12 @@ func (f *performance) event(where, text string) {
 
 // doesNotServe has a server that does not come up again break the promise that each key comes to an end.
 func (f *performance) doesNotServe(err error) {
-	if down, ok := errors.AsType[*stand.NotServingError](err); ok {
+	if down, ok := errors.AsType[*world.NotServingError](err); ok {
 		f.event("server", down.Error())
 		for i := range f.run.Amounts {
 			f.note(&f.run.NotFinal, i)
 		}
 	}
-}
-
-// readLedger finds the charges of the case.
-func (f *performance) readLedger(ctx context.Context) error {
-	entries, err := f.player.stand.Ledger(ctx)
-	if err != nil {
-		return err
-	}
-	return f.player.setCharges(&f.run, entries)
 }
 
 // charges is how often the PSP has charged a payment by now.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 	"payonce/test/pgproxy"
 )
 
-// Process is one of the programs. It keeps its addresses, its log and its proxies over restarts.
+// Process is a program that can be ended in many ways, and started again. It keeps its addresses, its log and its
+// proxies over restarts.
 type Process struct {
 	Name     string
 	Address  string // host:port of its public side
@@ -30,10 +32,13 @@ type Process struct {
 	DB  *pgproxy.Proxy   // before the database, or nil
 	PSP *httpproxy.Proxy // before the PSP, or nil
 
-	Program string // path
+	Program string
 	Args    []string
 	Env     []string
-	Probe   string // the URL that answers 200 as soon as the program is ready
+	Probe   string                // URL that is asked until the process is ready
+	Accepts func(status int) bool // what is ready; nil: 200 alone
+	Limit   time.Duration         // until it is ready; 0: readyLimit
+	Group   bool                  // what the process has started is signalled with it, and ends with it
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -42,6 +47,11 @@ type Process struct {
 
 // readyLimit is how long a program may take until it answers.
 const readyLimit = 30 * time.Second
+
+// NotServingError says that a process did not come up.
+type NotServingError struct{ text string }
+
+func (e *NotServingError) Error() string { return e.text }
 
 // Start runs the program, also again after it has ended, and returns when it answers that it is ready.
 func (p *Process) Start(ctx context.Context) error {
@@ -58,6 +68,9 @@ func (p *Process) Start(ctx context.Context) error {
 	cmd := exec.Command(p.Program, p.Args...) //nolint:noctx // it is ended by name, in many ways
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.Env, log, log
 	cmd.SysProcAttr = child.Attributes()
+	if p.Group {
+		cmd.SysProcAttr = child.Group()
+	}
 	done, err := child.Start(cmd)
 	_ = log.Close()
 	if err != nil {
@@ -68,16 +81,21 @@ func (p *Process) Start(ctx context.Context) error {
 	p.mu.Unlock()
 	if err := p.awaitReady(ctx, done); err != nil {
 		p.Kill()
-		return fmt.Errorf("start %s: %w\n%s", p.Name, err, p.LastWords())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &NotServingError{fmt.Sprintf("%s %v; its last words:\n%s", p.Name, err, p.LastWords())}
 	}
 	return nil
 }
 
 // awaitReady asks again and again: from outside there is no event to wait for.
 func (p *Process) awaitReady(ctx context.Context, done <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	limit := cmp.Or(p.Limit, readyLimit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	said := "it gives no answer there"
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -87,15 +105,16 @@ func (p *Process) awaitReady(ctx context.Context, done <-chan struct{}) error {
 		}
 		if res, err := client.Do(req); err == nil {
 			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
+			if res.StatusCode == http.StatusOK || p.Accepts != nil && p.Accepts(res.StatusCode) {
 				return stillThere(done)
 			}
+			said = fmt.Sprintf("it answers %d", res.StatusCode)
 		}
 		select {
 		case <-done:
-			return errors.New("it ended at once")
+			return errors.New("ended before it was ready")
 		case <-ctx.Done():
-			return errors.New("it is not ready in time")
+			return fmt.Errorf("is not ready after %s at %s: %s", limit, p.Probe, said)
 		case <-tick.C:
 		}
 	}
@@ -128,12 +147,22 @@ func (p *Process) end(sig syscall.Signal, limit time.Duration) {
 	if cmd == nil {
 		return
 	}
-	_ = cmd.Process.Signal(sig)
+	p.tell(cmd, done, sig)
 	select {
 	case <-done:
 	case <-time.After(limit):
-		_ = cmd.Process.Kill()
+		p.tell(cmd, done, syscall.SIGKILL)
 		<-done
+	}
+}
+
+// tell signals the process, or its group. It does nothing to one that has been waited for, so it cannot reach another
+// one of the same id.
+func (p *Process) tell(cmd *exec.Cmd, done <-chan struct{}, sig syscall.Signal) {
+	if !p.Group {
+		_ = cmd.Process.Signal(sig)
+	} else if stillThere(done) == nil {
+		_ = syscall.Kill(-cmd.Process.Pid, sig)
 	}
 }
 
@@ -143,12 +172,11 @@ func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
 // Resume is SIGCONT.
 func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 
-// signal does nothing to a process that has been waited for, so it cannot reach another one of the same id.
 func (p *Process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(sig)
+		p.tell(p.cmd, p.done, sig)
 	}
 }
 
@@ -169,15 +197,7 @@ func (p *Process) PID() int {
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return false
-	}
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
+	return p.cmd != nil && stillThere(p.done) == nil
 }
 
 // LastWords is the end of what the program has said.

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/embeddedpg"
+	"payonce/lab/world"
 )
 
 // Name is what the primary knows the standby by.
@@ -38,7 +39,7 @@ type Primary struct {
 // Standby is a server that follows another one, until it is promoted.
 type Standby struct {
 	*embeddedpg.Server
-	Line *Line // between the two; it ends with Close
+	Line *world.Line // between the two; it ends with Close
 
 	primary string
 }
@@ -55,7 +56,7 @@ func Start(ctx context.Context, p Primary, dir string) (_ *Standby, err error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := openLine(filepath.Join(cfg.Host, fmt.Sprintf(".s.PGSQL.%d", cfg.Port)))
+	line, err := world.OpenLine(p.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func Start(ctx context.Context, p Primary, dir string) (_ *Standby, err error) {
 }
 
 // backup makes the copy. The server that is started there owns its files from then on.
-func backup(ctx context.Context, p Primary, user string, line *Line, dir string) error {
+func backup(ctx context.Context, p Primary, user string, line *world.Line, dir string) error {
 	var version string
 	if err := query(ctx, p.URL, "SHOW server_version_num", &version); err != nil {
 		return err
@@ -93,7 +94,7 @@ func backup(ctx context.Context, p Primary, user string, line *Line, dir string)
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
-	host, port := line.address()
+	host, port := line.Address()
 	conninfo := fmt.Sprintf("host=%s port=%s user=%s application_name=%s sslmode=disable gssencmode=disable", host,
 		port, user, Name)
 	// Where embeddedpg looks for a cluster of this version.

@@ -20,6 +20,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/lab/grade/profile"
 	"payonce/lab/invariants"
+	"payonce/lab/world"
 	"payonce/test/heldport"
 	"payonce/test/httpproxy"
 )
@@ -91,9 +92,12 @@ func Open(ctx context.Context, o Options) (_ *Stand, err error) {
 		}
 		s.ports = append(s.ports, port)
 		server := &Server{
-			Number: i + 1, URL: "http://" + port.Address, program: program, ready: o.Profile.Ready, port: port,
-			log: filepath.Join(o.Dir, fmt.Sprintf("server-%d.log", i+1)),
-			env: func() []string { return s.environment(port.Address) },
+			Number: i + 1, URL: "http://" + port.Address, env: func() []string { return s.environment(port.Address) },
+			process: &world.Process{
+				Name: fmt.Sprintf("server %d", i+1), Address: port.Address, Operator: port.Address, Program: program,
+				Log: filepath.Join(o.Dir, fmt.Sprintf("server-%d.log", i+1)), Group: true, Limit: readyLimit,
+				Probe: "http://" + port.Address + o.Profile.Ready, Accepts: serves(o.Profile.Ready),
+			},
 		}
 		s.Servers = append(s.Servers, server)
 		o.Say(fmt.Sprintf("starting server %d of %d", i+1, o.Profile.Instances))
@@ -178,7 +182,7 @@ func (s *Stand) PSPURL() string { return s.psp.url }
 func (s *Stand) Ours() bool { return s.db != nil }
 
 // UsesDatabase reports whether the server has ever connected to the database that it was given.
-func (s *Stand) UsesDatabase() bool { return s.db != nil && s.db.seen.Load() }
+func (s *Stand) UsesDatabase() bool { return s.db != nil && s.db.line.Used() }
 
 // CrashDatabase kills the database and starts it again.
 func (s *Stand) CrashDatabase(ctx context.Context) error { return s.db.crash(ctx) }

@@ -1,24 +1,35 @@
-package standby
+package world
 
 import (
 	"fmt"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Line carries what the standby and the primary say to each other. It understands none of it.
+// Line carries connections from a port of loopback to the socket of a PostgreSQL server, over its restarts. It
+// understands nothing of what is said.
 type Line struct {
 	listener net.Listener
-	socket   string // of the primary
+	socket   string
 	wait     sync.WaitGroup
+	used     atomic.Bool
 
 	mu    sync.Mutex
 	cut   bool
 	conns map[net.Conn]bool // both ends of each
 }
 
-func openLine(socket string) (*Line, error) {
+// OpenLine opens one to the server that a connection string names.
+func OpenLine(url string) (*Line, error) {
+	config, err := pgconn.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's address: %w", err)
+	}
+	_, socket := pgconn.NetworkAddress(config.Host, config.Port)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it waits for nothing
 	if err != nil {
 		return nil, fmt.Errorf("open the line: %w", err)
@@ -28,10 +39,14 @@ func openLine(socket string) (*Line, error) {
 	return l, nil
 }
 
-func (l *Line) address() (host, port string) {
+// Address is where the line begins.
+func (l *Line) Address() (host, port string) {
 	host, port, _ = net.SplitHostPort(l.listener.Addr().String())
 	return host, port
 }
+
+// Used reports whether anybody has connected.
+func (l *Line) Used() bool { return l.used.Load() }
 
 func (l *Line) serve() {
 	for {
@@ -39,6 +54,7 @@ func (l *Line) serve() {
 		if err != nil {
 			return
 		}
+		l.used.Store(true)
 		far, err := net.Dial("unix", l.socket) //nolint:noctx // a local socket takes or refuses at once
 		if err != nil || !l.keep(near, far) {
 			_ = near.Close()
