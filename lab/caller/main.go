@@ -7,16 +7,13 @@
 // "key in memory" are the usual retry loop, once with a key for each request, once with a key for each call: the first
 // one charges twice when an answer is lost, the second one when the process dies.
 //
-//	main.go      what is run, and the verdict
-//	settings.go  the size of a run
-//	storm.go     the arc of a run
-//	stage.go     the programs, and what fails
-//	shop.go      the parent of a caller: starts it, kills it at a boundary, starts it again
-//	boundary.go  where a caller can be killed
-//	child.go     the calling process: this program, executed again
-//	payer.go     package client, with a hook at each boundary
-//	usual.go     the usual retry loop, with the same hooks
-//	judge.go     what the PSP's ledger says
+//	main.go   the size of a run, and where a caller can be killed
+//	storm.go  the arc of a run
+//	stage.go  the programs, and what fails
+//	shop.go   the parent of a caller: starts it, kills it at a boundary, starts it again
+//	child.go  the calling process: this program, executed again
+//	pay.go    the usual retry loop, and package client, with a hook at each boundary
+//	judge.go  what the PSP's ledger says
 //
 // A boundary is reached by an event and not by time: the child says on a pipe where it is and waits, and the parent
 // kills it there. A seed decides which intents are stopped where, and which calls the proxy loses; not how all of it
@@ -26,7 +23,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 
 	"payonce/internal/cli"
@@ -67,4 +66,96 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	print(stdout, s, books)
 	return verdict(books)
+}
+
+// settings of a run.
+type settings struct {
+	N        int    `env:"N" envDefault:"10000" desc:"intents of package client, from 200 to 100000; each of the usual loops has a tenth of them, at least 50"`
+	Seed     uint64 `env:"SEED" desc:"of where callers are killed and what the proxy loses; 0: a new one, which is printed"`
+	Quick    bool   `env:"QUICK" desc:"1: 300 intents, unless N says otherwise"`
+	Programs string `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
+}
+
+const (
+	fewest = 200 // with fewer, a boundary might not be met
+	most   = 100_000
+	quickN = 300
+	// The usual loops have a tenth of them: they need no more to show their harm.
+	perUsual    = 10
+	fewestUsual = 50
+)
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	s, err := program.Settings[settings]("caller", getenv)
+	if err != nil {
+		return s, err
+	}
+	if s.Quick && getenv("N") == "" {
+		s.N = quickN
+	}
+	if s.N < fewest || s.N > most {
+		return s, fmt.Errorf("intents (N) are %d, must be from %d to %d", s.N, fewest, most)
+	}
+	s.Seed = program.Seed(s.Seed)
+	return s, nil
+}
+
+// boundary is a place between two steps of a caller, where its process can be killed.
+type boundary string
+
+// The boundaries, in the order of the steps.
+const (
+	made     boundary = "made"     // the key is made and not stored
+	stored   boundary = "stored"   // stored and not sent
+	sent     boundary = "sent"     // sent and not answered
+	answered boundary = "answered" // answered and not recorded
+	recorded boundary = "recorded" // recorded and not told
+	nowhere  boundary = "-"
+)
+
+var boundaries = []boundary{made, stored, sent, answered, recorded}
+
+// Shares of the intents whose caller is killed, and of those among them whose next life ends early as well.
+const (
+	killShare  = 0.25
+	againShare = 0.3
+)
+
+// declineEvery is one intent that the PSP refuses.
+const declineEvery = 20
+
+// errand is an intent of a shop: what is to be paid, and where the caller is killed on the way, one boundary for each
+// of its lives.
+type errand struct {
+	index int
+	token string
+	kills []boundary
+	told  string // paid, declined or failed; empty while the caller has not told
+}
+
+// errands are what a seed decides.
+func errands(r *rand.Rand, first, n int) []*errand {
+	all := make([]*errand, 0, n)
+	for i := range n {
+		e := &errand{index: first + i, token: "pm_ok"}
+		if e.index%declineEvery == 0 {
+			e.token = "pm_declined"
+		}
+		if r.Float64() < killShare {
+			e.kills = append(e.kills, boundaries[r.IntN(len(boundaries))])
+			if r.Float64() < againShare {
+				e.kills = append(e.kills, boundaries[2+r.IntN(len(boundaries)-2)])
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// next is where the caller is killed in its next life.
+func (e *errand) next() boundary {
+	if len(e.kills) == 0 {
+		return nowhere
+	}
+	return e.kills[0]
 }

@@ -21,6 +21,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"payonce/internal/cli"
 	"payonce/lab/failover/standby"
@@ -132,4 +134,93 @@ func (l *lab) keep() {
 		return
 	}
 	l.say("history and logs are kept in " + l.settings.Keep)
+}
+
+// settings of a run.
+type settings struct {
+	Seed     uint64   `env:"SEED" desc:"of what the clients ask for; 0: a new one, which is printed"`
+	Quick    bool     `env:"QUICK" desc:"1: fewer payments, and no webhooks, whose jobs may be taken up again a minute and a half after a failover only"`
+	Only     []string `env:"ONLY" desc:"cases to run, separated by commas: sync, async, away, full"`
+	Programs string   `env:"PROGRAMS" desc:"directory with the programs api, reconciler and mockpsp; they are built without it"`
+	Keep     string   `env:"KEEP" desc:"where history and logs are kept when something is wrong (default: bin/failover-SEED)"`
+	Report   string   `env:"REPORT" envDefault:"bin/failover.json" desc:"where the results go, as JSON"`
+}
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	s, err := program.Settings[settings]("failover", getenv)
+	if err != nil {
+		return s, err
+	}
+	for i, name := range s.Only {
+		s.Only[i] = strings.TrimSpace(name)
+		if !slices.ContainsFunc(cases(), func(c testCase) bool { return c.name == s.Only[i] }) {
+			return s, fmt.Errorf("ONLY has %q, which is no case", name)
+		}
+	}
+	s.Seed = program.Seed(s.Seed)
+	if s.Keep == "" {
+		s.Keep = fmt.Sprintf("bin/failover-%d", s.Seed)
+	}
+	return s, nil
+}
+
+func (s settings) wants(name string) bool { return len(s.Only) == 0 || slices.Contains(s.Only, name) }
+
+// payments is how many are acknowledged before the primary is lost, and again after it.
+func (s settings) payments() int {
+	if s.Quick {
+		return 60
+	}
+	return 400
+}
+
+// report of a run, as the labs write it.
+type report struct {
+	Lab        string              `json:"lab"`
+	Seed       uint64              `json:"seed"`
+	PostgreSQL string              `json:"postgresql,omitzero"`
+	Violations []program.Violation `json:"violations"`
+	Cases      []outcome           `json:"cases"`
+}
+
+// outcome of a case.
+type outcome struct {
+	Name    string `json:"name"`
+	Says    string `json:"claim"`
+	Skipped string `json:"skipped,omitzero"` // why
+	Facts   []fact `json:"facts,omitzero"`   // in the order in which they are told
+
+	violations []program.Violation
+}
+
+// fact is something that was seen or measured.
+type fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func (o *outcome) tell(name, format string, args ...any) {
+	o.Facts = append(o.Facts, fact{name, fmt.Sprintf(format, args...)})
+}
+
+// broken notes that the case did not go as it has to.
+func (o *outcome) broken(format string, args ...any) {
+	o.violations = append(o.violations, program.Broken("case", o.Name, fmt.Sprintf(format, args...)))
+}
+
+func (r report) print(w io.Writer) {
+	fmt.Fprintf(w, "failover  seed %d  PostgreSQL %s\n", r.Seed, r.PostgreSQL)
+	for _, o := range r.Cases {
+		fmt.Fprintf(w, "\n%s: %s\n", o.Name, o.Says)
+		if o.Skipped != "" {
+			fmt.Fprintf(w, "  skipped: %s\n", o.Skipped)
+		}
+		for _, f := range o.Facts {
+			fmt.Fprintf(w, "  %-34s %s\n", f.Name, f.Value)
+		}
+	}
+	fmt.Fprintf(w, "\nviolations: %d\n", len(r.Violations))
+	for _, v := range r.Violations {
+		fmt.Fprintf(w, "  %-5s %s: %s\n", v.Invariant, v.Where, strings.ReplaceAll(v.Detail, "\n", " "))
+	}
 }

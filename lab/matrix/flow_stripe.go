@@ -99,3 +99,125 @@ func stripeRefundFlow() flow {
 	}
 	return flow{"stripe-refund", "POST /payments/{id}/refunds, at Stripe", atStripe(rows)}
 }
+
+// stripeLookupFlow resolves one unknown key at Stripe: by its intent if the id is stored, and otherwise by making the
+// intent again under the same key.
+func stripeLookupFlow() flow {
+	var rows []row
+	rows = append(rows, cancelRows()...)
+	rows = append(rows, remadeRows()...)
+	rows = append(rows, readRows()...)
+	rows = unattended(rows)
+	for i := range rows {
+		rows[i].env = longWindow() // so that no scan comes first, and no grace period ends: it need not
+		rows[i].want.check = allOfIt((*stage).cancelledAsSaid, (*stage).nothingLeftOpen, noDeadLetter)
+	}
+	return flow{"stripe-lookup", "resolve: one key, at Stripe", atStripe(rows)}
+}
+
+// cancelRows: the id is stored, and the confirmation has never arrived.
+func cancelRows() []row {
+	rows := []row{
+		{window: 13, step: "seen, its id is stored | read the intent",
+			at: boundary{at: psp, name: world.Lookup, side: before}},
+		{window: 29, step: "read, not executed | the PSP's answer",
+			at: boundary{at: psp, name: world.Lookup, side: after}},
+		{window: 29, step: "answer read | cancel it", at: boundary{at: psp, name: world.Cancel, side: before}},
+		{window: 30, step: "cancelled | the PSP's answer", at: boundary{at: psp, name: world.Cancel, side: after}},
+		{window: 30, step: "answer read | release the key",
+			at: boundary{at: database, name: "ReleaseUnknownKey", side: before}},
+		{window: 15, step: "released | its acknowledgement",
+			at: boundary{at: database, name: "ReleaseUnknownKey", side: after}},
+	}
+	for i := range rows {
+		rows[i].prepare = func(s *stage) error { return s.lostAndDue(httpproxy.CutBefore) }
+		rows[i].want = want{posts: [2]int{1, 1}, replayed: "false"}
+	}
+	return rows
+}
+
+// remadeRows: the id is not stored. The same creation under the same key leads to the intent.
+func remadeRows() []row {
+	rows := []row{
+		{window: 13, step: "seen, no id is stored | make the intent again",
+			at: boundary{at: psp, name: world.Create, side: before}},
+		{window: 29, step: "made again, which is the first one | the PSP's answer",
+			at: boundary{at: psp, name: world.Create, side: after}},
+		{window: 29, step: "made again and read | cancel it",
+			at: boundary{at: psp, name: world.Cancel, side: before}},
+	}
+	for i := range rows {
+		rows[i].prepare = (*stage).madeAndOver
+		rows[i].want = want{posts: [2]int{1, 1}, replayed: "false"}
+	}
+	return rows
+}
+
+// readRows: the PSP has charged, and nobody has heard of it.
+func readRows() []row {
+	rows := []row{
+		{window: 14, step: "executed, read | the PSP's answer",
+			at: boundary{at: psp, name: world.Lookup, side: after}},
+		{window: 14, step: "answer read | complete the key",
+			at: boundary{at: database, name: "ResolveKeys", side: before}},
+	}
+	for i := range rows {
+		rows[i].prepare = func(s *stage) error { return s.lostAndDue(httpproxy.CutAfter) }
+	}
+	return rows
+}
+
+// stripeProcessFlow is what the reconciler does with Stripe's events. There are several of a payment, and only one of
+// them says that money has moved.
+func stripeProcessFlow() flow {
+	const events = 3
+	all := func(s *stage) error {
+		return s.untilHolds("the events' end",
+			"SELECT count(*) = $1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events", events)
+	}
+	prepare := func(s *stage) error {
+		if err := s.lost(httpproxy.CutAfter); err != nil {
+			return err
+		}
+		if err := s.addBlindReconciler(); err != nil {
+			return err
+		}
+		return s.untilHolds("the events", "SELECT count(*) = $1 FROM webhook_events", events)
+	}
+	rows := []row{
+		{window: 8, step: "one of its events judged | complete the key",
+			at: boundary{at: database, name: "ResolveKeys", side: before}},
+		{window: 9, step: "judged, or about nothing of ours | mark the event",
+			at: boundary{at: database, name: "SetResult", side: before}},
+	}
+	for i := range rows {
+		rows[i].victim, rows[i].env = world.Reconciler, longWindow()
+		rows[i].prepare, rows[i].begin, rows[i].heal = prepare, (*stage).startVictim, (*stage).healLookups
+		rows[i].finish = func(s *stage) error {
+			if err := s.askUntilFinal(); err != nil {
+				return err
+			}
+			return all(s)
+		}
+		rows[i].want = want{posts: [2]int{1, 1}, replayed: "true", check: allOfIt(oneOfItsEvents, noDeadLetter)}
+	}
+	return flow{"stripe-process", "webhook: processing, at Stripe", atStripe(rows)}
+}
+
+func oneOfItsEvents(s *stage) error {
+	return s.expect("one event was taken as evidence, and the others were ignored",
+		`SELECT count(*) FILTER (WHERE result IN ('resolved', 'confirmed')) = 1 AND
+			count(*) FILTER (WHERE result = 'ignored') = count(*) - 1 FROM webhook_events`)
+}
+
+// stripeScanFlow walks lists that are newest first, and turns them round.
+func stripeScanFlow() flow {
+	var rows []row
+	for _, r := range scanFlow().rows {
+		if r.at.at == psp && r.at.side == after || r.at.name == "ResolveKeys" && r.at.side == before {
+			r.want.check = noDeadLetter
+			rows = append(rows, r)
+		}
+	}
+	return flow{"stripe-scan", "scan of the PSP's ledger, at Stripe", atStripe(rows)}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -92,4 +93,56 @@ func play(ctx context.Context, s settings, stderr io.Writer) (_ report, err erro
 			len(chosen))
 	}
 	return m.report(began), nil
+}
+
+// settings of a run.
+type settings struct {
+	Quick    bool          `env:"QUICK" desc:"1: one cell of each row, drawn by the seed, in a minute and a half"`
+	Seed     uint64        `env:"SEED" desc:"draws the cells of a quick run; 0: a new one, which is printed"`
+	Only     string        `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
+	Workers  int           `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
+	Limit    time.Duration `env:"LIMIT" envDefault:"75s" desc:"longest time for a cell; what has come to no end by then is taken for stuck"`
+	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; without the rows in which a key ends, or that look at locks"`
+	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
+	Keep     string        `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
+	Report   string        `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`
+}
+
+const maxWorkers = 32
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	s, err := program.Settings[settings]("matrix", getenv)
+	if err != nil {
+		return s, err
+	}
+	if s.Workers < 1 || s.Workers > maxWorkers {
+		return s, fmt.Errorf("WORKERS is %d, must be from 1 to %d", s.Workers, maxWorkers)
+	}
+	if s.Limit <= 0 {
+		return s, fmt.Errorf("LIMIT is %s, must be positive", s.Limit)
+	}
+	s.Seed = program.Seed(s.Seed)
+	if s.Keep == "" {
+		s.Keep = filepath.Join("bin", fmt.Sprintf("matrix-%d", s.Seed))
+	}
+	_, err = s.choose()
+	return s, err
+}
+
+// choose lists the cells of the run.
+func (s settings) choose() ([]cell, error) {
+	played := cells(flows())
+	if s.Citus {
+		played = slices.DeleteFunc(played, cell.notOnCitus)
+	}
+	all, err := selected(played, s.Only)
+	if err == nil && s.Quick {
+		all = sample(all, s.Seed)
+	}
+	return all, err
+}
+
+// keepIn is the directory of a cell's remains.
+func (s settings) keepIn(cell string) string {
+	return filepath.Join(s.Keep, strings.ReplaceAll(cell, "/", "-"))
 }

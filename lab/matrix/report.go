@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
@@ -107,4 +110,114 @@ func readReport(from io.Reader) (report, error) {
 		return r, fmt.Errorf("read report: it is one of %q", r.Lab)
 	}
 	return r, nil
+}
+
+// stepWidth is what the text grid gives to the name of a row.
+const stepWidth = 54
+
+// text prints the grid for a terminal.
+func (r report) text(to io.Writer) error {
+	var b strings.Builder
+	for _, f := range r.Grid {
+		if !f.played() {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", pad(f.Title+" ("+f.Name+")", stepWidth+8))
+		fmt.Fprintf(&b, "%s", pad("", stepWidth+8))
+		for _, column := range r.Columns {
+			fmt.Fprintf(&b, "%s  ", short(column))
+		}
+		b.WriteString("\n")
+		for _, row := range f.Rows {
+			fmt.Fprintf(&b, "%s%s", pad("  "+row.number(), 8), pad(row.Step, stepWidth))
+			for i, mark := range row.Marks {
+				fmt.Fprintf(&b, "%s  ", pad(mark, utf8.RuneCountInString(short(r.Columns[i]))))
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("\n")
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "%s  %s\n      %s\n", v.Invariant, v.Where, v.Detail)
+	}
+	for _, c := range r.Cells {
+		if c.Kept != "" {
+			fmt.Fprintf(&b, "kept: %s\n", c.Kept)
+		}
+	}
+	b.WriteString("–: makes no sense there; ·: not played; *: a build with a stop where no wire is. A | is the boundary.\n")
+	fmt.Fprintf(&b, "seed %d: %d cells, %d failed, %d violations, %.0f s\n", r.Seed, r.Played, r.Failed,
+		len(r.Violations), r.Seconds)
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+// markdown prints it for a document, with the reasons why there are no such cells.
+func (r report) markdown(to io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| window | boundary | %s |\n|---|---|%s\n", strings.Join(r.Columns, " | "),
+		strings.Repeat("---|", len(r.Columns)))
+	notes := newNotes()
+	for _, f := range r.Grid {
+		fmt.Fprintf(&b, "| | **%s** |%s\n", f.Title, strings.Repeat(" |", len(r.Columns)))
+		for _, row := range f.Rows {
+			marks := slices.Clone(row.Marks)
+			for i, mark := range marks {
+				if mark == markNone {
+					marks[i] += notes.of(row.Why[i])
+				}
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", row.number(), strings.ReplaceAll(row.Step, "|", "→"),
+				strings.Join(marks, " | "))
+		}
+	}
+	fmt.Fprintf(&b, "\n%d cells in %.0f s, %d failed. `*`: a build with a stop where no wire is.\n\n", r.Played,
+		r.Seconds, r.Failed)
+	for i, why := range notes.whys {
+		fmt.Fprintf(&b, "%s %s.  \n", superscript(i+1), why)
+	}
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+func (f gridFlow) played() bool {
+	return slices.ContainsFunc(f.Rows, func(r gridRow) bool {
+		return slices.Contains(r.Marks, markOK) || slices.Contains(r.Marks, markFail)
+	})
+}
+
+func (r gridRow) number() string {
+	if r.Stops {
+		return r.Label + "*"
+	}
+	return r.Label
+}
+
+// short is the head of a column in the text grid.
+func short(column string) string {
+	return strings.NewReplacer("kill -9, late packet", "late", "session ended", "db ends", "connection cut", "db cut",
+		"PSP half answer", "PSP half").Replace(column)
+}
+
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
+}
+
+// notes numbers the reasons.
+type notes struct{ whys []string }
+
+func newNotes() *notes { return &notes{} }
+
+func (n *notes) of(why string) string {
+	at := slices.Index(n.whys, why)
+	if at < 0 {
+		n.whys = append(n.whys, why)
+		at = len(n.whys) - 1
+	}
+	return superscript(at + 1)
+}
+
+func superscript(n int) string {
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸",
+		"9", "⁹").Replace(fmt.Sprint(n))
 }

@@ -5,7 +5,7 @@
 //
 //   - in Go (go.go, cases.go): each condition, operand of && and ||, case, comparison, boundary and early return of
 //     the packages in `packages`
-//   - in db/queries (sql.go, queries.go): each operand of AND and OR of each WHERE, ON and HAVING
+//   - in db/queries (sql.go): each operand of AND and OR of each WHERE, ON and HAVING
 //   - in db/migrations (schema.go): each condition of each CHECK, guard function, unique index and trigger, each arm
 //     of a generated column, and each trigger, unique index and reference as a whole
 //

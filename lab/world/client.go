@@ -1,12 +1,15 @@
 package world
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Request to an API. Method is POST unless it is given.
@@ -82,5 +85,58 @@ func (k Keys) Payment(key, paymentMethod string) Request {
 		Path: "/payments", As: k.Acme, Key: key,
 		Body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{"order":%q}}`,
 			paymentMethod, "ordered as "+key, key),
+	}
+}
+
+// SetFaults tells the mock PSP at a URL how often to fail, by the names that PUT /_faults has.
+func SetFaults(ctx context.Context, client *http.Client, psp string, rates any) error {
+	raw, err := json.Marshal(rates)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, psp+"/_faults", bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("set faults: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		const sentence = 500
+		said, _ := io.ReadAll(io.LimitReader(res.Body, sentence)) // as much of the reason as came
+		return fmt.Errorf("set faults: %d %s", res.StatusCode, said)
+	}
+	return nil
+}
+
+// toldEvery is the pause between two looks.
+const toldEvery = 250 * time.Millisecond
+
+// AwaitTold waits until the mock PSP at the address has sent the webhooks that it is going to send, or has had its time
+// for that, which ends with ctx: one that came later would disturb the calm in which everything is judged.
+func AwaitTold(ctx context.Context, address string) {
+	client := NewClient()
+	defer client.Close()
+	tick := time.NewTicker(toldEvery)
+	defer tick.Stop()
+	for {
+		var told struct {
+			Pending int `json:"pending"`
+			Dialect struct {
+				Pending int `json:"pending"`
+			} `json:"dialect"`
+		}
+		a, err := client.Do(ctx, address, Request{Method: http.MethodGet, Path: "/_webhooks"})
+		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK &&
+			told.Pending+told.Dialect.Pending == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package world
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // The times of a world, by which a case can be over in seconds. They keep the relations that the programs check at
 // their start.
@@ -34,5 +37,17 @@ func pspTimes() map[string]string {
 	return map[string]string{
 		"MOCKPSP_SLOW_DELAY": "300ms", "MOCKPSP_HANG_LIMIT": "3s", "MOCKPSP_LATE_DELAY": PSPLandsAt.String(),
 		"MOCKPSP_WEBHOOK_DELAY": "50ms", "MOCKPSP_WEBHOOK_SCHEDULE": "200ms,500ms,1s,1s,2s,2s,5s,5s,10s,10s,20s,20s",
+	}
+}
+
+// Wait reports whether the time has passed before ctx ended.
+func Wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -50,7 +50,8 @@ func TestPackagesAndTypesAreLimited(t *testing.T) {
 	delete(files, "a/more.go")
 	files["b/t.go"] = methods + "func (T[K]) more() {}\n"
 	wantBreach(t, packageSizeBreaches(parse(t, files)), "b T")
-	wantBreach(t, packageSizeBreaches(parse(t, map[string]string{"lab/matrix/a.go": "package p\n"})), "lab/matrix")
+	wantBreach(t, packageSizeBreaches(parse(t, map[string]string{"internal/payments/a.go": "package p\n"})),
+		"internal/payments")
 }
 
 func TestPackageOpensWithProse(t *testing.T) {

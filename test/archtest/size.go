@@ -78,8 +78,6 @@ const (
 // tooManyFiles are the packages that have more files, and why.
 var tooManyFiles = map[string]string{
 	"internal/payments": "it is to be divided: what decides, what reads, what writes",
-	"lab/invariants":    "one file for each invariant, and the books that they compare",
-	"lab/matrix":        "one file for each flow",
 }
 
 // tooManyMethods are the types that have more methods, and why.

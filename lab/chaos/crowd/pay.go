@@ -2,12 +2,16 @@ package crowd
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/lab/chaos/plan"
+	"payonce/lab/history"
 )
 
 // The pause before a request is sent again: far shorter than Retry-After asks for, since that is what clients do.
@@ -110,4 +114,98 @@ func (c *Crowd) learn(e plan.Errand, r request, a answer) {
 	if a.status == http.StatusCreated && r.path == "/payments" {
 		c.known[e.Client].add(r, a)
 	}
+}
+
+// refund asks for a part, the whole, the rest or too much of a payment that the client knows of, or of one that
+// others have refunded before. Some race, some lie, some use the payment's own key: it is another one here, since
+// the operation belongs to it.
+func (c *Crowd) refund(ctx context.Context, e plan.Errand) {
+	of, any := c.known[e.Client].pick(e.Pick)
+	if theirs, some := c.returned.pick(e.Pick); some && e.N%4 == 3 {
+		of, any = theirs, true
+	}
+	if !any {
+		return
+	}
+	select {
+	case c.refunding <- of: // somebody else was waiting for it, to refund it at the same time
+	default:
+	}
+	e.Tenant = of.tenant
+	if e.N%5 == 0 {
+		e.Key = of.key
+	}
+	amount := int64(e.Share * float64(of.Amount))
+	r := refundOf(of, e, amount)
+	switch e.N % 4 {
+	case 0:
+		c.race(ctx, e, r)
+	case 1:
+		c.persist(ctx, e, r)
+		c.send(ctx, e.Client, refundOf(of, e, amount+1))
+	default:
+		c.persist(ctx, e, r)
+	}
+}
+
+func refundOf(of paid, e plan.Errand, amount int64) request {
+	body := "{}"
+	switch reason := fmt.Sprintf("%q", e.Reason); {
+	case amount > 0 && e.Reason != "":
+		body = fmt.Sprintf(`{"amountCents":%d,"reason":%s}`, amount, reason)
+	case amount > 0:
+		body = fmt.Sprintf(`{"amountCents":%d}`, amount)
+	case e.Reason != "":
+		body = fmt.Sprintf(`{"reason":%s}`, reason)
+	}
+	return request{
+		method: http.MethodPost, path: "/payments/" + of.ID + "/refunds", route: history.RefundsRoute,
+		tenant: of.tenant, key: e.Key,
+		intent: plan.RefundIntent(of.ID, amount, e.Reason), body: body, prefer: e.Prefer, quoted: e.Quoted, api: e.N,
+	}
+}
+
+// maxKnown bounds what a client remembers: the latest.
+const maxKnown = 300
+
+// paid is a payment that a client was told has succeeded.
+type paid struct {
+	tenant, key string
+	ID          string `json:"paymentId"`
+	Amount      int64  `json:"amountCents"`
+	Currency    string `json:"currency"`
+	ChargeID    string `json:"pspChargeId"`
+}
+
+// known is what a client has learned. Safe for concurrent use.
+type known struct {
+	mu   sync.Mutex
+	paid []paid
+}
+
+func (k *known) add(r request, a answer) {
+	p := paid{tenant: r.tenant, key: r.key}
+	if json.Unmarshal(a.body, &p) != nil {
+		return // lab/history says what is wrong with it
+	}
+	k.keep(p)
+}
+
+func (k *known) keep(p paid) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.paid) == maxKnown {
+		k.paid = append(k.paid[:0], k.paid[1:]...)
+	}
+	k.paid = append(k.paid, p)
+}
+
+// pick takes one of them.
+func (k *known) pick(by uint64) (paid, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.paid) == 0 {
+		return paid{}, false
+	}
+	return k.paid[by%uint64(len(k.paid))], true
 }

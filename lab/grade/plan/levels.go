@@ -1,6 +1,8 @@
 package plan
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+)
 
 // Test tokens of the mock PSP.
 const (
@@ -128,5 +130,114 @@ func (d *draw) lateCharges() []Case {
 		one("the request is a long time on its way", ok,
 			join(held(HoldRequest, 1, 0, 0), steps(Step{Kind: Await}, Step{Kind: Again, N: 2}, release(1, 0)),
 				end())...),
+	}
+}
+
+// kills stop a process with kill -9 while its charges are at three places: before the PSP, in it, and after it.
+func (d *draw) kills() []Case {
+	return []Case{
+		threePlaces("kill -9; the client goes to the other instance",
+			steps(Step{Kind: Kill, On: 1, Group: 9}),
+			steps(Step{Kind: UntilFinal, Intent: All}, Step{Kind: Start, On: 1, Group: 9},
+				Step{Kind: Again, Intent: All, N: 1})),
+		threePlaces("kill -9, and a new start",
+			steps(Step{Kind: Kill, On: 1, Group: 9}, Step{Kind: Start, On: 1, Group: 9}),
+			steps(Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: d.from(1, 2)})),
+		{
+			Name: "kill -9, and no client asks again", Intents: []Intent{{Token: ok}},
+			Steps: join(held(HoldAnswer, 1, 0, 1), steps(
+				Step{Kind: Kill, On: 1, Group: 9}, Step{Kind: Start, On: 1, Group: 9}, release(1, 0),
+				Step{Kind: Await, Intent: All}, Step{Kind: Look})),
+		},
+	}
+}
+
+// threePlaces has three payments at instance 1 when it is struck: one whose request has not reached the PSP, one that
+// was charged and whose answer is on its way, and a decline whose answer is on its way.
+func threePlaces(name string, strike, after []Step) Case {
+	return Case{
+		Name: name, Intents: []Intent{{Token: ok}, {Token: ok}, {Token: declined}},
+		Steps: join(held(HoldRequest, 1, 0, 1), held(HoldAnswer, 2, 1, 1), held(HoldAnswer, 3, 2, 1),
+			strike, steps(release(1, 0), release(2, 1), release(3, 2), Step{Kind: Await, Intent: All}), after),
+	}
+}
+
+// pauses stop a process for longer than it may be the only one to execute a key. It goes on as if nothing had
+// happened, with an answer of the PSP that is old by then.
+func (d *draw) pauses() []Case {
+	back := func(group, intent int, token string, kind Kind, name string) Case {
+		return Case{
+			Name: name, Intents: []Intent{{Token: token}},
+			Steps: join(held(kind, group, intent, 1), steps(
+				Step{Kind: Pause, On: 1, Group: 9}, Step{Kind: Try, Intent: intent, On: 2},
+				release(group, intent), Step{Kind: Resume, On: 1, Group: 9},
+				Step{Kind: Await, Intent: All}, Step{Kind: Read, Intent: intent},
+				Step{Kind: Again, Intent: intent, N: 2}), end()),
+		}
+	}
+	return []Case{
+		back(1, 0, notCharged, HoldAnswer, "the paused process comes back with an error of the PSP"),
+		back(1, 0, ok, HoldAnswer, "the paused process comes back with the PSP's answer"),
+		back(1, 0, ok, HoldRequest, "the paused process comes back, and its request reaches the PSP only then"),
+	}
+}
+
+func (d *draw) crashes() []Case {
+	everybody := Step{Kind: Await, Intent: All}
+	return []Case{
+		threePlaces("the database crashes while payments are at the PSP",
+			steps(Step{Kind: Crash}),
+			steps(Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: 1})),
+		{
+			Name: "the database crashes under many requests", Intents: many(d.from(6, 12)),
+			Steps: steps(Step{Kind: Send, Intent: All, N: 1}, Step{Kind: Crash}, everybody,
+				Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: 1}),
+		},
+	}
+}
+
+func many(n int) []Intent {
+	tokens := []string{ok, slow, declined}
+	var all []Intent
+	for i := range n {
+		all = append(all, Intent{Token: tokens[i%len(tokens)]})
+	}
+	return all
+}
+
+func (d *draw) webhooks() []Case {
+	charged, _ := lost()
+	intents := []Intent{{Token: ok}, {Token: declined}, {Token: notCharged}, {Token: late}}
+	for _, token := range charged {
+		intents = append(intents, Intent{Token: token})
+	}
+	return []Case{
+		{
+			Name: "webhooks are repeated, late, out of order and forged", Intents: intents,
+			Steps: steps(Step{Kind: Disorder, Group: 1}, Step{Kind: Send, Intent: All, N: 1},
+				Step{Kind: Await, Intent: All}, Step{Kind: UntilFinal, Intent: All},
+				Step{Kind: Again, Intent: All, N: 1}, Step{Kind: Order, Group: 1}),
+		},
+		one("the webhook comes before the answer", ok,
+			join(held(HoldAnswer, 1, 0, 0), steps(Step{Kind: Reported}, release(1, 0), Step{Kind: Await}), end())...),
+		one("a stranger reports a charge that was never made", never,
+			Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Forge}, Step{Kind: Again, N: d.from(2, 3)}),
+	}
+}
+
+func (d *draw) tenants() []Case {
+	charged, _ := lost()
+	pair := func(name, first, second string, steps ...Step) Case {
+		return Case{Name: name, Intents: []Intent{{Token: first}, {Tenant: 1, Token: second, SameKey: 1}}, Steps: steps}
+	}
+	both := func(k Kind, n int) Step { return Step{Kind: k, Intent: All, N: n} }
+	turns := steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Send, Intent: 1, N: 1}, both(Await, 0),
+		both(UntilFinal, 0), both(Again, 1))
+	return []Case{
+		pair("one key, two tenants, one after the other", ok, ok, turns...),
+		pair("one key, two tenants, one is declined", ok, declined, turns...),
+		pair("one key, two tenants, at once", ok, ok, both(Send, d.from(1, 3)), both(Await, 0), both(UntilFinal, 0),
+			both(Again, 1)),
+		pair("one key, two tenants, an answer is lost", charged[d.IntN(len(charged))], ok, turns...),
 	}
 }

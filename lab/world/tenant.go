@@ -4,9 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"payonce/test/cituscluster"
 )
+
+// AddTenant adds one with a limit of requests per second, and as many at once, and returns its API key.
+func (w *World) AddTenant(ctx context.Context, name string, limit int) (string, error) {
+	psp := w.plan.psp()
+	_, err := w.site.run(ctx, w.URL, "tenants", "create", name, "--psp", string(psp), "--psp-account",
+		AccountOf(psp, name))
+	if err != nil {
+		return "", err
+	}
+	out, err := w.site.run(ctx, w.URL, "keys", "create", "--tenant", name)
+	if err != nil {
+		return "", err
+	}
+	key, _, _ := strings.Cut(out, "\n")
+	return key, w.Limit(ctx, name, limit)
+}
+
+// Limit changes a tenant's limit of requests.
+func (w *World) Limit(ctx context.Context, tenant string, perSecond int) error {
+	_, err := w.DB.Exec(ctx, "UPDATE tenants SET requests_per_second = $2, request_burst = $2 WHERE id = $1", tenant,
+		perSecond)
+	if err != nil {
+		return fmt.Errorf("limit a tenant: %w", err)
+	}
+	return nil
+}
 
 // CrashWorker does to one of the workers of a cluster of Citus what CrashPostgres does to its coordinator.
 func (s *Site) CrashWorker(ctx context.Context, n int) error {
