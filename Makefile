@@ -144,7 +144,6 @@ naive: ## the same storm for Payonce and for step 01 of the course, side by side
 	@$(BUILD_LAB) ./chaos
 	SEED=$(SEED) REPORT=bin/naive.json bin/chaos
 	SEED=$(SEED) TARGET=naive REPORT=bin/naive-naive.json bin/chaos
-	@bin/chaos markdown bin/naive.json bin/naive-naive.json
 
 .PHONY: caller
 caller: ## pay 10 000 intents while the calling process is killed at each of its boundaries, in ten minutes: make caller N=500 SEED=7
@@ -186,11 +185,6 @@ proof: ## the short version of matrix, chaos, mutations, mutants and model, in f
 mutants: ## take each guard away, one at a time, and have a test find it, in three hours; goes on where it stopped; PACKAGE=internal/payments SHARE=1/5 SEED=7 for a part
 	@$(BUILD_LAB) ./mutants
 	@exec bin/mutants
-
-.PHONY: report
-report: ## write bin/reports/correctness.md from the reports in FROM (bin): matrix, mutations, naive, chaos*.json and model.md
-	@$(BUILD_LAB) ./matrix ./chaos ./mutations ./model
-	@tools/correctness-report $(or $(FROM),bin)
 
 .PHONY: failover
 failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1

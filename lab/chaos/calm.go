@@ -73,7 +73,7 @@ func (r *trial) useEndedKeys(ctx context.Context) {
 	t := r.stage.tally
 	met := func() bool {
 		return t.Of("answer after expired", "201") > 0 &&
-			(!r.settings.deletes() || t.Of("answer after deleted", "201") > 0)
+			t.Of("answer after deleted", "201") > 0
 	}
 	var using sync.WaitGroup
 	defer using.Wait()

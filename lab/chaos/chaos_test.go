@@ -1,9 +1,7 @@
 package main
 
 import (
-	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
-	"payonce/lab/program"
 )
 
 func TestUnknownBlowIsRefused(t *testing.T) {
@@ -43,7 +40,7 @@ func TestNewSeedIsDrawnAndAGivenOneIsKept(t *testing.T) {
 // A run that has hit everything but one thing fails for that one.
 func TestRunFailsForWhatNeverHappened(t *testing.T) {
 	t.Parallel()
-	must := mustHappen(longRun, true, false, nil)
+	must := mustHappen(longRun, false, nil)
 	for _, missing := range must {
 		counts := map[string]map[string]int{}
 		for _, r := range must {
@@ -67,7 +64,7 @@ func TestEachDialectHasThingsOfItsOwn(t *testing.T) {
 	must := map[bool]map[required]bool{}
 	for _, stripe := range []bool{false, true} {
 		must[stripe] = map[required]bool{}
-		for _, r := range mustHappen(longRun, true, stripe, nil) {
+		for _, r := range mustHappen(longRun, stripe, nil) {
 			must[stripe][r] = true
 		}
 	}
@@ -83,12 +80,12 @@ func TestEachDialectHasThingsOfItsOwn(t *testing.T) {
 
 func TestShorterRunMustHitLess(t *testing.T) {
 	t.Parallel()
-	quick, normal, long := len(mustHappen(quickRun, true, false, nil)), len(mustHappen(normalRun, true, false, nil)),
-		len(mustHappen(longRun, true, false, nil))
+	quick, normal, long := len(mustHappen(quickRun, false, nil)), len(mustHappen(normalRun, false, nil)),
+		len(mustHappen(longRun, false, nil))
 	if quick >= normal || normal >= long {
 		t.Errorf("%d, %d and %d things", quick, normal, long)
 	}
-	if n := len(mustHappen(quickRun, true, false, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
+	if n := len(mustHappen(quickRun, false, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
 		t.Errorf("a blow that is left out must fall all the same: %d of %d", n, quick)
 	}
 }
@@ -187,49 +184,6 @@ func TestBooksTellWhatAClientWouldComplainOf(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %+v, not %+v", name, c.got, c.want)
-		}
-	}
-}
-
-func TestReportsBecomeATable(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	save := func(name string, r report) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := r.save(path); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	ours := save("a.json", report{Target: payonce, Seed: 7, Requests: 12,
-		Violations: []program.Violation{{Invariant: "I1"}},
-		Counts: map[string]map[string]int{"answer": {"201": 3, "402 payment_declined": 2, "none": 1},
-			"dead letter": {"other_account": 4}}})
-	wrong := save("b.json", report{Target: naive, Seed: 7, Requests: 34, Books: books{ChargedTwice: 5}})
-	for name, c := range map[string]struct {
-		files []string
-		want  []string
-	}{
-		"of one target": {[]string{ours, ours}, []string{"|  | seed 7 | seed 7 |\n", "| requests | 12 | 12 |",
-			"| answered 201, 402, 202 | 3, 2, 0 | 3, 2, 0 |", `| dead letters | other\_account: 4 |`,
-			"| **violations** | **1** | **1** |"}},
-		"of two targets": {[]string{ours, wrong}, []string{"|  | payonce | naive |\n",
-			"| charged twice or more: orders | 0 | 5 |"}},
-	} {
-		var out strings.Builder
-		if err := markdown(&out, c.files); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range c.want {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("%s: %q is missing in\n%s", name, want, &out)
-			}
-		}
-	}
-	for _, files := range [][]string{nil, {filepath.Join(dir, "none.json")}} {
-		if err := markdown(io.Discard, files); err == nil {
-			t.Errorf("a table of %q was made", files)
 		}
 	}
 }

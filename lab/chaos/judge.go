@@ -88,7 +88,7 @@ func (r *trial) judge(ctx context.Context) error {
 		r.report.violate("I5", "webhooks", fmt.Sprintf("%d of disorder %s were taken for genuine", n, name))
 	}
 	if r.settings.Only == "" {
-		must := mustHappen(r.length(), r.settings.deletes(), r.settings.stripe(), r.without)
+		must := mustHappen(r.length(), r.settings.stripe(), r.without)
 		if r.settings.Citus {
 			must = mustHappenOnCitus()
 		}

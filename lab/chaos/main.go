@@ -12,7 +12,7 @@
 // A seed replays what the clients want, what is struck when, and how often the PSP fails; not how it interleaves.
 // Retention and audit are short: keys expire, are deleted, and are used again for another order within a run. A client
 // begins the next life of a key when the server has said that the one before is over (package crowd), and each life is
-// judged by itself. AUDIT=24h has no key deleted.
+// judged by itself.
 //
 // PSP=stripe has the mock PSP speak that dialect: payments of two steps, customers and banks that take their time,
 // saved 500s, forgotten keys, unknown and double events, and another program that charges in the same accounts. The
@@ -33,9 +33,7 @@ import (
 	"payonce/lab/program"
 )
 
-const usage = `Usage:
-  chaos                  run, and check
-  chaos markdown FILE …  reports, to a table with one column for each
+const usage = `Usage: chaos
 
 Runs Payonce through a storm, and checks that nothing was charged twice and nothing was lost. The report goes to stdout, progress to stderr.
 Ends with 1 on a violation, and when something that must sometimes happen did not.
@@ -48,9 +46,6 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if len(args) > 0 && args[0] == "markdown" {
-		return markdown(stdout, args[1:])
-	}
 	if asked, err := program.Help(stdout, "chaos", usage, settings{}, args); asked || err != nil {
 		return err
 	}

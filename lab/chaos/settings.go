@@ -21,7 +21,6 @@ type settings struct {
 	Quick    bool          `env:"QUICK" desc:"1: 45 seconds of storm, without what takes two minutes to heal, and fewer things must have happened"`
 	Clients  int           `env:"CLIENTS" envDefault:"16" desc:"merchants' programs, each with four errands at a time"`
 	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
-	Audit    time.Duration `env:"AUDIT" envDefault:"4s" desc:"how long an expired key is kept before it is deleted; 24h: none is deleted in a short run"`
 	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, or naive: step 01 of the course"`
 	PSP      string        `env:"PSP" envDefault:"native" desc:"the dialect that the mock PSP speaks: native, or stripe, with payments of two steps and the faults of that dialect"`
 	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; no key ends in the storm then"`
@@ -77,6 +76,8 @@ func loadSettings(getenv func(string) string) (settings, error) {
 // crowd.
 const (
 	retention = 24 * time.Second
+	// audit is how long an expired key is kept before it is deleted
+	audit = 4 * time.Second
 	// not longer than the retention, and longer than the grace period and the longest pause between two lookups
 	pspMemory = 18 * time.Second
 )
@@ -125,9 +126,6 @@ func (s settings) window() time.Duration {
 
 // stripe reports whether the PSP speaks that dialect.
 func (s settings) stripe() bool { return s.PSP == string(tenants.Stripe) }
-
-// deletes reports whether a key can be deleted and used again within the run.
-func (s settings) deletes() bool { return s.Audit < s.Duration }
 
 // plan is what the seed decides.
 func (s settings) plan() plan.Plan {

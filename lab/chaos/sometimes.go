@@ -28,7 +28,7 @@ const (
 )
 
 // mustHappen lists what a run of that length must hit. The counters have these names in the report.
-func mustHappen(of length, deletes, stripe bool, without []plan.BlowKind) []required {
+func mustHappen(of length, stripe bool, without []plan.BlowKind) []required {
 	var all []required
 	add := func(since length, group string, names ...string) {
 		for _, name := range names {
@@ -64,7 +64,7 @@ func mustHappen(of length, deletes, stripe bool, without []plan.BlowKind) []requ
 	add(quickRun, "outside refund", "while a client refunds", "of a known payment", "of the newest charge", "whole",
 		"part", "twice")
 	addEdges(add)
-	addEnds(add, deletes)
+	addEnds(add)
 	if stripe {
 		addStripe(add)
 	} else {
@@ -84,17 +84,15 @@ func mustHappenOnCitus() (all []required) {
 }
 
 // addEnds lists what comes of the ends of keys, webhooks and days, and of lies about dead letters.
-func addEnds(add func(since length, group string, names ...string), deletes bool) {
+func addEnds(add func(since length, group string, names ...string)) {
 	add(quickRun, "edge", "completed → expired by pruner", "failed_retryable → expired by pruner",
 		"expired → in_progress by request")
 	add(quickRun, "key used again", "expired")
 	add(normalRun, "answer after expired", "201", "202")
-	if deletes {
-		add(normalRun, "edge", "expired → none")
-		add(normalRun, "key used again", "deleted")
-		add(normalRun, "answer after deleted", "201")
-		add(longRun, "answer after deleted", "202")
-	}
+	add(normalRun, "edge", "expired → none")
+	add(normalRun, "key used again", "deleted")
+	add(normalRun, "answer after deleted", "201")
+	add(longRun, "answer after deleted", "202")
 	add(quickRun, "webhook", "grown old", "pruned")
 	add(quickRun, "answer", "429 rate_limited")
 	add(normalRun, "lie refused", "stale-version", "not-executed")

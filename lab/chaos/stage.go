@@ -75,7 +75,7 @@ func (g *stage) start(ctx context.Context, s settings) error {
 		// operator's case. Keys end within the storm, in the relations that the programs demand.
 		Env: map[string]string{
 			"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8", "KEY_RETENTION": s.retention().String(),
-			"KEY_AUDIT":      s.Audit.String(),
+			"KEY_AUDIT":      audit.String(),
 			"PSP_KEY_MEMORY": s.memory().String(), "PRUNE_EVERY": "1s",
 		},
 		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},

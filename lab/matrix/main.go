@@ -17,7 +17,6 @@ import (
 
 const usage = `Usage:
   matrix              play the crash matrix and print its grid
-  matrix markdown     a report, as JSON on stdin, to a table
   matrix cells        list the cells by the names that ONLY takes
 
 Settings, as environment variables with their defaults:
@@ -25,21 +24,13 @@ Settings, as environment variables with their defaults:
 
 func main() {
 	cli.Main("matrix", func(ctx context.Context) error {
-		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	})
 }
 
-func run(
-	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
-) error {
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	switch strings.Join(args, " ") {
 	case "":
-	case "markdown":
-		r, err := readReport(stdin)
-		if err != nil {
-			return err
-		}
-		return r.markdown(stdout)
 	case "cells":
 		for _, c := range cells(flows()) {
 			fmt.Fprintln(stdout, c.name())

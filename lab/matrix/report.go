@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-
 	"payonce/lab/program"
 )
 
@@ -101,17 +99,6 @@ func gridOf(f flow, marks map[string]string) gridFlow {
 	return g
 }
 
-func readReport(from io.Reader) (report, error) {
-	var r report
-	if err := json.UnmarshalRead(from, &r); err != nil {
-		return r, fmt.Errorf("read report: %w", err)
-	}
-	if r.Lab != "matrix" {
-		return r, fmt.Errorf("read report: it is one of %q", r.Lab)
-	}
-	return r, nil
-}
-
 // stepWidth is what the text grid gives to the name of a row.
 const stepWidth = 54
 
@@ -152,34 +139,6 @@ func (r report) text(to io.Writer) error {
 	return err
 }
 
-// markdown prints it for a document, with the reasons why there are no such cells.
-func (r report) markdown(to io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| window | boundary | %s |\n|---|---|%s\n", strings.Join(r.Columns, " | "),
-		strings.Repeat("---|", len(r.Columns)))
-	notes := newNotes()
-	for _, f := range r.Grid {
-		fmt.Fprintf(&b, "| | **%s** |%s\n", f.Title, strings.Repeat(" |", len(r.Columns)))
-		for _, row := range f.Rows {
-			marks := slices.Clone(row.Marks)
-			for i, mark := range marks {
-				if mark == markNone {
-					marks[i] += notes.of(row.Why[i])
-				}
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", row.number(), strings.ReplaceAll(row.Step, "|", "→"),
-				strings.Join(marks, " | "))
-		}
-	}
-	fmt.Fprintf(&b, "\n%d cells in %.0f s, %d failed. `*`: a build with a stop where no wire is.\n\n", r.Played,
-		r.Seconds, r.Failed)
-	for i, why := range notes.whys {
-		fmt.Fprintf(&b, "%s %s.  \n", superscript(i+1), why)
-	}
-	_, err := io.WriteString(to, b.String())
-	return err
-}
-
 func (f gridFlow) played() bool {
 	return slices.ContainsFunc(f.Rows, func(r gridRow) bool {
 		return slices.Contains(r.Marks, markOK) || slices.Contains(r.Marks, markFail)
@@ -201,23 +160,4 @@ func short(column string) string {
 
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
-}
-
-// notes numbers the reasons.
-type notes struct{ whys []string }
-
-func newNotes() *notes { return &notes{} }
-
-func (n *notes) of(why string) string {
-	at := slices.Index(n.whys, why)
-	if at < 0 {
-		n.whys = append(n.whys, why)
-		at = len(n.whys) - 1
-	}
-	return superscript(at + 1)
-}
-
-func superscript(n int) string {
-	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸",
-		"9", "⁹").Replace(fmt.Sprint(n))
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"payonce/lab/program"
 )
@@ -46,41 +41,5 @@ func TestGridTellsWhatWasPlayedWhatFailedAndWhatMakesNoSense(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "refund") {
 		t.Error("a flow is printed of which nothing was played")
-	}
-}
-
-func TestReportIsReadAsItWasWritten(t *testing.T) {
-	t.Parallel()
-	r := played()
-	path := filepath.Join(t.TempDir(), "new", "matrix.json")
-	if err := program.Write(path, r); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := readReport(bytes.NewReader(raw))
-	if diff := cmp.Diff(r, again); err != nil || diff != "" {
-		t.Fatalf("%v\n%s", err, diff)
-	}
-	if _, err := readReport(strings.NewReader(`{"lab":"chaos"}`)); err == nil {
-		t.Error("another lab's report is taken")
-	}
-}
-
-func TestMarkdownSaysWhyThereIsNoCell(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	if err := played().markdown(&text); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"| window | boundary | kill -9 | kill -9, late packet |", "| 4 | completed → its acknowledgement | FAIL | –",
-		"nothing is committed yet.",
-	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("%q is missing in:\n%s", want, text.String())
-		}
 	}
 }

@@ -36,9 +36,8 @@ import (
 	"payonce/internal/cli"
 )
 
-const usage = `Usage: model [markdown] [VARIANT …]
+const usage = `Usage: model [VARIANT …]
 Checks the models of the key with Spin: all variants, or those named. Needs spin and gcc.
-markdown prints the results as a table.
 `
 
 func main() {
@@ -50,13 +49,6 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		fmt.Fprint(stdout, usage)
 		return nil
 	}
-	if len(args) > 0 && (args[0] == "version" || args[0] == "--version") {
-		return cli.PrintVersion(stdout, "model")
-	}
-	asTable := len(args) > 0 && args[0] == "markdown"
-	if asTable {
-		args = args[1:]
-	}
 	chosen, err := choose(variants(), args)
 	if err != nil {
 		return err
@@ -64,7 +56,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := toolsAreThere(); err != nil {
 		return err
 	}
-	return checkAll(ctx, chosen, asTable, stdout)
+	return checkAll(ctx, chosen, stdout)
 }
 
 // toolsAreThere names what is missing, and how to get it.
@@ -78,12 +70,9 @@ func toolsAreThere() error {
 }
 
 // checkAll goes on behind a verdict that is not the expected one: the others tell what it may come from.
-func checkAll(ctx context.Context, vs []variant, asTable bool, stdout io.Writer) error {
+func checkAll(ctx context.Context, vs []variant, stdout io.Writer) error {
 	var surprises int
 	var results []result
-	if asTable {
-		fmt.Fprint(stdout, tableHead)
-	}
 	for _, v := range vs {
 		r, err := check(ctx, promela, v)
 		if err != nil {
@@ -93,16 +82,10 @@ func checkAll(ctx context.Context, vs []variant, asTable bool, stdout io.Writer)
 			surprises++
 		}
 		results = append(results, r)
-		if asTable {
-			fmt.Fprint(stdout, r.row())
-			continue
-		}
 		fmt.Fprint(stdout, r.line())
 	}
-	if !asTable {
-		for _, r := range results {
-			fmt.Fprint(stdout, r.story())
-		}
+	for _, r := range results {
+		fmt.Fprint(stdout, r.story())
 	}
 	listed, err := edgesListed()
 	if err != nil {
@@ -171,21 +154,6 @@ func (r result) line() string {
 	return fmt.Sprintf("%s %-22s %-52s %-8s expected %-8s %10d states %5.1f s  %s\n",
 		mark, r.variant.name, r.variant.says, verdict(r.failed), verdict(
 			r.variant.breaks), r.states, r.took.Seconds(), r.failed)
-}
-
-// tableHead begins the table of bin/reports/correctness.md.
-const tableHead = "| variant | | verdict | states |\n|---|---|---|--:|\n"
-
-// row is one line of that table.
-func (r result) row() string {
-	v := verdict(r.failed)
-	if r.failed != "" {
-		v += ": `" + r.failed + "`"
-	}
-	if !r.asExpected() {
-		v = "**not as expected**: " + v
-	}
-	return fmt.Sprintf("| `%s` | %s | %s | %d |\n", r.variant.name, r.variant.says, v, r.states)
 }
 
 func verdict(failed string) string {

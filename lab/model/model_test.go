@@ -156,7 +156,7 @@ func TestUnexpectedVerdictIsAnError(t *testing.T) {
 	v := quick(t)[0]
 	v.breaks = ""
 	var out strings.Builder
-	if err := checkAll(t.Context(), []variant{v}, false, &out); err == nil {
+	if err := checkAll(t.Context(), []variant{v}, &out); err == nil {
 		t.Error("a design that does not hold passed")
 	}
 	if !strings.HasPrefix(out.String(), "!! "+v.name) {
@@ -177,19 +177,5 @@ func TestCutSearchIsNoProof(t *testing.T) {
 	}
 	if !finished("(Spin Version 6.5.2)\nState-vector 116 byte, depth reached 9, errors: 0\n") {
 		t.Error("a whole search did not pass for one")
-	}
-}
-
-func TestRowOfTheReport(t *testing.T) {
-	t.Parallel()
-	v := variant{name: "no-fence", says: "the owner writes without a guard", breaks: completedFinal}
-	for want, r := range map[string]result{
-		"| `no-fence` | the owner writes without a guard | fails: `I3_completed_is_final` | 12 |\n": {variant: v,
-			failed: completedFinal, states: 12},
-		"| `no-fence` | the owner writes without a guard | **not as expected**: holds | 12 |\n": {variant: v, states: 12},
-	} {
-		if got := r.row(); got != want {
-			t.Errorf("the row is %q, want %q", got, want)
-		}
 	}
 }

@@ -41,7 +41,6 @@ import (
 
 const usage = `Usage:
   mutations              plant each bug, and have it found
-  mutations markdown     a report, as JSON on stdin, to a table
   mutations demo BUG     build the demo with one bug, to bin/break/BUG/demo; make break builds and runs it
 
 Settings, as environment variables with their defaults:
@@ -61,20 +60,16 @@ const limit = 6 * time.Minute
 
 func main() {
 	cli.Main("mutations", func(ctx context.Context) error {
-		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	})
 }
 
-func run(
-	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
-) error {
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == "demo" {
 		return demo(ctx, args[1:], stdout)
 	}
 	switch strings.Join(args, " ") {
 	case "":
-	case "markdown":
-		return markdown(stdin, stdout)
 	default:
 		_, err := program.Help(stdout, "mutations", usage, settings{}, args)
 		return err

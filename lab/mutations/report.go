@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -48,19 +47,4 @@ func short(text string) string {
 		return string(runes[:enough]) + "…"
 	}
 	return text
-}
-
-// markdown turns a report into the table of bin/reports/correctness.md.
-func markdown(in io.Reader, out io.Writer) error {
-	var r report
-	if err := json.NewDecoder(in).Decode(&r); err != nil {
-		return fmt.Errorf("read the report: %w", err)
-	}
-	fmt.Fprint(out, "| planted bug | what it removes | caught by | invariant |\n|---|---|---|---|\n")
-	for _, each := range r.Results {
-		removed := strings.TrimSuffix(each.Removed, ".")
-		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", each.Name, removed, each.CaughtBy,
-			strings.Join(each.Invariants, ", "))
-	}
-	return nil
 }
