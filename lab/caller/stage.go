@@ -135,19 +135,16 @@ func (g *stage) ledger(ctx context.Context) (*invariants.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
 	world.Wait(ctx, world.PSPLandsAt+time.Second) // a charge that the PSP has promised to itself is seen by nobody
-	for {
-		var open int
+	open := 0
+	err := world.Until(ctx, 250*time.Millisecond, func() (bool, error) {
 		const moving = "SELECT count(*) FROM idempotency_keys WHERE status IN ('in_progress', 'unknown')"
-		if err := g.world.DB.QueryRow(ctx, moving).Scan(&open); err != nil {
-			return nil, fmt.Errorf("wait for the last keys: %w", err)
-		}
-		if open == 0 {
-			return invariants.ReadLedger(ctx, http.DefaultClient, "http://"+g.world.PSP.Address)
-		}
-		if !world.Wait(ctx, 250*time.Millisecond) {
-			return nil, fmt.Errorf("%d keys have no outcome after %s", open, quietLimit)
-		}
+		err := g.world.DB.QueryRow(ctx, moving).Scan(&open)
+		return open == 0, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for the last keys, %d have no outcome: %w", open, err)
 	}
+	return invariants.ReadLedger(ctx, http.DefaultClient, "http://"+g.world.PSP.Address)
 }
 
 // close ends everything.

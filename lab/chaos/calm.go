@@ -151,17 +151,7 @@ var statementEnds = map[int]string{0: "no-breaks", 1: "breaks", 2: "not-read"}
 // reconcileDays reconciles the statement of the day so far, which is not over, again and again. In a storm, it may
 // break, or not be read.
 func (r *trial) reconcileDays(ctx context.Context) {
-	tick := time.NewTicker(dayLength)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		if !r.reconcileDay(ctx) {
-			return
-		}
+	for world.Wait(ctx, dayLength) && r.reconcileDay(ctx) {
 	}
 }
 

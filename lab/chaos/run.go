@@ -146,18 +146,11 @@ func (r *trial) storm(ctx context.Context) error {
 const progressEvery = 10 * time.Second
 
 func (r *trial) progress(ctx context.Context) {
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			t := r.stage.tally
-			r.stage.say(fmt.Sprintf("%d answers, %d of them 201; %d without one; %d blows, %d kills, %d dead letters closed", t.Sum("answer"),
-				t.Of("answer", "201"), t.Of("answer", "none"), t.Sum("blow"), t.Sum("kill -9"), t.Sum(
-					"dead letter closed")))
-		case <-ctx.Done():
-			return
-		}
+	t := r.stage.tally
+	for world.Wait(ctx, progressEvery) {
+		r.stage.say(fmt.Sprintf("%d answers, %d of them 201; %d without one; %d blows, %d kills, %d dead letters closed",
+			t.Sum("answer"), t.Of("answer", "201"), t.Of("answer", "none"), t.Sum("blow"), t.Sum("kill -9"),
+			t.Sum("dead letter closed")))
 	}
 }
 

@@ -38,17 +38,10 @@ func newSampler(g *stage, mix plan.Mix) *sampler {
 
 // run samples until ctx ends, and once more.
 func (s *sampler) run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
+	for again := true; again; again = world.Wait(ctx, sampleEvery) {
 		s.once(context.WithoutCancel(ctx))
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			s.once(context.WithoutCancel(ctx))
-			return
-		}
 	}
+	s.once(context.WithoutCancel(ctx))
 }
 
 func (s *sampler) once(ctx context.Context) {

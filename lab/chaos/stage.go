@@ -202,16 +202,13 @@ func (g *stage) endPruning(ctx context.Context) error {
 func (g *stage) untilHolds(ctx context.Context, question string) error {
 	ctx, cancel := context.WithTimeout(ctx, againLimit)
 	defer cancel()
-	for {
-		var so bool
-		if err := g.world.DB.QueryRow(ctx, question).Scan(&so); err != nil {
-			return fmt.Errorf("%s: %w", question, err)
-		}
-		if so {
-			return nil
-		}
-		world.Wait(ctx, againEvery)
+	err := world.Until(ctx, againEvery, func() (so bool, err error) {
+		return so, g.world.DB.QueryRow(ctx, question).Scan(&so)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", question, err)
 	}
+	return nil
 }
 
 // keepEvidence copies the logs and the PSP's ledger to where the history is.

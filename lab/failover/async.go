@@ -12,6 +12,7 @@ import (
 
 	"payonce/lab/invariants"
 	"payonce/lab/program"
+	"payonce/lab/world"
 )
 
 const (
@@ -64,7 +65,7 @@ func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 	began, found := s.crowd.recorder.Now(), 0
 	limited, cancel := context.WithTimeout(ctx, deadLettersLimit)
 	defer cancel()
-	err = await(limited, func() (bool, error) {
+	err = world.Until(limited, askEvery, func() (bool, error) {
 		err := s.DB.QueryRow(ctx,
 			"SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND finding = ANY($1)", orphans).Scan(
 			&found)

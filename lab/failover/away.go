@@ -156,16 +156,12 @@ func (s *stage) ask(ctx context.Context, key string, api int) answered {
 func (s *stage) payUntilCharged(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
-	pause := time.NewTicker(retryPause)
-	defer pause.Stop()
 	for try := 0; ; try++ {
 		a := s.ask(ctx, key, try)
 		if a.status == http.StatusCreated {
 			return nil
 		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
+		if !world.Wait(ctx, retryPause) {
 			return fmt.Errorf("%s was answered %d to the end: %w", key, a.status, context.Cause(ctx))
 		}
 	}

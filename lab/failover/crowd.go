@@ -142,7 +142,7 @@ func (c *crowd) awaitMore(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
 	goal := c.acked.Load() + int64(n)
-	if err := await(ctx, func() (bool, error) { return c.acked.Load() >= goal, nil }); err != nil {
+	if err := world.Until(ctx, askEvery, func() (bool, error) { return c.acked.Load() >= goal, nil }); err != nil {
 		return fmt.Errorf("%d of %d payments came to an end: %w", int64(n)-goal+c.acked.Load(), n, err)
 	}
 	return nil
@@ -198,18 +198,5 @@ func (c *crowd) answersAfter(at time.Duration) map[int]int {
 	return counts
 }
 
-// await asks until the answer is yes.
-func await(ctx context.Context, ask func() (bool, error)) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if yes, err := ask(); yes || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
+// askEvery is the pause between two looks.
+const askEvery = 10 * time.Millisecond

@@ -168,7 +168,7 @@ func (s *stage) fillLog(ctx context.Context, small *disk) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
-	err := await(ctx, func() (bool, error) {
+	err := world.Until(ctx, askEvery, func() (bool, error) {
 		_, err := s.DB.Exec(ctx,
 			"SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()")
 		return err != nil, nil
@@ -219,7 +219,7 @@ func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int)
 	began := s.crowd.recorder.Now()
 	for _, p := range append(s.apis, s.reconcilers...) {
 		said := ""
-		err := await(ctx, func() (bool, error) {
+		err := world.Until(ctx, askEvery, func() (bool, error) {
 			status, body, err := readyz(ctx, p.Operator)
 			said = body
 			return err == nil && status == want, nil

@@ -141,7 +141,6 @@ type row struct {
 	noWebhooks bool
 	client     bool // who waits for an answer to what begin has sent
 	oneServer  bool // it looks at who waits for a lock, which on Citus is to be asked in another way
-	forgets    bool // webhooks, which are not counted against the PSP's ledger then
 	env        map[string]string
 
 	// script is the whole play of a scene, from the beginning to a final answer; it has no boundary.
@@ -162,6 +161,7 @@ type want struct {
 	// replayed is what the first final answer has said of itself; empty for either.
 	replayed string
 	check    func(*stage) error
+	last     func(*stage) error // is looked at behind the invariants, which it would disturb
 }
 
 func (r row) wants(f fault) want {

@@ -254,7 +254,6 @@ func webhookRows() []row {
 			at: boundary{at: database, name: "PruneEvents", side: after}},
 	}
 	for i := range rows {
-		rows[i].forgets = true
 		rows[i].env = map[string]string{"PRUNE_EVERY": "300ms"}
 		rows[i].prepare = func(s *stage) error {
 			if err := s.startReconciler(); err != nil {

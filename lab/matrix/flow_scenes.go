@@ -63,7 +63,7 @@ func sceneFlow() flow {
 		},
 		{
 			window: 4, step: "all currencies, refunds and a decline: all of it is shown",
-			script: (*stage).everything, want: want{posts: [2]int{1, 1}, replayed: "false", check: (*stage).revocation},
+			script: (*stage).everything, want: want{posts: [2]int{1, 1}, replayed: "false", last: (*stage).revocation},
 		},
 		{
 			window: 3, step: "asked again in flight, with each preference", noWebhooks: true,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -67,7 +66,7 @@ func (s *stage) judge(r *invariants.Reservations) []program.Violation {
 	// period is over, it decides a key that nothing else could.
 	var all []program.Violation
 	w := s.row.wants(s.fault)
-	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w)} {
+	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w.check)} {
 		if err != nil {
 			all = append(all, program.Broken(caseKind, s.asked.key(), err.Error()))
 		}
@@ -79,23 +78,18 @@ func (s *stage) judge(r *invariants.Reservations) []program.Violation {
 	for _, v := range found {
 		all = append(all, program.Broken(v.Invariant, v.Key, v.Detail))
 	}
+	if err := s.checkBeside(w.last); err != nil {
+		all = append(all, program.Broken(caseKind, s.asked.key(), err.Error()))
+	}
 	return all
 }
 
 // untilToldOf waits until the PSP has told of all that it has done: before that, it is quiet for a moment only.
 func (s *stage) untilToldOf() error {
-	if s.row.noWebhooks || s.row.forgets {
-		return nil
+	if world.AwaitTold(s.ctx, s.w.PSP.Address); s.ctx.Err() != nil {
+		return &stuckError{what: "the end of the PSP's webhooks", cause: context.Cause(s.ctx)}
 	}
-	if s.atStripe() {
-		return s.untilStripeHasTold()
-	}
-	ledger, err := invariants.ReadLedger(s.ctx, http.DefaultClient, "http://"+s.w.PSP.Address)
-	if err != nil {
-		return err
-	}
-	return s.untilHolds("the PSP's webhooks", "SELECT count(*) >= $1 FROM webhook_events", len(ledger.Charges)+
-		len(ledger.Refunds))
+	return nil
 }
 
 // untilIdle waits for jobs, too, that are to be run again later: of a worker that was given up, for example.
@@ -104,11 +98,11 @@ func (s *stage) untilIdle() error {
 		WHERE kind IN ('webhook', 'resolve', 'evidence') AND state NOT IN ('completed', 'discarded', 'cancelled'))`)
 }
 
-func (s *stage) checkBeside(w want) error {
-	if w.check == nil {
+func (s *stage) checkBeside(check func(*stage) error) error {
+	if check == nil {
 		return nil
 	}
-	return w.check(s)
+	return check(s)
 }
 
 // checkPosts counts what the PSP has got under the key of the generation that is there now.

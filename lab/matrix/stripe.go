@@ -123,23 +123,6 @@ func (s *stage) checkExecutions(w want) error {
 	return nil
 }
 
-// untilStripeHasTold waits until the PSP has no event left to send. There are several of one payment.
-func (s *stage) untilStripeHasTold() error {
-	return s.until("the end of the PSP's webhooks", func() (bool, error) {
-		a, err := s.client.Do(s.ctx, s.w.PSP.Address, world.Request{Method: http.MethodGet, Path: "/_webhooks"})
-		if err != nil {
-			return false, err
-		}
-		var view struct {
-			Dialect struct {
-				Pending int `json:"pending"`
-			} `json:"dialect"`
-		}
-		err = json.Unmarshal(a.Body, &view)
-		return err == nil && view.Dialect.Pending == 0, err
-	})
-}
-
 // madeAndOver leaves a key without an owner, whose lease is over. Its intent is made, and the id of it is not stored.
 func (s *stage) madeAndOver() error {
 	held := s.api.DB.On("RememberObject", pgproxy.HoldBefore)

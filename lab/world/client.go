@@ -119,9 +119,7 @@ const toldEvery = 250 * time.Millisecond
 func AwaitTold(ctx context.Context, address string) {
 	client := NewClient()
 	defer client.Close()
-	tick := time.NewTicker(toldEvery)
-	defer tick.Stop()
-	for {
+	_ = Until(ctx, toldEvery, func() (bool, error) {
 		var told struct {
 			Pending int `json:"pending"`
 			Dialect struct {
@@ -129,14 +127,7 @@ func AwaitTold(ctx context.Context, address string) {
 			} `json:"dialect"`
 		}
 		a, err := client.Do(ctx, address, Request{Method: http.MethodGet, Path: "/_webhooks"})
-		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK &&
-			told.Pending+told.Dialect.Pending == 0 {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK &&
+			told.Pending+told.Dialect.Pending == 0, nil
+	})
 }

@@ -51,3 +51,15 @@ func Wait(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Until asks until the answer is yes, or ctx ends: for what there is no event to wait for.
+func Until(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
+	for {
+		if yes, err := ask(); yes || err != nil {
+			return err
+		}
+		if !Wait(ctx, pause) {
+			return context.Cause(ctx)
+		}
+	}
+}

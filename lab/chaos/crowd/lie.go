@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"payonce/lab/world"
 )
 
 // lie is a decision that must be refused.
@@ -23,14 +25,7 @@ const (
 // taken is complained of.
 func (c *Crowd) LieToOperators(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 3)
-	tick := time.NewTicker(lieRound)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for world.Wait(ctx, lieRound) {
 		deadLetters := c.openDeadLetters(ctx, luck)
 		luck.Shuffle(len(deadLetters), func(i, j int) {
 			deadLetters[i], deadLetters[j] = deadLetters[j],

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"payonce/lab/world"
 )
 
 // deadLetter is a dead letter as the operator's API shows it.
@@ -64,14 +66,7 @@ const (
 // Some dead letters stay open for a while, and some are first retried.
 func (c *Crowd) Operate(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 0)
-	tick := time.NewTicker(operatorRound)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for world.Wait(ctx, operatorRound) {
 		for _, l := range c.openDeadLetters(ctx, luck) {
 			if luck.IntN(3) > 0 {
 				c.decide(ctx, luck, l)
@@ -83,16 +78,9 @@ func (c *Crowd) Operate(ctx context.Context) {
 // CloseDeadLetters closes what is open at the end, round by round, each dead letter in each round, until ctx ends.
 func (c *Crowd) CloseDeadLetters(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 1)
-	tick := time.NewTicker(operatorRound / 2)
-	defer tick.Stop()
-	for {
+	for again := true; again; again = world.Wait(ctx, operatorRound/2) {
 		for _, l := range c.openDeadLetters(ctx, luck) {
 			c.decide(ctx, luck, l)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
 		}
 	}
 }

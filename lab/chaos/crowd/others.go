@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/payments"
 	"payonce/lab/chaos/plan"
+	"payonce/lab/world"
 )
 
 // elsewhereEvery is how often another program charges in the accounts of the merchants.
@@ -25,14 +26,7 @@ func (c *Crowd) PayElsewhere(ctx context.Context) {
 	if c.o.Stripe.URL == "" {
 		return
 	}
-	tick := time.NewTicker(elsewhereEvery)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for n := 0; world.Wait(ctx, elsewhereEvery); n++ {
 		if id := c.payElsewhere(ctx, n); id != "" {
 			c.o.Tally.One("client", "elsewhere")
 			c.foreignBy.Lock()
@@ -101,14 +95,7 @@ const (
 // Yet they change its payments.
 func (c *Crowd) RefundElsewhere(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 4)
-	tick := time.NewTicker(othersEvery)
-	defer tick.Stop()
-	for n := range othersMost {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for n := 0; n < othersMost && world.Wait(ctx, othersEvery); n++ {
 		of, by := c.victim(ctx, luck, n)
 		if of.ChargeID == "" || strings.HasPrefix(of.ChargeID, payments.OperatorPSPID) {
 			continue

@@ -108,14 +108,7 @@ func (n *Nemesis) strike(ctx context.Context, b plan.Blow) {
 
 // Watch starts again what has ended by itself, until ctx ends.
 func (n *Nemesis) Watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for world.Wait(ctx, watchEvery) {
 		for _, p := range n.processes {
 			if !n.guards[p].TryLock() {
 				continue

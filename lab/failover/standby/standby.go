@@ -122,7 +122,7 @@ func (s *Standby) Demand(ctx context.Context) error {
 func (s *Standby) Follow(ctx context.Context) error { return s.awaitState(ctx, "async") }
 
 func (s *Standby) awaitState(ctx context.Context, state string) error {
-	return await(ctx, func() (bool, error) {
+	return world.Until(ctx, 10*time.Millisecond, func() (bool, error) {
 		var n int
 		err := query(ctx, s.primary,
 			"SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND application_name = '"+
@@ -159,20 +159,4 @@ func query(ctx context.Context, url, sql string, into ...any) error {
 		return fmt.Errorf("%s: %w", sql, err)
 	}
 	return nil
-}
-
-// await asks until the answer is yes: PostgreSQL tells nobody.
-func await(ctx context.Context, ask func() (bool, error)) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if yes, err := ask(); yes || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the standby: %w", context.Cause(ctx))
-		}
-	}
 }
