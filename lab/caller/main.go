@@ -70,10 +70,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 // settings of a run.
 type settings struct {
-	N        int    `env:"N" envDefault:"10000" desc:"intents of package client, from 200 to 100000; each of the usual loops has a tenth of them, at least 50"`
-	Seed     uint64 `env:"SEED" desc:"of where callers are killed and what the proxy loses; 0: a new one, which is printed"`
-	Quick    bool   `env:"QUICK" desc:"1: 300 intents, unless N says otherwise"`
-	Programs string `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
+	N     int    `env:"N" envDefault:"10000" desc:"intents of package client, from 200 to 100000; each of the usual loops has a tenth of them, at least 50"`
+	Seed  uint64 `env:"SEED" desc:"of where callers are killed and what the proxy loses; 0: a new one, which is printed"`
+	Quick bool   `env:"QUICK" desc:"1: 300 intents, unless N says otherwise"`
 }
 
 const (

@@ -39,7 +39,7 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 	if g.dir, err = program.TempDir("caller"); err != nil {
 		return nil, err
 	}
-	programs, err := world.FindOrBuild(ctx, s.Programs, g.dir, say)
+	programs, err := world.FindOrBuild(ctx, "", g.dir, say)
 	if err != nil {
 		return nil, err
 	}

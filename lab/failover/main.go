@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 }
 
 func (l *lab) runCases(ctx context.Context, r *report) (err error) {
-	if l.programs, err = world.FindOrBuild(ctx, l.settings.Programs, l.dir, l.say); err != nil {
+	if l.programs, err = world.FindOrBuild(ctx, "", l.dir, l.say); err != nil {
 		return err
 	}
 	for _, c := range cases() {
@@ -138,12 +138,11 @@ func (l *lab) keep() {
 
 // settings of a run.
 type settings struct {
-	Seed     uint64   `env:"SEED" desc:"of what the clients ask for; 0: a new one, which is printed"`
-	Quick    bool     `env:"QUICK" desc:"1: fewer payments, and no webhooks, whose jobs may be taken up again a minute and a half after a failover only"`
-	Only     []string `env:"ONLY" desc:"cases to run, separated by commas: sync, async, away, full"`
-	Programs string   `env:"PROGRAMS" desc:"directory with the programs api, reconciler and mockpsp; they are built without it"`
-	Keep     string   `env:"KEEP" desc:"where history and logs are kept when something is wrong (default: bin/failover-SEED)"`
-	Report   string   `env:"REPORT" envDefault:"bin/failover.json" desc:"where the results go, as JSON"`
+	Seed   uint64   `env:"SEED" desc:"of what the clients ask for; 0: a new one, which is printed"`
+	Quick  bool     `env:"QUICK" desc:"1: fewer payments, and no webhooks, whose jobs may be taken up again a minute and a half after a failover only"`
+	Only   []string `env:"ONLY" desc:"cases to run, separated by commas: sync, async, away, full"`
+	Keep   string   `env:"KEEP" desc:"where history and logs are kept when something is wrong (default: bin/failover-SEED)"`
+	Report string   `env:"REPORT" envDefault:"bin/failover.json" desc:"where the results go, as JSON"`
 }
 
 func loadSettings(getenv func(string) string) (settings, error) {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"payonce/lab/child"
+	labprogram "payonce/lab/program"
 )
 
 // terminal is the reader's: one bash, which keeps its variables and functions from one block to the next.
@@ -53,10 +53,10 @@ func openTerminal(ctx context.Context, t *testing.T, environment []string) *term
 		t.Fatal(err)
 	}
 	cmd := exec.Command("bash", "--noprofile", "--norc", "-c", driver)
-	cmd.Dir, cmd.SysProcAttr = absolute, child.Group()
+	cmd.Dir, cmd.SysProcAttr = absolute, labprogram.Group()
 	cmd.Env = append(environment, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"), "LC_ALL=C.UTF-8")
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = output, output, []*os.File{names}
-	ended, err := child.Start(cmd)
+	ended, err := labprogram.Start(cmd)
 	_, _ = names.Close(), output.Close()
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"payonce/lab/child"
+	labprogram "payonce/lab/program"
 	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
@@ -177,9 +177,9 @@ func (p place) start(ctx context.Context, t *testing.T, path string, settings ma
 		started.cmd.Env = append(started.cmd.Env, name+"="+environment[name])
 	}
 	var output io.Writer = started
-	started.cmd.Stdout, started.cmd.Stderr, started.cmd.SysProcAttr = output, output, child.Attributes()
+	started.cmd.Stdout, started.cmd.Stderr, started.cmd.SysProcAttr = output, output, labprogram.Attributes()
 	var err error
-	if started.ended, err = child.Start(started.cmd); err != nil {
+	if started.ended, err = labprogram.Start(started.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { started.stop(t) })

@@ -176,11 +176,3 @@ func (r row) wants(f fault) want {
 	}
 	return r.want
 }
-
-// place is where a row is held.
-func (r row) place() string {
-	if r.script != nil {
-		return "a course of its own"
-	}
-	return r.at.String()
-}

@@ -33,12 +33,10 @@ type gridFlow struct {
 
 // gridRow has one mark for each column.
 type gridRow struct {
-	Label    string   `json:"label"`
-	Step     string   `json:"step"`
-	Boundary string   `json:"boundary"`
-	Stops    bool     `json:"stops"` // of programs that were built with stops
-	Marks    []string `json:"marks"`
-	Why      []string `json:"why"` // there is no such cell, in the order of the marks
+	Label string   `json:"label"`
+	Step  string   `json:"step"`
+	Stops bool     `json:"stops"` // of programs that were built with stops
+	Marks []string `json:"marks"`
 }
 
 type cellReport struct {
@@ -82,17 +80,16 @@ func gridOf(f flow, marks map[string]string) gridFlow {
 	g := gridFlow{Name: f.name, Title: f.title}
 	names := labels(f.rows)
 	for i, r := range f.rows {
-		row := gridRow{Label: names[i], Step: r.step, Boundary: r.place(), Stops: r.at.at == inside}
+		row := gridRow{Label: names[i], Step: r.step, Stops: r.at.at == inside}
 		for _, column := range faults() {
-			why := r.senseless(column)
 			mark, played := marks[cell{f.name, r, names[i], column}.name()]
 			switch {
-			case why != "":
+			case r.senseless(column) != "":
 				mark = markNone
 			case !played:
 				mark = markOmitted
 			}
-			row.Marks, row.Why = append(row.Marks, mark), append(row.Why, why)
+			row.Marks = append(row.Marks, mark)
 		}
 		g.Rows = append(g.Rows, row)
 	}

@@ -33,9 +33,13 @@ type settings struct {
 	Quick   bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
 	Fresh   bool   `env:"FRESH" desc:"1: try also those that are known to be caught, or to survive for a reason"`
 	Workers int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
-	Results string `env:"RESULTS" envDefault:"bin/mutants-results.txt" desc:"where the results are kept"`
-	Reach   string `env:"REACH" envDefault:"bin/mutants-reach.json" desc:"where it is kept which test reaches what"`
 }
+
+// Where the results are kept, and which test reaches what.
+const (
+	resultsFile = "bin/mutants-results.txt"
+	reachFile   = "bin/mutants-reach.json"
+)
 
 func main() {
 	cli.Main("mutants", func(ctx context.Context) error {
@@ -105,7 +109,7 @@ func (w *work) read() (err error) {
 	for _, place := range w.plan.skipped {
 		w.say("not changed: %s", place)
 	}
-	if w.known, err = readResults(w.Results); err != nil {
+	if w.known, err = readResults(resultsFile); err != nil {
 		return err
 	}
 	if w.survivors, err = readSurvivors(filepath.Join(w.root, "lab/mutants/survivors.txt")); err != nil {
@@ -168,10 +172,10 @@ func (w *work) try(ctx context.Context) (err error) {
 		if w.Count > 0 {
 			return nil
 		}
-		return writeResults(w.Results, w.plan, w.known)
+		return writeResults(resultsFile, w.plan, w.known)
 	})
 	if w.Count == 0 {
-		err = errors.Join(err, writeResults(w.Results, w.plan, w.known))
+		err = errors.Join(err, writeResults(resultsFile, w.plan, w.known))
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted; what was found is kept, and the next run goes on from there")
@@ -189,11 +193,11 @@ func (w *work) try(ctx context.Context) (err error) {
 func (w *work) reach(ctx context.Context, b *binaries) (*reach, error) {
 	switch {
 	case w.Quick:
-		return readReach(w.Reach)
+		return readReach(reachFile)
 	case w.Count > 0:
 		return nil, nil //nolint:nilnil // to measure takes longer than the sample
 	}
-	return measure(ctx, b, w.plan, w.Workers, w.Reach, w.say)
+	return measure(ctx, b, w.plan, w.Workers, reachFile, w.say)
 }
 
 // judge fails if a mutant that was asked for survives without a reason.

@@ -1,5 +1,5 @@
 // Package program is what the programs of the labs have alike: how they read their settings, what they say of
-// themselves, where their files are while they run, and the form of a report.
+// themselves, where their files are while they run, the form of a report, and how they start other programs.
 //
 // It refuses to know what is tried and what is right.
 package program

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"payonce/lab/child"
+	"payonce/lab/program"
 	"payonce/test/heldport"
 	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
@@ -67,11 +67,11 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 	cmd := exec.Command(p.Program, p.Args...) //nolint:noctx // it is ended by name, in many ways
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.Env, log, log
-	cmd.SysProcAttr = child.Attributes()
+	cmd.SysProcAttr = program.Attributes()
 	if p.Group {
-		cmd.SysProcAttr = child.Group()
+		cmd.SysProcAttr = program.Group()
 	}
-	done, err := child.Start(cmd)
+	done, err := program.Start(cmd)
 	_ = log.Close()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
@@ -203,7 +203,7 @@ func (p *Process) Running() bool {
 // LastWords is the end of what the program has said.
 func (p *Process) LastWords() string {
 	const enough = 4000
-	text, err := child.LastWords(p.Log, enough)
+	text, err := program.LastWords(p.Log, enough)
 	if err != nil {
 		return err.Error()
 	}

@@ -149,15 +149,7 @@ func (c *Crowd) carryOut(ctx context.Context, e plan.Errand) {
 }
 
 func (c *Crowd) can(k plan.Kind) bool {
-	if c.o.Only == nil {
-		return true
-	}
-	for _, known := range c.o.Only {
-		if known == k {
-			return true
-		}
-	}
-	return false
+	return c.o.Only == nil || slices.Contains(c.o.Only, k)
 }
 
 func (c *Crowd) complain(where, detail string) {

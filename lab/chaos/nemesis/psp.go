@@ -53,17 +53,11 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 }
 
 func (n *Nemesis) pspAway(ctx context.Context, p *world.Process, d time.Duration) bool {
-	p.PSP.Down()
-	world.Wait(ctx, d)
-	n.must(p.Name, p.PSP.Restore())
-	return true
+	return n.away(ctx, p.Name, p.PSP, d)
 }
 
 func (n *Nemesis) frontAway(ctx context.Context, d time.Duration) bool {
-	n.o.World.Front.Down()
-	world.Wait(ctx, d)
-	n.must("front", n.o.World.Front.Restore())
-	return true
+	return n.away(ctx, "front", n.o.World.Front, d)
 }
 
 // maxHeld is how many charges are held at a time.

@@ -19,31 +19,25 @@ const (
 var reads = []string{"begin", "BEGIN", "select", "SELECT", "ping"}
 
 func (n *Nemesis) crashPostgres(ctx context.Context, _ time.Duration) bool {
+	return n.crash(ctx, "postgres", n.o.Site.CrashPostgres)
+}
+
+// crash leaves no other blow a server while it is down.
+func (n *Nemesis) crash(ctx context.Context, what string, do func(context.Context) error) bool {
 	n.postgres.Lock()
 	defer n.postgres.Unlock()
 	if ctx.Err() != nil {
 		return false
 	}
-	if err := n.o.Site.CrashPostgres(context.WithoutCancel(ctx)); err != nil {
-		n.o.Failed("postgres", err.Error())
-		return false
-	}
-	return true
+	err := do(context.WithoutCancel(ctx))
+	n.must(what, err)
+	return err == nil
 }
 
 // crashWorker leaves the coordinator with sessions that are gone, and with transactions of which it does not know what
 // has become.
 func (n *Nemesis) crashWorker(ctx context.Context, target int) bool {
-	n.postgres.Lock()
-	defer n.postgres.Unlock()
-	if ctx.Err() != nil {
-		return false
-	}
-	if err := n.o.Site.CrashWorker(context.WithoutCancel(ctx), target); err != nil {
-		n.o.Failed("worker", err.Error())
-		return false
-	}
-	return true
+	return n.crash(ctx, "worker", func(ctx context.Context) error { return n.o.Site.CrashWorker(ctx, target) })
 }
 
 // moveLimit bounds a move. It waits for transactions that hold what it needs, at the end.
@@ -125,9 +119,19 @@ func (n *Nemesis) cutRounds(ctx context.Context, p *world.Process, d time.Durati
 }
 
 func (n *Nemesis) storeAway(ctx context.Context, p *world.Process, d time.Duration) bool {
-	p.DB.Down()
+	return n.away(ctx, p.Name, p.DB, d)
+}
+
+// proxy is one that can refuse everything for a while.
+type proxy interface {
+	Down()
+	Restore() error
+}
+
+func (n *Nemesis) away(ctx context.Context, where string, p proxy, d time.Duration) bool {
+	p.Down()
 	world.Wait(ctx, d)
-	n.must(p.Name, p.DB.Restore())
+	n.must(where, p.Restore())
 	return true
 }
 

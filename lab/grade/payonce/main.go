@@ -21,7 +21,7 @@ import (
 	"payonce/internal/cli"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
-	"payonce/lab/child"
+	"payonce/lab/program"
 )
 
 func main() { cli.Main("payonce", run) }
@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, command[0]), command[1:]...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
-		cmd.SysProcAttr = child.Attributes()
+		cmd.SysProcAttr = program.Attributes()
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("start %s: %w", command[0], err)
 		}

@@ -1,7 +1,4 @@
-// Package child starts programs that die with this one, however it ends.
-//
-// It owns the start and the end of a process. It refuses to know what runs in it, and when it is ready.
-package child
+package program
 
 import (
 	"os"
@@ -10,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Start starts cmd. The channel is closed when the child has ended. How it ended is in its log. If the child leads a
-// group (Group), what it has left behind ends with it.
+// Start starts cmd, which dies with this process, however that ends. The channel is closed when the child has ended.
+// How it ended is in its log. If the child leads a group (Group), what it has left behind ends with it.
 func Start(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	done, started := make(chan struct{}), make(chan error)
 	go func() {
