@@ -102,7 +102,7 @@ var rates = map[string]map[string]float64{
 }
 
 func (g *stage) fail(ctx context.Context) error {
-	return world.SetFaults(ctx, http.DefaultClient, "http://"+g.world.PSP.Address, rates)
+	return world.SetFaults(ctx, g.world.PSP.Address, rates)
 }
 
 // The pauses between two kills of an API, and until it comes back.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,9 +16,9 @@ import (
 // sampler reads the programs' metrics, and the mock PSP's lists of calls and webhooks, while the storm lasts: a process
 // that is killed takes them with it.
 type sampler struct {
-	stage *stage
-	mix   plan.Mix
-	http  *http.Client
+	stage  *stage
+	mix    plan.Mix
+	client *world.Client
 
 	seen     map[string]bool    // calls and tries that were counted before
 	counters map[string]float64 // of the metrics, at the last look
@@ -27,12 +26,13 @@ type sampler struct {
 
 const (
 	sampleEvery = time.Second
+	readLimit   = 2 * time.Second
 	// maxSeen bounds the memory for calls: by then, the PSP has forgotten those that were seen first.
 	maxSeen = 200_000
 )
 
 func newSampler(g *stage, mix plan.Mix) *sampler {
-	return &sampler{stage: g, mix: mix, http: &http.Client{Timeout: 2 * time.Second}, seen: map[string]bool{},
+	return &sampler{stage: g, mix: mix, client: world.NewClient(), seen: map[string]bool{},
 		counters: map[string]float64{}}
 }
 
@@ -56,7 +56,7 @@ func (s *sampler) once(ctx context.Context) {
 
 // setFaults tells the PSP how often to fail.
 func (s *sampler) setFaults(ctx context.Context, mix plan.Mix) error {
-	return world.SetFaults(ctx, s.http, "http://"+s.stage.world.PSP.Address, mix)
+	return world.SetFaults(ctx, s.stage.world.PSP.Address, mix)
 }
 
 // calls counts the faults that the PSP has acted out.
@@ -162,14 +162,8 @@ func (s *sampler) get(ctx context.Context, address, path string, into any) error
 }
 
 func (s *sampler) read(ctx context.Context, address, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := s.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	a, err := s.client.Do(ctx, address, world.Request{Method: http.MethodGet, Path: path})
+	return a.Body, err
 }

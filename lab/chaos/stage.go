@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,31 +210,10 @@ func (g *stage) untilHolds(ctx context.Context, question string) error {
 	return nil
 }
 
-// keepEvidence copies the logs and the PSP's ledger to where the history is.
+// keepEvidence copies the logs and the PSP's ledger beside the history.
 func (g *stage) keepEvidence() error {
-	files, err := filepath.Glob(filepath.Join(g.dir, g.world.Name, "*"))
-	if err != nil {
-		return err
-	}
-	for _, from := range files {
-		if err := copyFile(from, filepath.Join(g.keep, filepath.Base(from))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	out, err := os.Create(to)
-	if err != nil {
-		return errors.Join(err, in.Close())
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, in.Close(), out.Close())
+	logs := filepath.Join(g.keep, "logs")
+	return errors.Join(os.RemoveAll(logs), os.CopyFS(logs, os.DirFS(filepath.Join(g.dir, g.world.Name))))
 }
 
 // close ends everything.

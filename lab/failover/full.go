@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -220,9 +219,9 @@ func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int)
 	for _, p := range append(s.apis, s.reconcilers...) {
 		said := ""
 		err := world.Until(ctx, askEvery, func() (bool, error) {
-			status, body, err := readyz(ctx, p.Operator)
-			said = body
-			return err == nil && status == want, nil
+			a, err := s.crowd.http.Do(ctx, p.Operator, world.Request{Method: http.MethodGet, Path: "/readyz"})
+			said = string(a.Body)
+			return err == nil && a.Status == want, nil
 		})
 		if err != nil {
 			o.broken("%s: %s does not answer %d, but %s", what, p.Name, want, said)
@@ -231,18 +230,4 @@ func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int)
 	}
 	o.tell(what, "%d, after %s", want, rounded(s.crowd.recorder.Now()-began))
 	return nil
-}
-
-func readyz(ctx context.Context, address string) (status int, body string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/readyz", address), nil)
-	if err != nil {
-		return 0, "", err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-	return res.StatusCode, string(raw), err
 }

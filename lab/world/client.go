@@ -1,7 +1,6 @@
 package world
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -30,7 +29,7 @@ type Answer struct {
 
 const (
 	clientPatience = 20 * time.Second
-	maxAnswer      = 1 << 20
+	maxAnswer      = 16 << 20
 )
 
 // Client calls processes directly, without a proxy. It is safe for concurrent use.
@@ -88,25 +87,20 @@ func (k Keys) Payment(key, paymentMethod string) Request {
 	}
 }
 
-// SetFaults tells the mock PSP at a URL how often to fail, by the names that PUT /_faults has.
-func SetFaults(ctx context.Context, client *http.Client, psp string, rates any) error {
+// SetFaults tells the mock PSP at an address how often to fail, by the names that PUT /_faults has.
+func SetFaults(ctx context.Context, address string, rates any) error {
 	raw, err := json.Marshal(rates)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, psp+"/_faults", bytes.NewReader(raw))
-	if err != nil {
-		return err
+	client := NewClient()
+	defer client.Close()
+	a, err := client.Do(ctx, address, Request{Method: http.MethodPut, Path: "/_faults", Body: string(raw)})
+	if err == nil && a.Status != http.StatusOK {
+		err = fmt.Errorf("%d %s", a.Status, a.Body)
 	}
-	res, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("set faults: %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		const sentence = 500
-		said, _ := io.ReadAll(io.LimitReader(res.Body, sentence)) // as much of the reason as came
-		return fmt.Errorf("set faults: %d %s", res.StatusCode, said)
 	}
 	return nil
 }

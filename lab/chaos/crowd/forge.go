@@ -3,12 +3,9 @@ package crowd
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"payonce/lab/chaos/plan"
 )
@@ -64,23 +61,10 @@ func (c *Crowd) resend(ctx context.Context, entry, disorder string) int {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.o.PSP+"/_webhooks/"+entry,
-		strings.NewReader(disorder))
-	if err != nil {
-		return 0
-	}
-	response, err := c.http.Do(req)
-	if err != nil {
-		return 0
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
 	var told struct {
 		Status int `json:"status"`
 	}
-	if err != nil || response.StatusCode != http.StatusOK || json.Unmarshal(raw, &told) != nil {
-		return 0
-	}
+	_, _ = c.ask(ctx, http.MethodPost, "http://"+c.o.PSP+"/_webhooks/"+entry, disorder, nil, &told) // 0: not known
 	return told.Status
 }
 

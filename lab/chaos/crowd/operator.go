@@ -1,7 +1,6 @@
 package crowd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -190,35 +190,22 @@ type ledger struct {
 }
 
 func (c *Crowd) ledger(ctx context.Context, query url.Values) (l ledger, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(),
-		http.NoBody)
-	if err != nil {
-		return l, err
-	}
-	_, err = c.ask(req, &l)
+	_, err = c.ask(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(), "", nil, &l)
 	return l, err
 }
 
 // ops calls the operator's API, at one of the processes. It returns the status, or 0.
 func (c *Crowd) ops(ctx context.Context, luck *rand.Rand, method, path string, body, into any) int {
-	raw, err := json.Marshal(body)
-	if body == nil {
-		raw = nil
-	}
-	if err != nil {
-		return 0
+	text, header := "", map[string]string{"Authorization": "Bearer " + c.o.OperatorKey}
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return 0
+		}
+		text, header["Content-Type"] = string(raw), "application/json"
 	}
 	address := c.o.Operators[luck.IntN(len(c.o.Operators))]
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, bytes.NewReader(raw))
-	if err != nil {
-		return 0
-	}
-	req.GetBody = nil
-	req.Header.Set("Authorization", "Bearer "+c.o.OperatorKey)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	status, err := c.ask(req, into)
+	status, err := c.ask(ctx, method, "http://"+address+path, text, header, into)
 	if err != nil {
 		return 0
 	}
@@ -228,8 +215,18 @@ func (c *Crowd) ops(ctx context.Context, luck *rand.Rand, method, path string, b
 	return status
 }
 
-// ask reads the answer into what is given, if it is a 200.
-func (c *Crowd) ask(req *http.Request, into any) (int, error) {
+// ask sends a request that is no part of the history, and reads the answer into what is given, if it is a 200.
+func (c *Crowd) ask(
+	ctx context.Context, method, address, body string, header map[string]string, into any,
+) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.GetBody = nil // otherwise it would be sent again by itself
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
 	response, err := c.http.Do(req)
 	if err != nil {
 		return 0, err

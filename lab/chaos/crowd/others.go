@@ -65,14 +65,9 @@ func (c *Crowd) payElsewhere(ctx context.Context, n int) (id string) {
 func (c *Crowd) postToStripe(ctx context.Context, account, path string, form url.Values, into any) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.Stripe.URL+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Authorization", "Bearer "+c.o.Stripe.Secret)
-	req.Header.Set("Stripe-Account", account)
-	_, err = c.ask(req, into)
+	_, err := c.ask(ctx, http.MethodPost, c.o.Stripe.URL+path, form.Encode(), map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "Authorization": "Bearer " + c.o.Stripe.Secret,
+		"Stripe-Account": account}, into)
 	return err
 }
 
@@ -176,16 +171,9 @@ func (c *Crowd) refundElsewhere(ctx context.Context, of paid, key string, amount
 	body := fmt.Sprintf(`{"amountCents":%d,"currency":%q,"reason":"by hand"}`, amount, of.Currency)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		"http://"+c.o.PSP+"/v1/charges/"+url.PathEscape(of.ChargeID)+"/refunds", strings.NewReader(body))
-	if err != nil {
-		return false
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+c.o.PSPSecret)
-	req.Header.Set("PSP-Account", c.account(of.tenant))
-	req.Header.Set("Idempotency-Key", key)
-	status, _ := c.ask(req, nil)
+	status, _ := c.ask(ctx, http.MethodPost, "http://"+c.o.PSP+"/v1/charges/"+url.PathEscape(of.ChargeID)+"/refunds",
+		body, map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + c.o.PSPSecret,
+			"PSP-Account": c.account(of.tenant), "Idempotency-Key": key}, nil)
 	return status == http.StatusCreated
 }
 

@@ -129,5 +129,5 @@ func (p *provider) ledger(ctx context.Context) ([]invariants.Entry, error) {
 func (p *provider) disorder(ctx context.Context, rates map[string]float64) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	return world.SetFaults(ctx, http.DefaultClient, p.url, map[string]any{"webhooks": rates})
+	return world.SetFaults(ctx, strings.TrimPrefix(p.url, "http://"), map[string]any{"webhooks": rates})
 }
