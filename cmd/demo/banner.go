@@ -20,9 +20,9 @@ func banner(w io.Writer, set settings, d *database, link string, took time.Durat
 	}
 	psp := c.PSPURL + "           shows its ledger, and sets faults"
 	settings := "PSP_URL=" + c.PSPURL + " PSP_SECRET=" + c.PSPSecret
-	commands := "dlq list, or statement --date today"
+	commands := "or statement --date today"
 	if set.stripe() {
-		commands = "or dlq list" // The statement of a day is there when the day is over.
+		commands = "or key show losing-$K --tenant acme" // The statement of a day is there when the day is over.
 		psp += "; speaks Stripe's dialect at " + c.StripeURL
 		settings += " PSP=stripe STRIPE_URL=" + c.StripeURL + " STRIPE_SECRET=" + c.StripeSecret
 	}

@@ -1,4 +1,4 @@
-// Command reconciler works off what the request path left open, and gives operators their tools. It is wiring only:
+// Command reconciler works off what the request path left open, and has the commands of operators. It is wiring only:
 // what a process is made of is in internal/app.
 package main
 
@@ -14,7 +14,6 @@ import (
 	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/internal/config"
-	"payonce/internal/operator"
 	"payonce/internal/operator/commands"
 	"payonce/internal/statement"
 	"payonce/internal/telemetry"
@@ -33,7 +32,6 @@ Usage:
   reconciler run          work until interrupted: sweep, resolve, webhooks, ledger scan, statements, pruning
   reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
   reconciler scan         read the PSP's lists to their ends; after a restore, before the API serves
-  reconciler dlq          list, show and resolve dead letters
   reconciler key          show a key, its payment and its timeline
   reconciler timeline     draw what has happened to a key
   reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 if the reconciler is ready
@@ -58,8 +56,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return compareStatement(ctx, args, getenv, stdout, stderr)
 	case "scan":
 		return scanLedgers(ctx, args, getenv, stdout, stderr)
-	case "dlq":
-		return actAsOperators(ctx, args, getenv, stdout, stderr)
 	case "key":
 		return lookAtKey(ctx, args, commands.Key, getenv, stdout, stderr)
 	case "timeline":
@@ -72,7 +68,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "version", "--version", "-version":
 		return cli.PrintVersion(stdout, "reconciler")
 	case "":
-		return cli.Usagef("name a command: run, statement, scan, dlq, key, timeline or healthcheck; see reconciler --help")
+		return cli.Usagef("name a command: run, statement, scan, key, timeline or healthcheck; see reconciler --help")
 	}
 	return cli.Usagef("command %q is not known; see reconciler --help", command)
 }
@@ -156,17 +152,6 @@ func isTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-func actAsOperators(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	open := forTerminal(ctx, getenv, stderr)
-	return commands.DLQ(ctx, args, commands.DLQDeps{Stdout: stdout, Open: func() (*operator.Service, func(), error) {
-		reconciler, err := open()
-		if err != nil {
-			return nil, nil, err
-		}
-		return reconciler.Operators(), reconciler.Close, nil
-	}})
 }
 
 func scanLedgers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {

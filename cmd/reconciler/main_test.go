@@ -2,15 +2,10 @@ package main
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/cli"
-	"payonce/internal/deadletters"
-	"payonce/internal/postgres"
 	"payonce/test/pgtest"
 )
 
@@ -32,7 +27,6 @@ func command(t *testing.T, settings []string, args ...string) (stdout, stderr st
 // What is wrong with a command line is said before a setting is asked for: there are none here.
 func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
-	id := uuid.NewString()
 	for args, want := range map[string]string{
 		"": "name a command", "frobnicate": `command "frobnicate" is not known`,
 		"--frob":        `command "--frob" is not known`,
@@ -43,11 +37,6 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 		"statement --date tomorrow": "want today, yesterday, or YYYY-MM-DD",
 		"statement --date":          "flag needs an argument", "statement --format xml": "not table, csv or json",
 		"scan acme": `argument "acme" is not known`, "scan --since 1h": "flag provided but not defined: -since",
-		"dlq": "say dlq list, dlq show or dlq resolve", "dlq frob": "say dlq list, dlq show or dlq resolve",
-		"dlq list --limit 0":    "--limit must be",
-		"dlq list --status all": "--status must be", "dlq list --cursor x": "--cursor must be",
-		"dlq show": "name a dead letter", "dlq show 7": "name a dead letter",
-		"dlq resolve " + id: "--action must be", "dlq resolve " + id + " --action retry": "--reason must not be empty",
 		"key": "say key show", "key list": "say key show", "key show": "name the key",
 		"key show --tenant acme": "name the key", "key show k": "name the tenant",
 		"key show k l --tenant acme":                  `argument "l" is not known`,
@@ -63,7 +52,7 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 func TestFailureIsNoUsageError(t *testing.T) {
 	t.Parallel()
 	for args, code := range map[string]int{
-		"run": 1, "scan": 1, "dlq list": 1, "dlq show " + uuid.NewString(): 1, "key show k --tenant acme": 1,
+		"run": 1, "scan": 1, "key show k --tenant acme": 1,
 		"statement": 2, // where 1 says that there are breaks
 	} {
 		if _, _, err := command(t, nil, strings.Fields(args)...); cli.Code(err) != code ||
@@ -78,7 +67,6 @@ func TestHelpAndVersionNeedNoSettings(t *testing.T) {
 	for args, want := range map[string]string{
 		"--help": "reconciler run ", "help": "reconciler run ", "run --help": "Usage: reconciler run",
 		"statement -h": "Usage: reconciler statement", "scan --help": "Usage: reconciler scan",
-		"dlq help": "reconciler dlq list", "dlq show -help": "reconciler dlq list",
 		"key help": "Usage: reconciler key show", "key --help": "Usage: reconciler key show",
 		"key show k --help": "Usage: reconciler key show", "healthcheck --help": "Usage: reconciler healthcheck",
 		"--version": "reconciler ", "version": "reconciler ",
@@ -87,44 +75,6 @@ func TestHelpAndVersionNeedNoSettings(t *testing.T) {
 			!strings.HasPrefix(strings.TrimPrefix(out, "Usage:\n  "), want) &&
 				!strings.Contains(out, "\n  "+want) {
 			t.Errorf("reconciler %s: %v\n%s", args, err, out)
-		}
-	}
-}
-
-// stray is the id of a dead letter about nothing of ours.
-func stray(t *testing.T, url string) string {
-	t.Helper()
-	db, err := postgres.Open(t.Context(), url, pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	id := uuid.New()
-	deadLetter := deadletters.DeadLetter{ID: id, Kind: deadletters.UnknownMovement, Finding: id.String(),
-		Reason: "nobody asked", Evidence: []byte("{}")}
-	if err := db.Pipeline(t.Context(), deadletters.Open(deadLetter)); err != nil {
-		t.Fatal(err)
-	}
-	return id.String()
-}
-
-// A person reads what these commands say: it is no log. One is there for who asks for it, as text.
-func TestCommandsForPeopleWriteNoLogLines(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewURL(t)
-	settings := []string{"DATABASE_URL=" + url, "PSP_SECRET=s", "PSP_URL=http://127.0.0.1:1"}
-	for _, row := range []struct{ args, level, says, logs string }{
-		{"dlq list --status resolved", "", "^There are no resolved dead letters.\n$", "^$"},
-		{"dlq list --status resolved --json", "", `^{"data":\[\],"hasMore":false}\n$`, "^$"},
-		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "",
-			`^Resolved \S+ as dismiss, by ann\.\n$`, "^$"},
-		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "info",
-			`^Resolved \S+ as dismiss, by ann\.\n$`, `^time=\S+ level=INFO msg=.*\n$`},
-	} {
-		out, logged, err := command(t, append(settings, "LOG_LEVEL="+row.level), strings.Fields(row.args)...)
-		if err != nil || !regexp.MustCompile(row.says).MatchString(out) ||
-			!regexp.MustCompile(row.logs).MatchString(logged) {
-			t.Errorf("reconciler %s at %q: %v\n%s\n%s", row.args, row.level, err, out, logged)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string, wanted int) {
 		wanted &= 3
 		parsed := func(args []string) (arguments []string, said [4]string, err error) {
-			flags := NewFlags("reconciler dlq")
+			flags := NewFlags("reconciler x")
 			action, reason := flags.String("action", "", ""), flags.String("reason", "", "")
 			flags.Int("version", 0, "")
 			flags.Bool("json", false, "")
@@ -132,7 +132,7 @@ func FuzzParse(f *testing.F) {
 		}
 		arguments, said, err := parsed(strings.Split(line, "\n"))
 		if err != nil {
-			if Code(err) != misused || !strings.HasSuffix(err.Error(), "; see reconciler dlq --help") {
+			if Code(err) != misused || !strings.HasSuffix(err.Error(), "; see reconciler x --help") {
 				t.Fatalf("refused with %v", err)
 			}
 			return
@@ -151,4 +151,13 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is %q %q, and written once more %q %q, %v", line, said, arguments, saidAgain, second, err)
 		}
 	})
+}
+
+func TestCommandForAPersonLogsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{"": "warn", "info": "info"} {
+		if level := Quiet(func(string) string { return set })("LOG_LEVEL"); level != want {
+			t.Errorf("LOG_LEVEL=%s becomes %s", set, level)
+		}
+	}
 }

@@ -146,7 +146,6 @@ var parsers = map[string]string{
 	"internal/httpapi.resolveDeadLetter": "FuzzDecisionBody",
 	"internal/httpapi.takeWebhook":       "FuzzWebhookRoute",
 
-	"internal/operator/commands.deadLetterID":   "FuzzDeadLetterID",
 	"internal/operator/commands.parseStatement": "FuzzStatementArgs",
 
 	"internal/idempotency.Canonical":        "FuzzCanonical",

@@ -439,7 +439,7 @@ func startWrongly(t *testing.T, dir string) {
 		{"healthcheck"}} {
 		said += p.fails("api", unset(append(good, "OPERATOR_ADDR=127.0.0.1:1")...), command...)
 	}
-	for _, command := range [][]string{{"dlq", "list"}, {"statement"}} {
+	for _, command := range [][]string{{"key", "show", "k", "--tenant", "acme"}, {"statement"}} {
 		said += p.fails("reconciler", unset(append(good, "PSP_URL=http://127.0.0.1:1")...), command...)
 	}
 	for _, name := range []string{"api", "reconciler", "mockpsp"} {

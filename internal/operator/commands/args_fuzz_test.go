@@ -64,25 +64,3 @@ func FuzzStatementArgs(f *testing.F) {
 		}
 	})
 }
-
-// A dead letter is named by an id, in whichever spelling package uuid knows; what it is taken for names the same one.
-func FuzzDeadLetterID(f *testing.F) {
-	f.Add("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44")
-	f.Add("{0192D6B4-7C41-7C3A-9D0E-5A1F0C9B2D44}")
-	f.Fuzz(func(t *testing.T, s string) {
-		id, err := deadLetterID(s)
-		if err != nil {
-			if strings.Contains(err.Error(), s) && len(s) > 40 {
-				t.Fatalf("the refusal repeats %q", s)
-			}
-			return
-		}
-		digits := strings.ReplaceAll(id.String(), "-", "")
-		if !strings.Contains(strings.ToLower(strings.ReplaceAll(s, "-", "")), digits) {
-			t.Fatalf("%q is taken for %s", s, id)
-		}
-		if again, err := deadLetterID(id.String()); err != nil || again != id {
-			t.Fatalf("%s is taken for %s, %v", id, again, err)
-		}
-	})
-}

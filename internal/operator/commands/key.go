@@ -11,6 +11,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
+	"payonce/internal/postgres"
 )
 
 const keyHelp = `Usage: reconciler key show KEY --tenant NAME [--operation OPERATION]
@@ -146,7 +147,7 @@ func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
 		return err
 	case holder != "":
 		return fmt.Errorf("an open dead letter holds the key %q of tenant %q: nothing is executed under it until an operator "+
-			"has decided; see reconciler dlq show %s", ref.Key, ref.Tenant, holder)
+			"has decided; see /console/dead-letters/%s of the operator's listener", ref.Key, ref.Tenant, holder)
 	}
 	tenant, key, other := ref.Tenant, ref.Key.String(), payments.RefundOperation
 	if string(ref.Operation) == other {
@@ -158,6 +159,14 @@ func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
 		return fmt.Errorf("tenant %q has this key for another operation: add --operation '%s'", tenant, other)
 	case errors.Is(err, idempotency.ErrNoKey):
 		return fmt.Errorf("tenant %q has no key %q: it was never used, or has been deleted; api tenants list shows the tenants", tenant, key)
+	}
+	return err
+}
+
+// explainDatabase says what to look at when there is no database.
+func explainDatabase(err error) error {
+	if postgres.Unavailable(err) {
+		return fmt.Errorf("%w; is the database at DATABASE_URL up, and migrated by api migrate?", err)
 	}
 	return err
 }

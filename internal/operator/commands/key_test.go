@@ -63,7 +63,7 @@ func (c *operatorCall) giveBack(id payments.PaymentID) {
 
 func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 	t.Parallel()
-	c := dlqServer(t)
+	c := terminal(t)
 	c.lost()
 	id := c.charge("order-0000000043")
 	c.giveBack(id)
@@ -74,8 +74,8 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		{[]string{dlqKey, "--tenant", "acme"}, []string{
-			`(?m)^key +` + dlqKey + `$`, `tenant +acme`, `operation +POST /payments`,
+		{[]string{lostKey, "--tenant", "acme"}, []string{
+			`(?m)^key +` + lostKey + `$`, `tenant +acme`, `operation +POST /payments`,
 			`status +unknown, attempt 1, generation 1`, `expires +\S+Z`,
 			`payment +pay_\w{26}: processing`, `amount +120\.00 USD`, `customer +cus-1`, `method +pm_ok`,
 			`Timeline of the key\nAT +ACTOR`, `request +- +in_progress +1 +1 +reserved`,
@@ -118,7 +118,7 @@ func fits(t *testing.T, out string) {
 
 func TestKeyThatThereIsNotIsExplained(t *testing.T) {
 	t.Parallel()
-	c := dlqServer(t)
+	c := terminal(t)
 	c.giveBack(c.charge("order-0000000043"))
 	for _, row := range []struct {
 		args []string
@@ -146,14 +146,14 @@ func TestKeyThatThereIsNotIsExplained(t *testing.T) {
 
 func TestRowsFitTheTerminalAndLoseNothing(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("word ", 60) + strings.Repeat("x", 300) + " \x1b[2J end"
+	long := strings.Repeat("word ", 60) + strings.Repeat("x", 300) + " \x1b[2J\u009b1m end"
 	var out bytes.Buffer
 	if err := printRows(&out, [][]string{{"AT", "ACTOR", "REASON"}, {"now", "sweeper", long},
 		{"then", "über", ""}}); err != nil {
 		t.Fatal(err)
 	}
 	fits(t, out.String())
-	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "word") != 60 ||
+	if strings.ContainsAny(out.String(), "\x1b\u009b") || strings.Count(out.String(), "word") != 60 ||
 		strings.Count(out.String(), "x") != 300 || !strings.Contains(out.String(), "end") {
 		t.Errorf("something is lost:\n%s", out.String())
 	}
@@ -172,22 +172,22 @@ func (c *operatorCall) drawKey(args ...string) (string, error) {
 
 func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
 	t.Parallel()
-	c := dlqServer(t)
+	c := terminal(t)
 	c.lost() // The PSP has charged, and answered 500.
 	c.giveBack(c.charge("order-0000000043"))
 	for _, row := range []struct {
 		args  []string
 		wants []string
 	}{
-		{[]string{dlqKey, "--tenant", "acme"}, []string{
-			`^POST /payments, key ` + dlqKey + `\n`, `\|-+>\| .*  POST /payments\n`, `reserved, attempt 1\n`,
+		{[]string{lostKey, "--tenant", "acme"}, []string{
+			`^POST /payments, key ` + lostKey + `\n`, `\|-+>\| .*  POST /payments\n`, `reserved, attempt 1\n`,
 			`\*  succeeded: 120\.00 USD, ch_\w+\n`, `x-+\| .*\n`, `unknown\n`, `< - - .*  202, not known yet\n`,
 		}},
 		{[]string{"order-0000000043", "--tenant=acme"}, []string{`completed\n`, `< - - .*  201\n`}},
 		{[]string{refundKey, "--tenant=acme", "--operation", "POST /payments/{id}/refunds"},
 			[]string{`  refund\n`, `succeeded: 5\.00 USD, rf_\w+\n`}},
-		{[]string{dlqKey, "--tenant", "acme", "--format", "mermaid"}, []string{`^sequenceDiagram\n`, `A->>D: `}},
-		{[]string{dlqKey, "--tenant", "acme", "--format", "svg"},
+		{[]string{lostKey, "--tenant", "acme", "--format", "mermaid"}, []string{`^sequenceDiagram\n`, `A->>D: `}},
+		{[]string{lostKey, "--tenant", "acme", "--format", "svg"},
 			[]string{`^<svg `, `succeeded: 120\.00 USD, ch_`, `</svg>\n$`}},
 	} {
 		out, err := c.drawKey(row.args...)
@@ -201,7 +201,7 @@ func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
 		}
 	}
 	before := c.everyKey()
-	if _, err := c.drawKey(dlqKey, "--tenant", "acme"); err != nil || c.everyKey() != before {
+	if _, err := c.drawKey(lostKey, "--tenant", "acme"); err != nil || c.everyKey() != before {
 		t.Errorf("drawing has changed something: %v", err)
 	}
 }
@@ -220,13 +220,13 @@ func (c *operatorCall) everyKey() (all string) {
 // At a PSP that executes in two steps, the payment's row has the id of the PSP's object.
 func TestTimelineHasThePSPsObject(t *testing.T) {
 	t.Parallel()
-	c := dlqServer(t)
+	c := terminal(t)
 	c.lost()
 	const made = "UPDATE payments SET psp_object_id = 'pi_1' WHERE status = 'processing'"
 	if _, err := c.pool.Exec(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.drawKey(dlqKey, "--tenant", "acme")
+	out, err := c.drawKey(lostKey, "--tenant", "acme")
 	if err != nil || !strings.Contains(out, "create pi_1\n") || !strings.Contains(out, "store pi_1\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -234,19 +234,19 @@ func TestTimelineHasThePSPsObject(t *testing.T) {
 
 func TestTimelineThatCannotBeDrawnIsExplained(t *testing.T) {
 	t.Parallel()
-	c := dlqServer(t)
+	c := terminal(t)
 	c.lost()
 	for name, row := range map[string]struct {
 		args []string
 		want string
 	}{
 		"no key":    {nil, "name the key: reconciler timeline KEY --tenant NAME"},
-		"no tenant": {[]string{dlqKey}, "name the tenant by --tenant"},
-		"other format": {[]string{dlqKey, "--tenant", "acme", "--format", "png"},
+		"no tenant": {[]string{lostKey}, "name the tenant by --tenant"},
+		"other format": {[]string{lostKey, "--tenant", "acme", "--format", "png"},
 			"--format must be text, mermaid or svg"},
 		"no such key":    {[]string{"order-0000000099", "--tenant", "acme"}, "has no key"},
-		"unknown flag":   {[]string{dlqKey, "--tennant", "acme"}, "see reconciler timeline --help"},
-		"another tenant": {[]string{dlqKey, "--tenant", "globex"}, "has no key"},
+		"unknown flag":   {[]string{lostKey, "--tennant", "acme"}, "see reconciler timeline --help"},
+		"another tenant": {[]string{lostKey, "--tenant", "globex"}, "has no key"},
 	} {
 		if out, err := c.drawKey(row.args...); err == nil || !strings.Contains(err.Error(), row.want) || out != "" {
 			t.Errorf("%s: error %v, want %q; printed %q", name, err, row.want, out)

@@ -1,12 +1,15 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 )
 
@@ -99,3 +102,19 @@ func withOptional(rows [][]string, name, value string) [][]string {
 func inMajorUnit(a payments.AmountMinor, c payments.Currency) string {
 	return c.Decimal(a) + " " + string(c)
 }
+
+func printTimeline(w io.Writer, events []idempotency.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nTimeline of the key")
+	rows := [][]string{{"AT", "ACTOR", "FROM", "TO", "ATTEMPT", "GENERATION", "REASON"}}
+	for _, e := range events {
+		from := cmp.Or(string(e.From), "-") // there was no key before
+		rows = append(rows, []string{clock(e.At), e.Actor, from, string(e.To), strconv.Itoa(int(e.Attempt)),
+			strconv.Itoa(int(e.Generation)), e.Reason})
+	}
+	return printRows(w, rows)
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -62,4 +63,18 @@ func wrapped(text string, width int) []string {
 		line = string(rest)
 	}
 	return append(lines, line)
+}
+
+// plain keeps a text from moving the cursor, or anything else that a terminal does when it is told: what others have
+// written is shown here.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, s)
 }
