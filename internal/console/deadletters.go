@@ -144,23 +144,19 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 	}
 	if wrong := asked.Validate(); len(wrong) > 0 {
 		c.showDeadLetter(w, r, by, http.StatusBadRequest,
-			strings.TrimPrefix(wrong[0].Pointer, "/")+" "+wrong[0].Detail+".", asked)
+			strings.TrimPrefix(*wrong[0].Pointer, "/")+" "+wrong[0].Detail+".", asked)
 		return
 	}
-	result, err := c.config.Operators.Resolve(r.Context(), asked)
+	outcome, err := c.config.Operators.Resolve(r.Context(), asked)
 	switch {
 	case errors.Is(err, deadletters.ErrNoDeadLetter):
 		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
-		return
 	case err != nil:
 		c.unavailable(w, r, err)
-		return
-	}
-	switch v := result.(type) {
-	case operator.Done:
+	case outcome.Refused != nil:
+		c.showDeadLetter(w, r, by, http.StatusConflict, outcome.Refused.Detail, asked)
+	default:
 		http.Redirect(w, r, "/console/dead-letters/"+id.String(), http.StatusSeeOther)
-	case operator.Refused:
-		c.showDeadLetter(w, r, by, http.StatusConflict, v.Detail, asked)
 	}
 }
 

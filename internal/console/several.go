@@ -65,9 +65,9 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, by tenants.Princip
 		return
 	}
 	reason := reasonIn(r)
-	if detail := operator.ValidateReason(reason); detail != "" {
+	if bad := operator.ValidateReason(reason); bad != nil {
 		c.fail(w, r, http.StatusBadRequest,
-			"Nothing was changed. The reason "+detail+". Go back, and write another one.")
+			"Nothing was changed. The reason "+bad[0].Detail+". Go back, and write another one.")
 		return
 	}
 	ran, err := c.config.Operators.Run(r.Context(), r.PostFormValue("plan"), reason, by.Actor())

@@ -32,7 +32,6 @@ const Answered Action = "answered"
 // Limits of what an operator writes, in characters.
 const (
 	MaxReason = 500
-	MaxActor  = 150
 	maxDetail = 500
 )
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -32,6 +33,29 @@ type requestError struct {
 
 func invalid(errs ...problem.Detail) *requestError {
 	return &requestError{problem.InvalidRequest, "The request is not valid; errors names what to change.", errs}
+}
+
+// wrong is the error for what is wrong with a request, or nil.
+func wrong(errs []problem.Detail) *requestError {
+	if len(errs) == 0 {
+		return nil
+	}
+	return invalid(errs...)
+}
+
+// required is what is wrong with a member that the client has left out.
+func required(missing bool, pointer string) []problem.Detail {
+	if !missing {
+		return nil
+	}
+	return []problem.Detail{problem.AtPointer(pointer, "is required")}
+}
+
+// unlessMissing are the missing members, and what is wrong with the others.
+func unlessMissing(missing, bad []problem.Detail) []problem.Detail {
+	return append(missing, slices.DeleteFunc(bad, func(d problem.Detail) bool {
+		return slices.ContainsFunc(missing, func(m problem.Detail) bool { return *m.Pointer == *d.Pointer })
+	})...)
 }
 
 // readBody reads a strict JSON body into dst. Names are case-sensitive, known, and not repeated. Nothing follows the

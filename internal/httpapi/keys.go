@@ -45,7 +45,7 @@ const noSuchKey = "There is no such key for this operation; operation=POST /paym
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 	operation, bad := operationOf(r.URL.RawQuery)
 	if bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return
 	}
 	key, err := keyInPath(r)
@@ -107,13 +107,13 @@ func locationOf(k idempotency.KeyRow, operation string) string {
 func operationOf(rawQuery string) (string, *requestError) {
 	q := query.Parse(rawQuery, "operation")
 	if len(q.Bad) > 0 {
-		return "", refusedQuery(q)
+		return "", wrong(q.Bad)
 	}
 	op := query.OneOf(q, "operation", payments.CreateOperation, payments.RefundOperation)
 	if !q.Values.Has("operation") {
 		op = payments.CreateOperation
 	}
-	return op, refusedQuery(q)
+	return op, wrong(q.Bad)
 }
 
 // keyInPath unescapes the key. The router leaves the escapes in a path that has escaped slashes.

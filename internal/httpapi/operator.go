@@ -106,9 +106,8 @@ func listing[F, T any](d *ops, l operator.Listing[F, T]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := query.Parse(r.URL.RawQuery, l.Parameters...)
 		filter, bad := l.Filter(q.Values)
-		if q.Bad = append(q.Bad, bad...); q.Bad != nil {
-			refused := invalid(q.Bad...)
-			d.refuse(w, r, refused.code, refused.detail, refused.errors...)
+		if bad := wrong(append(q.Bad, bad...)); bad != nil {
+			d.reject(w, r, bad)
 			return
 		}
 		page, err := l.Read(r.Context(), filter)

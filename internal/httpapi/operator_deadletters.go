@@ -3,6 +3,7 @@ package httpapi
 import (
 	"math"
 	"net/http"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -18,8 +19,8 @@ import (
 const noSuchDeadLetter = "There is no such dead letter."
 
 func (d *ops) summary(w http.ResponseWriter, r *http.Request) {
-	if bad := refusedQuery(query.Parse(r.URL.RawQuery)); bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+	if bad := wrong(query.Parse(r.URL.RawQuery).Bad); bad != nil {
+		d.reject(w, r, bad)
 		return
 	}
 	s, err := d.operator.Summary(r.Context())
@@ -62,12 +63,12 @@ type decisionRequest struct {
 func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
 	var body decisionRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		d.reject(w, r, bad)
 		return
 	}
 	decision, bad := body.toDomain()
 	if bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		d.reject(w, r, bad)
 		return
 	}
 	var ok bool
@@ -76,28 +77,25 @@ func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	decision.Actor = principalOf(r).Actor()
-	result, err := d.operator.Resolve(r.Context(), decision)
-	if err != nil {
+	outcome, err := d.operator.Resolve(r.Context(), decision)
+	switch {
+	case err != nil:
 		d.answerError(w, r, err)
-		return
+	case outcome.Refused != nil:
+		if outcome.Refused.Ground == payments.NoFreshProof {
+			retryAfter(w, afterPSPFailure)
+		}
+		d.refuse(w, r, codeOf(outcome.Refused.Ground), outcome.Refused.Detail)
+	default:
+		d.show(w, r, outcome.Entry)
 	}
-	d.decisionResponse(w, r, result)
 }
 
 // toDomain lists everything that is wrong. It finds missing members, and package operator finds values that are not
 // allowed.
 func (b decisionRequest) toDomain() (operator.Decision, *requestError) {
-	var bad []problem.Detail
-	missing := map[string]bool{"/actor": true} // The actor comes from the API key.
-	require := func(absent bool, pointer string) {
-		if absent {
-			missing[pointer] = true
-			bad = append(bad, problem.AtPointer(pointer, "is required"))
-		}
-	}
-	require(b.Action == nil, "/action")
-	require(b.Reason == nil, "/reason")
-	require(b.Version == nil, "/version")
+	bad := slices.Concat(required(b.Action == nil, "/action"), required(b.Reason == nil, "/reason"),
+		required(b.Version == nil, "/version"))
 	decision := operator.Decision{
 		Action: deadletters.Action(deref(b.Action)), Reason: deref(b.Reason), PSPID: deref(b.PSPID),
 	}
@@ -107,28 +105,7 @@ func (b decisionRequest) toDomain() (operator.Decision, *requestError) {
 	if b.PSPID != nil && *b.PSPID == "" {
 		bad = append(bad, problem.AtPointer("/pspId", "must not be empty; leave it out if you do not know it"))
 	}
-	for _, i := range decision.Validate() {
-		if !missing[i.Pointer] {
-			bad = append(bad, problem.AtPointer(i.Pointer, i.Detail))
-		}
-	}
-	if len(bad) > 0 {
-		return operator.Decision{}, invalid(bad...)
-	}
-	return decision, nil
-}
-
-// decisionResponse writes the result of a decision as an HTTP response.
-func (d *ops) decisionResponse(w http.ResponseWriter, r *http.Request, result operator.Result) {
-	switch v := result.(type) {
-	case operator.Done:
-		d.show(w, r, v.Entry)
-	case operator.Refused:
-		if v.Ground == payments.NoFreshProof {
-			retryAfter(w, afterPSPFailure)
-		}
-		d.refuse(w, r, codeOf(v.Ground), v.Detail)
-	}
+	return decision, wrong(unlessMissing(bad, decision.Validate()))
 }
 
 func codeOf(g payments.Ground) problem.Code {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/operator"
+	"payonce/internal/payments"
 	"payonce/internal/problem"
 )
 
@@ -70,7 +72,7 @@ type refusedView struct {
 	Detail string       `json:"detail"`
 }
 
-func refusedOf(r *operator.Refused) *refusedView {
+func refusedOf(r *payments.Refusal) *refusedView {
 	if r == nil {
 		return nil
 	}
@@ -80,12 +82,12 @@ func refusedOf(r *operator.Refused) *refusedView {
 func (d *ops) plan(w http.ResponseWriter, r *http.Request) {
 	var body planRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		d.reject(w, r, bad)
 		return
 	}
 	selection, bad := body.selection()
 	if bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		d.reject(w, r, bad)
 		return
 	}
 	p, err := d.operator.Plan(r.Context(), selection)
@@ -120,28 +122,19 @@ type runView struct {
 func (d *ops) runPlan(w http.ResponseWriter, r *http.Request) {
 	var body runRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		d.reject(w, r, bad)
 		return
 	}
-	var wrong []problem.Detail
-	if detail := operator.ValidateReason(deref(body.Reason)); body.Reason == nil {
-		wrong = append(wrong, problem.AtPointer("/reason", "is required"))
-	} else if detail != "" {
-		wrong = append(wrong, problem.AtPointer("/reason", detail))
-	}
-	if body.Plan == nil {
-		wrong = append(wrong, problem.AtPointer("/plan", "is required"))
-	}
-	if wrong != nil {
-		refused := invalid(wrong...)
-		d.refuse(w, r, refused.code, refused.detail, refused.errors...)
+	missing := slices.Concat(required(body.Reason == nil, "/reason"), required(body.Plan == nil, "/plan"))
+	bad := wrong(unlessMissing(missing, operator.ValidateReason(deref(body.Reason))))
+	if bad != nil {
+		d.reject(w, r, bad)
 		return
 	}
 	ran, err := d.operator.Run(r.Context(), *body.Plan, *body.Reason, principalOf(r).Actor())
 	switch {
 	case errors.Is(err, operator.ErrPlanMalformed):
-		refused := invalid(problem.AtPointer("/plan", "must be the plan of an answer to …/plan"))
-		d.refuse(w, r, refused.code, refused.detail, refused.errors...)
+		d.reject(w, r, invalid(problem.AtPointer("/plan", "must be the plan of an answer to …/plan")))
 		return
 	case errors.Is(err, operator.ErrPlanOld):
 		d.refuse(w, r, problem.DeadLetterConflict,

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -27,45 +28,26 @@ type paymentRequest struct {
 func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
 	var body paymentRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return nil
 	}
 	request, bad := body.toDomain()
 	if bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return nil
 	}
-	if bad := invalidAt(a.payments.Acceptable(k.Merchant, request)); bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+	if bad := wrong(a.payments.Acceptable(k.Merchant, request)); bad != nil {
+		a.reject(w, r, bad)
 		return nil
 	}
 	return func(r *http.Request) (payments.Answer, error) { return a.payments.Create(r.Context(), k, request) }
 }
 
-// invalidAt is the error for what is wrong, or nil.
-func invalidAt(all []payments.Invalid) *requestError {
-	if len(all) == 0 {
-		return nil
-	}
-	var bad []problem.Detail
-	for _, i := range all {
-		bad = append(bad, problem.AtPointer(i.Pointer, i.Detail))
-	}
-	return invalid(bad...)
-}
-
 // toDomain lists everything that is wrong. It finds missing members, and package payments finds values that are not
 // allowed.
 func (p paymentRequest) toDomain() (payments.CreateRequest, *requestError) {
-	var bad []problem.Detail
-	require := func(missing bool, pointer string) {
-		if missing {
-			bad = append(bad, problem.AtPointer(pointer, "is required"))
-		}
-	}
-	require(p.CustomerID == nil, "/customerId")
-	require(p.AmountCents == nil, "/amountCents")
-	require(p.Currency == nil, "/currency")
+	bad := slices.Concat(required(p.CustomerID == nil, "/customerId"), required(p.AmountCents == nil, "/amountCents"),
+		required(p.Currency == nil, "/currency"))
 	request := payments.CreateRequest{
 		CustomerID: deref(p.CustomerID), AmountCents: payments.AmountMinor(deref(p.AmountCents)),
 		Currency: payments.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod),
@@ -75,19 +57,7 @@ func (p paymentRequest) toDomain() (payments.CreateRequest, *requestError) {
 	if p.PaymentMethod != nil && *p.PaymentMethod == "" {
 		bad = append(bad, problem.AtPointer("/paymentMethod", "must not be empty; leave it out for the default"))
 	}
-	missing := map[string]bool{}
-	for _, d := range bad {
-		missing[*d.Pointer] = true
-	}
-	for _, i := range request.Validate() {
-		if !missing[i.Pointer] {
-			bad = append(bad, problem.AtPointer(i.Pointer, i.Detail))
-		}
-	}
-	if len(bad) > 0 {
-		return payments.CreateRequest{}, invalid(bad...)
-	}
-	return request, nil
+	return request, wrong(unlessMissing(bad, request.Validate()))
 }
 
 func (a *API) getPayment(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +86,7 @@ func (a *API) showPayment(w http.ResponseWriter, r *http.Request, id payments.Pa
 func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 	filter, bad := filterOf(r.URL.RawQuery)
 	if bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return
 	}
 	page, err := a.payments.PaymentsToTell(r.Context(), principalOf(r).Tenant, filter)
@@ -140,15 +110,7 @@ func filterOf(rawQuery string) (payments.Filter, *requestError) {
 		q.Refuse("customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
 	q.Order("createdAfter", "createdBefore", f.CreatedAfter, f.CreatedBefore)
-	return f, refusedQuery(q)
-}
-
-// refusedQuery is nil for a query without mistakes.
-func refusedQuery(q *query.Query) *requestError {
-	if len(q.Bad) == 0 {
-		return nil
-	}
-	return invalid(q.Bad...)
+	return f, wrong(q.Bad)
 }
 
 // show answers 200.

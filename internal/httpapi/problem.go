@@ -85,6 +85,11 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, code problem.Code, 
 	writeProblem(w, d)
 }
 
+// reject answers why a request was refused.
+func (a *API) reject(w http.ResponseWriter, r *http.Request, bad *requestError) {
+	a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+}
+
 func (a *API) problem(r *http.Request, code problem.Code, detail string) problem.Document {
 	// A path that begins with two slashes would name another host (RFC 3986, section 4.2).
 	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")

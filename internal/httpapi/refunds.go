@@ -7,7 +7,6 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"payonce/internal/payments"
-	"payonce/internal/problem"
 	"payonce/internal/query"
 )
 
@@ -20,18 +19,13 @@ type refundRequest struct {
 func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
 	var body refundRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return nil
 	}
 	request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)),
 		Reason: deref(body.Reason)}
-	if bad := request.Validate(body.AmountCents != nil); bad != nil {
-		details := make([]problem.Detail, len(bad))
-		for i, b := range bad {
-			details[i] = problem.AtPointer(b.Pointer, b.Detail)
-		}
-		refused := invalid(details...)
-		a.refuse(w, r, refused.code, refused.detail, refused.errors...)
+	if bad := wrong(request.Validate(body.AmountCents != nil)); bad != nil {
+		a.reject(w, r, bad)
 		return nil
 	}
 	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
@@ -45,7 +39,7 @@ func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Ke
 func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 	filter, bad := refundFilterOf(r.URL.RawQuery)
 	if bad != nil {
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return
 	}
 	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
@@ -65,7 +59,7 @@ func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 func refundFilterOf(rawQuery string) (payments.RefundFilter, *requestError) {
 	q := query.Parse(rawQuery, "limit", "cursor")
 	f := payments.RefundFilter{Limit: q.Limit(), Before: query.CursorOf(q, payments.ParseRefundID)}
-	return f, refusedQuery(q)
+	return f, wrong(q.Bad)
 }
 
 func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {

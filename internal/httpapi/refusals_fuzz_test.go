@@ -50,7 +50,7 @@ func FuzzRefundBody(f *testing.F) {
 			Reason: deref(body.Reason)}
 		wrong := request.Validate(body.AmountCents != nil)
 		for _, i := range wrong {
-			if !slices.Contains(sentences, i.Detail) || i.Pointer != "/amountCents" && i.Pointer != "/reason" {
+			if !slices.Contains(sentences, i.Detail) || *i.Pointer != "/amountCents" && *i.Pointer != "/reason" {
 				t.Fatalf("refused with %+v", i)
 			}
 		}

@@ -32,7 +32,7 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 64 KiB.")
 	if bad != nil {
 		a.metrics.WebhookReceived(unreadable(bad.code))
-		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		a.reject(w, r, bad)
 		return
 	}
 	// A sender that hangs up now sends again. Cancelling the transaction would close a connection of the pool each

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/cardnumber"
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/problem"
 )
 
 // Decision is what an operator asks for.
@@ -19,36 +20,25 @@ type Decision struct {
 	Version    int32 // the version of the dead letter that the operator has seen
 	Action     deadletters.Action
 	Reason     string
-	Actor      string
+	Actor      string // for the audit trail
 	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
 	PSPID string
 
 	pspConfirms bool // executed needs the PSP's own record of exactly what was asked
 }
 
-// Invalid is one thing that is wrong with a decision.
-type Invalid struct {
-	Pointer string // to the member; RFC 6901
-	Detail  string
-}
-
 // Validate lists everything that is wrong with a decision.
-func (d Decision) Validate() []Invalid {
-	var bad []Invalid
-	refuse := func(pointer, detail string) { bad = append(bad, Invalid{pointer, detail}) }
+func (d Decision) Validate() []problem.Detail {
+	var bad []problem.Detail
+	refuse := func(pointer, detail string) { bad = append(bad, problem.AtPointer(pointer, detail)) }
 	switch d.Action {
 	case deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss:
 	default:
 		refuse("/action", "must be retry, executed, not_executed or dismiss")
 	}
-	if detail := checkReason(d.Reason); detail != "" {
-		refuse("/reason", detail)
-	}
+	bad = append(bad, ValidateReason(d.Reason)...)
 	if d.Version < 1 {
 		refuse("/version", "must be an integer from 1 to 2147483647")
-	}
-	if detail := checkText(d.Actor, deadletters.MaxActor); detail != "" {
-		refuse("/actor", detail)
 	}
 	switch {
 	case d.PSPID == "":
@@ -61,20 +51,21 @@ func (d Decision) Validate() []Invalid {
 	return bad
 }
 
-func checkReason(reason string) string { return checkText(reason, deadletters.MaxReason) }
-
-// checkText says what is wrong with a text that a person has written. It is "" if nothing is wrong.
-func checkText(s string, limit int) string {
+// ValidateReason lists what is wrong with a reason for the audit trail.
+func ValidateReason(reason string) []problem.Detail {
+	detail := ""
 	switch {
-	case strings.TrimSpace(s) == "":
-		return "must not be empty"
-	case utf8.RuneCountInString(s) > limit:
-		return "must be at most " + strconv.Itoa(limit) + " characters"
-	case !utf8.ValidString(s), strings.ContainsFunc(s,
+	case strings.TrimSpace(reason) == "":
+		detail = "must not be empty"
+	case utf8.RuneCountInString(reason) > deadletters.MaxReason:
+		detail = "must be at most " + strconv.Itoa(deadletters.MaxReason) + " characters"
+	case !utf8.ValidString(reason), strings.ContainsFunc(reason,
 		func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		return "must not hold control characters"
-	case cardnumber.In(s):
-		return "must not hold a card number"
+		detail = "must not hold control characters"
+	case cardnumber.In(reason):
+		detail = "must not hold a card number"
+	default:
+		return nil
 	}
-	return ""
+	return []problem.Detail{problem.AtPointer("/reason", detail)}
 }

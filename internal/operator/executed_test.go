@@ -300,9 +300,8 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 			l := o.lost("pm_500_not_charged")
 			o.windowOver()
 			o.asked = o.completeMeanwhile
-			result := o.resolve(decision(l, action))
-			if no, ok := result.(Refused); !ok || no.Ground != payments.Conflict {
-				t.Fatalf("result is %T %+v", result, result)
+			if no := o.resolve(decision(l, action)).Refused; no == nil || no.Ground != payments.Conflict {
+				t.Fatalf("refused is %+v", no)
 			}
 			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.AuditTrail) != 1 ||
 				c.AuditTrail[0].Done {

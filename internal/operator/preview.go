@@ -16,8 +16,8 @@ import (
 // there may be nothing left to try again.
 type Preview struct {
 	Action  deadletters.Action
-	Refused *Refused // nil if it would be carried out
-	Does    string   // what it would do; "" if it would be refused
+	Refused *payments.Refusal // nil if it would be carried out
+	Does    string            // what it would do; "" if it would be refused
 }
 
 // errPreviewed ends a transaction that must not be committed.
@@ -59,7 +59,7 @@ func (d *Service) preview(
 		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
 		switch {
 		case err == nil && step.Refuse != nil:
-			p.Refused = new(Refused(*step.Refuse))
+			p.Refused = step.Refuse
 			return errPreviewed
 		case errors.Is(err, errPreviewed):
 			p.Does = step.Does()
@@ -70,7 +70,8 @@ func (d *Service) preview(
 	case errors.Is(err, errPreviewed):
 		return p, nil
 	case errors.Is(err, payments.ErrMoved):
-		p.Refused = &Refused{Ground: payments.Conflict, Detail: "The key is moving at this moment. Look again."}
+		p.Refused = &payments.Refusal{Ground: payments.Conflict,
+			Detail: "The key is moving at this moment. Look again."}
 		return p, nil
 	}
 	return p, err

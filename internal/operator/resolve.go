@@ -20,19 +20,37 @@ import (
 // longestDecision bounds one decision, with its lookup at the PSP. It is shorter than the server's write timeout.
 const longestDecision = 25 * time.Second
 
+// Outcome is what came of a decision about a dead letter.
+type Outcome struct {
+	Entry
+	Did     OutcomeStatus
+	Refused *payments.Refusal // if it was refused. Then nothing was changed
+}
+
+// OutcomeStatus says what came of a decision.
+type OutcomeStatus string
+
+// What can come of a decision. The last two can come of a decision about one of several dead letters only.
+const (
+	WasDone    OutcomeStatus = "done"
+	WasRefused OutcomeStatus = "refused"
+	WasUnknown OutcomeStatus = "unknown" // the store has failed, so it may be done or not
+	WasLeft    OutcomeStatus = "left"    // the time was over before it was begun
+)
+
 // Resolve carries out a decision that has passed Validate, or refuses it. Both are audited. It fails with
 // deadletters.ErrNoDeadLetter if there is no such dead letter. The end of ctx does not stop it: an operator who hangs
 // up has decided, and the decision must be stored.
-func (d *Service) Resolve(ctx context.Context, asked Decision) (Result, error) {
+func (d *Service) Resolve(ctx context.Context, asked Decision) (Outcome, error) {
 	return d.resolve(ctx, longestDecision, asked)
 }
 
-func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Decision) (Result, error) {
+func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Decision) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
 	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
 	if err != nil {
-		return nil, err
+		return Outcome{}, err
 	}
 	if deadLetter.Subject != nil {
 		var span tracing.Span
@@ -40,27 +58,28 @@ func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Deci
 		defer span.End()
 	}
 	resolved, err := d.decide(ctx, deadLetter, asked)
-	var no refusedError
+	var why *payments.Refusal
 	switch {
-	case errors.As(err, &no):
-		why := d.refusalNow(ctx, asked, no.why)
+	case errors.As(err, &why):
+		why = d.refusalNow(ctx, asked, why)
 		d.log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
 			slog.String("action", string(asked.Action)), slog.String("ground", string(why.Ground)))
-		return why, d.audit(ctx, asked, why)
+		return Outcome{Did: WasRefused, Refused: why}, d.audit(ctx, asked, *why)
 	case err != nil:
-		return nil, err
+		return Outcome{}, err
 	}
 	d.log.InfoContext(ctx, "dead letter resolved", slog.String("dead_letter", asked.DeadLetter.String()),
 		slog.String("action", string(asked.Action)))
-	entries, err := d.entries(ctx, []deadletters.DeadLetter{resolved})
-	if err != nil {
-		return Done{Entry: Entry{DeadLetter: resolved}}, nil // It is done. Only the payment cannot be read now.
+	done := Outcome{Entry: Entry{DeadLetter: resolved}, Did: WasDone}
+	// If the payment cannot be read now, the decision is carried out all the same.
+	if entries, err := d.entries(ctx, []deadletters.DeadLetter{resolved}); err == nil {
+		done.Entry = entries[0]
 	}
-	return Done{Entry: entries[0]}, nil
+	return done, nil
 }
 
 // decide asks the PSP if the decision needs that, and then writes everything in one transaction. A refusal is a
-// refusedError.
+// payments.Refusal.
 func (d *Service) decide(
 	ctx context.Context, deadLetter deadletters.DeadLetter, asked Decision,
 ) (resolved deadletters.DeadLetter, err error) {
@@ -84,7 +103,7 @@ func (d *Service) decide(
 		case err != nil:
 			return err
 		case step.Refuse != nil:
-			return refusedError{Refused(*step.Refuse)}
+			return step.Refuse
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
@@ -93,15 +112,16 @@ func (d *Service) decide(
 	})
 	switch {
 	case errors.Is(err, deadletters.ErrConflict):
-		return deadLetter, refuse(payments.Conflict, "Somebody else has resolved this dead letter at the same moment.")
+		return deadLetter, &payments.Refusal{Ground: payments.Conflict,
+			Detail: "Somebody else has resolved this dead letter at the same moment."}
 	case errors.Is(err, payments.ErrMoved):
-		return deadLetter, refuse(payments.Conflict,
-			"The key has moved since the PSP was asked. Look at the dead letter again.")
+		return deadLetter, &payments.Refusal{Ground: payments.Conflict,
+			Detail: "The key has moved since the PSP was asked. Look at the dead letter again."}
 	case err != nil:
 		// The commit may have happened if its acknowledgement was lost. Asking again is safe because of the version.
 		return deadLetter, fmt.Errorf("resolve: %w", err)
 	case !asked.is(resolved):
-		return deadLetter, refusedError{resolvedBefore(resolved)}
+		return deadLetter, resolvedBefore(resolved)
 	}
 	return resolved, nil // Crash window 23: committed, not answered.
 }
@@ -132,24 +152,26 @@ func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) e
 	case again.Record != nil && d.reconsider != nil:
 		err = d.reconsider(ctx, tx, again.Record)
 	default:
-		return refuse(payments.NotApplicable,
-			"There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
+		return notApplicable("There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
 	}
 	switch {
 	case errors.Is(err, ErrGone):
-		return refuse(payments.NotApplicable,
-			"What this dead letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
+		return notApplicable("What this dead letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
 	case errors.Is(err, ErrQueued):
-		return refuse(payments.NotApplicable, "An equal job is in the queue already. Wait for what it comes to.")
+		return notApplicable("An equal job is in the queue already. Wait for what it comes to.")
 	case err != nil:
 		return fmt.Errorf("do it again: %w", err)
 	}
 	return nil
 }
 
+func notApplicable(detail string) error {
+	return &payments.Refusal{Ground: payments.NotApplicable, Detail: detail}
+}
+
 // refusalNow replaces a refusal if another operator has resolved the dead letter in the meantime: that operator's
 // decision may be the cause of the refusal.
-func (d *Service) refusalNow(ctx context.Context, asked Decision, r Refused) Refused {
+func (d *Service) refusalNow(ctx context.Context, asked Decision, r *payments.Refusal) *payments.Refusal {
 	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
 	if err != nil || deadLetter.Resolution == nil {
 		return r
@@ -157,10 +179,26 @@ func (d *Service) refusalNow(ctx context.Context, asked Decision, r Refused) Ref
 	return resolvedBefore(deadLetter)
 }
 
-func resolvedBefore(l deadletters.DeadLetter) Refused {
+func resolvedBefore(l deadletters.DeadLetter) *payments.Refusal {
 	r := l.Resolution
-	return Refused{Ground: payments.Conflict,
+	return &payments.Refusal{Ground: payments.Conflict,
 		Detail: fmt.Sprintf("%s has resolved this dead letter before, as %s.", r.Actor, r.Action)}
+}
+
+// audit stores a refused decision, in a transaction of its own. If that fails, the operator gets an error and asks
+// again.
+func (d *Service) audit(ctx context.Context, asked Decision, r payments.Refusal) error {
+	err := d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return deadletters.AuditRefusedTx(ctx, tx, deadletters.RefusedDecision{
+			DeadLetter: asked.DeadLetter, Version: asked.Version, Action: asked.Action, Actor: asked.Actor,
+			Reason: asked.Reason,
+			Detail: r.Detail,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("write refusal: %w", err)
+	}
+	return nil
 }
 
 // holdTx locks the dead letter's key until the transaction ends, and returns the key's status. The status is "" if the

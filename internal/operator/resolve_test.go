@@ -49,7 +49,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 	for range 5 {
 		o := setup(t)
 		l := o.lost("pm_ok")
-		results := make(chan Result, 4)
+		results := make(chan Outcome, 4)
 		var all sync.WaitGroup
 		for i, action := range []deadletters.Action{deadletters.Executed, deadletters.Retry, deadletters.Executed,
 			deadletters.Retry} {
@@ -67,13 +67,11 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 		close(results)
 		won := 0
 		for result := range results {
-			switch r := result.(type) {
-			case Done:
+			switch no := result.Refused; {
+			case no == nil:
 				won++
-			case Refused:
-				if r.Ground != payments.Conflict {
-					t.Errorf("loser was told %+v", r)
-				}
+			case no.Ground != payments.Conflict:
+				t.Errorf("loser was told %+v", no)
 			}
 		}
 		c := o.show(l.ID)
@@ -168,7 +166,7 @@ func TestDismissalWaitsForARequestThatIsMovingTheKey(t *testing.T) {
 		locked_until = clock_timestamp() + interval '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
-	result := make(chan Result, 1)
+	result := make(chan Outcome, 1)
 	go func() {
 		r, err := o.ops.Resolve(t.Context(), decision(l, deadletters.Dismiss))
 		if err != nil {
@@ -183,7 +181,7 @@ func TestDismissalWaitsForARequestThatIsMovingTheKey(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if no, ok := (<-result).(Refused); !ok || no.Ground != payments.NeedsDecision {
+	if no := (<-result).Refused; no == nil || no.Ground != payments.NeedsDecision {
 		t.Fatalf("result is %+v", no)
 	}
 }
@@ -234,7 +232,7 @@ func TestOperatorWhoHangsUpHasDecided(t *testing.T) {
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	result, err := o.ops.Resolve(gone, decision(l, deadletters.Executed))
-	if _, ok := result.(Done); !ok || err != nil {
+	if result.Did != WasDone || err != nil {
 		t.Fatalf("%+v, %v", result, err)
 	}
 }
@@ -244,19 +242,17 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	for name, row := range map[string]struct {
 		commit pgproxy.Action
 		during func(o *fixture, mine Decision) // after the commit, before it is asked for
-		check  func(got Result, err error) bool
+		check  func(got Outcome, err error) bool
 	}{
 		"it has happened": {
 			commit: pgproxy.DropAcknowledgement,
-			check: func(got Result, err error) bool {
-				d, ok := got.(Done)
-				return ok && err == nil &&
-					d.Entry.Version == 2
+			check: func(got Outcome, err error) bool {
+				return got.Did == WasDone && err == nil && got.Version == 2
 			},
 		},
 		"it has not happened: the version makes it harmless to ask again": {
 			commit: pgproxy.CutBefore,
-			check:  func(_ Result, err error) bool { return postgres.Unavailable(err) && !postgres.RolledBack(err) },
+			check:  func(_ Outcome, err error) bool { return postgres.Unavailable(err) && !postgres.RolledBack(err) },
 		},
 		"somebody else's has": {
 			commit: pgproxy.CutBefore,
@@ -264,9 +260,9 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 				mine.Actor = "bob"
 				o.done(mine)
 			},
-			check: func(got Result, err error) bool {
-				no, ok := got.(Refused)
-				return ok && err == nil && no.Ground == payments.Conflict &&
+			check: func(got Outcome, err error) bool {
+				no := got.Refused
+				return no != nil && err == nil && no.Ground == payments.Conflict &&
 					strings.Contains(no.Detail, "bob has resolved")
 			},
 		},
@@ -278,7 +274,7 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 			far, proxy := o.behindProxy()
 			lost := proxy.On("commit", row.commit)
 			reading := proxy.On("Durable", pgproxy.HoldBefore)
-			var got Result
+			var got Outcome
 			var err error
 			over := make(chan struct{})
 			go func() {

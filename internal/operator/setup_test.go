@@ -163,24 +163,23 @@ func decision(l deadletters.DeadLetter, action deadletters.Action) Decision {
 	return Decision{DeadLetter: l.ID, Version: 1, Action: action, Reason: "seen to it", Actor: "ann"}
 }
 
-func (o *fixture) resolve(d Decision) Result {
+func (o *fixture) resolve(d Decision) Outcome {
 	o.t.Helper()
-	result, err := o.ops.Resolve(o.t.Context(), d)
+	outcome, err := o.ops.Resolve(o.t.Context(), d)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	return result
+	return outcome
 }
 
 // done resolves a dead letter, which must work.
 func (o *fixture) done(d Decision) Entry {
 	o.t.Helper()
-	result := o.resolve(d)
-	done, ok := result.(Done)
-	if !ok {
-		o.t.Fatalf("result is %T %+v", result, result)
+	outcome := o.resolve(d)
+	if outcome.Did != WasDone || outcome.Refused != nil {
+		o.t.Fatalf("it is %s, refused %+v", outcome.Did, outcome.Refused)
 	}
-	return done.Entry
+	return outcome.Entry
 }
 
 // refused checks that a decision is refused on that ground, that nothing has moved, and that the refusal is on record.
@@ -197,10 +196,10 @@ func (o *fixture) refused(d Decision, ground payments.Ground) string {
 // refusedOn is refused, while others are at work.
 func (o *fixture) refusedOn(d Decision, ground payments.Ground) string {
 	o.t.Helper()
-	result := o.resolve(d)
-	no, ok := result.(Refused)
-	if !ok || no.Ground != ground || no.Detail == "" {
-		o.t.Fatalf("%s: result is %T %+v, want %s", d.Action, result, result, ground)
+	outcome := o.resolve(d)
+	no := outcome.Refused
+	if outcome.Did != WasRefused || no == nil || no.Ground != ground || no.Detail == "" {
+		o.t.Fatalf("%s: it is %s, refused %+v, want %s", d.Action, outcome.Did, no, ground)
 	}
 	trail := o.show(d.DeadLetter).AuditTrail
 	last := trail[len(trail)-1]

@@ -191,24 +191,6 @@ func each(ctx context.Context, entries []Entry, do func(i int, e Entry) error) e
 	return err
 }
 
-// Outcome is what came of a plan for one dead letter.
-type Outcome struct {
-	Entry
-	Did     OutcomeStatus
-	Refused *Refused // if it was refused
-}
-
-// OutcomeStatus says what came of a decision.
-type OutcomeStatus string
-
-// What can come of a decision about one of several dead letters.
-const (
-	WasDone    OutcomeStatus = "done"
-	WasRefused OutcomeStatus = "refused"
-	WasUnknown OutcomeStatus = "unknown" // the store has failed, so it may be done or not
-	WasLeft    OutcomeStatus = "left"    // the time was over before it was begun
-)
-
 // Ran is what came of a plan.
 type Ran struct {
 	Action   deadletters.Action
@@ -224,9 +206,6 @@ func (r Ran) Count(status OutcomeStatus) (n int) {
 	}
 	return n
 }
-
-// ValidateReason says what is wrong with a reason for the audit trail. It is "" if nothing is wrong.
-func ValidateReason(reason string) string { return checkReason(reason) }
 
 // Run carries out a plan: each decision is judged once more, is a transaction of its own, and is audited under the
 // actor. It fails with ErrPlanMalformed, and with ErrPlanOld if one of the dead letters was resolved meanwhile. The end
@@ -250,7 +229,7 @@ func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, err
 	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestSeveral)
 	defer cancel()
 	_ = each(inTime, found, func(i int, e Entry) error { // What fails is in the outcome.
-		result, err := d.resolve(ctx, longestOfSeveral, Decision{DeadLetter: e.ID, Version: e.Version,
+		outcome, err := d.resolve(ctx, longestOfSeveral, Decision{DeadLetter: e.ID, Version: e.Version,
 			Action: t.Action, Reason: reason, Actor: actor, pspConfirms: true})
 		if err != nil { // A refusal that could not be audited is none, either.
 			ran.Outcomes[i].Did = WasUnknown
@@ -258,12 +237,10 @@ func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, err
 				slog.Any("error", err))
 			return err
 		}
-		switch v := result.(type) {
-		case Done:
-			ran.Outcomes[i].Entry, ran.Outcomes[i].Did = v.Entry, WasDone
-		case Refused:
-			ran.Outcomes[i].Did, ran.Outcomes[i].Refused = WasRefused, &v
+		if outcome.Refused != nil {
+			outcome.Entry = e
 		}
+		ran.Outcomes[i] = outcome
 		return nil
 	})
 	return ran, nil

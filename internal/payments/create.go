@@ -13,6 +13,7 @@ import (
 	"payonce/internal/cardnumber"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/problem"
 )
 
 // The operations that a key can be for.
@@ -49,9 +50,6 @@ type CreateRequest struct {
 	Metadata      map[string]string `json:"metadata,omitempty"`
 }
 
-// Invalid is one reason to refuse a request, with an RFC 6901 pointer to the member. It holds no value of the client's.
-type Invalid struct{ Pointer, Detail string }
-
 // Limits of a request, in characters and entries.
 const (
 	maxCustomerID    = 64
@@ -82,13 +80,13 @@ func isPaymentMethod(s string) bool {
 	return ok && isOf(tokenChars, token, maxToken)
 }
 
-// Validate applies the defaults and lists everything that is wrong with the request.
-func (r *CreateRequest) Validate() []Invalid {
+// Validate applies the defaults and lists everything that is wrong with the request, without a value of the client's.
+func (r *CreateRequest) Validate() []problem.Detail {
 	if r.PaymentMethod == "" {
 		r.PaymentMethod = DefaultPaymentMethod
 	}
-	var bad []Invalid
-	refuse := func(pointer, detail string) { bad = append(bad, Invalid{pointer, detail}) }
+	var bad []problem.Detail
+	refuse := func(pointer, detail string) { bad = append(bad, problem.AtPointer(pointer, detail)) }
 
 	if !IsCustomerID(r.CustomerID) {
 		refuse("/customerId", "must be 1 to 64 letters, digits or . _ : -")
@@ -114,42 +112,43 @@ func IsCustomerID(s string) bool { return isOf(customerChars, s, maxCustomerID) 
 
 const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
 
-func checkAmount(a AmountMinor) []Invalid {
+func checkAmount(a AmountMinor) []problem.Detail {
 	if a < MinAmount || a > MaxAmount {
-		return []Invalid{{"/amountCents", fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit",
-			MinAmount, MaxAmount)}}
+		return []problem.Detail{problem.AtPointer("/amountCents",
+			fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit", MinAmount, MaxAmount))}
 	}
 	return nil
 }
 
 // checkText refuses text that is too long for its column, or has control characters, or has a card number in it.
-func checkText(pointer, s string, limit int) []Invalid {
-	var bad []Invalid
+func checkText(pointer, s string, limit int) []problem.Detail {
+	var bad []problem.Detail
 	if utf8.RuneCountInString(s) > limit {
-		bad = append(bad, Invalid{pointer, "must be at most " + strconv.Itoa(limit) + " characters"})
+		bad = append(bad, problem.AtPointer(pointer, "must be at most "+strconv.Itoa(limit)+" characters"))
 	}
 	for _, c := range s {
 		if c < ' ' && c != '\n' && c != '\t' {
-			bad = append(bad, Invalid{pointer, "must not hold control characters"})
+			bad = append(bad, problem.AtPointer(pointer, "must not hold control characters"))
 			break
 		}
 	}
 	if cardnumber.In(s) {
-		bad = append(bad, Invalid{pointer, noCardNumbers})
+		bad = append(bad, problem.AtPointer(pointer, noCardNumbers))
 	}
 	return bad
 }
 
-func checkMetadata(m map[string]string) []Invalid {
+func checkMetadata(m map[string]string) []problem.Detail {
 	if len(m) > maxMetadata {
-		return []Invalid{{"/metadata", "must have at most " + strconv.Itoa(maxMetadata) + " entries"}}
+		return []problem.Detail{problem.AtPointer("/metadata",
+			"must have at most "+strconv.Itoa(maxMetadata)+" entries")}
 	}
-	var bad []Invalid
+	var bad []problem.Detail
 	for name, value := range m {
 		if !isOf(nameChars, name, maxMetadataName) || cardnumber.In(name) {
 			// The name may be a card number, so the answer does not repeat the name.
-			bad = append(bad, Invalid{"/metadata",
-				"each name must be 1 to 40 letters, digits or . _ -, and no card number"})
+			bad = append(bad, problem.AtPointer("/metadata",
+				"each name must be 1 to 40 letters, digits or . _ -, and no card number"))
 			continue
 		}
 		bad = append(bad, checkText("/metadata/"+name, value, maxMetadataValue)...)
@@ -159,7 +158,7 @@ func checkMetadata(m map[string]string) []Invalid {
 
 // Acceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
 // that it cannot count.
-func (s *Service) Acceptable(m Merchant, r CreateRequest) []Invalid {
+func (s *Service) Acceptable(m Merchant, r CreateRequest) []problem.Detail {
 	refuses := s.psps.Of(m.PSP).Traits().Refuses
 	if refuses == nil {
 		return nil
@@ -174,7 +173,7 @@ func (s *Service) Acceptable(m Merchant, r CreateRequest) []Invalid {
 		gateway.AmountMember: "/amountCents", gateway.CurrencyMember: "/currency",
 		gateway.TokenMember: "/paymentMethod",
 	}[bad.Member]
-	return []Invalid{{pointer, bad.Detail}}
+	return []problem.Detail{problem.AtPointer(pointer, bad.Detail)}
 }
 
 // Create takes a payment, once for each key. The request must have passed Validate and Acceptable.

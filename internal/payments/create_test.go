@@ -10,6 +10,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/problem"
 )
 
 // The fingerprint is made of this text, and the payment's row has this metadata. What the client has left out is in
@@ -64,7 +65,7 @@ func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
 	asked := gateway.Charge{AmountMinor: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
 	for name, c := range map[string]struct {
 		refuses func(gateway.Charge) *gateway.Unacceptable
-		want    []Invalid
+		want    []problem.Detail
 	}{
 		"a PSP that refuses nothing": {},
 		"a PSP that takes it":        {refuses: func(gateway.Charge) *gateway.Unacceptable { return nil }},
@@ -73,7 +74,7 @@ func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
 				t.Errorf("asked about %+v", c)
 			}
 			return &gateway.Unacceptable{Member: gateway.TokenMember, Detail: "of another form"}
-		}, want: []Invalid{{"/paymentMethod", "of another form"}}},
+		}, want: []problem.Detail{problem.AtPointer("/paymentMethod", "of another form")}},
 	} {
 		s := New(Config{PSPs: gateway.PSPs{native.Name: pickyPSP{refuses: c.refuses}}})
 		if diff := cmp.Diff(c.want, s.Acceptable(Merchant{PSP: native.Name}, order())); diff != "" {

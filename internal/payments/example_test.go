@@ -21,7 +21,7 @@ func ExampleCurrency_Decimal() {
 func ExampleCreateRequest_Validate() {
 	r := payments.CreateRequest{CustomerID: "cus-1", AmountCents: 0, Currency: "usd"}
 	for _, invalid := range r.Validate() {
-		fmt.Println(invalid.Pointer, invalid.Detail)
+		fmt.Println(*invalid.Pointer, invalid.Detail)
 	}
 	fmt.Println(r.PaymentMethod)
 	// Output:

@@ -25,8 +25,8 @@ type RefundRequest struct {
 
 // Validate lists everything that is wrong with the request. amountGiven says that the client has sent an amount, which
 // may be zero.
-func (r *RefundRequest) Validate(amountGiven bool) []Invalid {
-	var bad []Invalid
+func (r *RefundRequest) Validate(amountGiven bool) []problem.Detail {
+	var bad []problem.Detail
 	if amountGiven {
 		bad = checkAmount(r.AmountCents)
 	}

@@ -6,11 +6,14 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// Refusal says why a decision is not carried out. Nothing was changed then.
+// Refusal says why a decision is not carried out. Nothing was changed then. It is an error, so that the transaction of
+// the decision is rolled back.
 type Refusal struct {
 	Ground Ground
 	Detail string // for the operator
 }
+
+func (r *Refusal) Error() string { return r.Detail }
 
 // Ground is why a decision was refused.
 type Ground string

@@ -144,7 +144,7 @@ func TestRequestsThatAreRefusedNameTheMember(t *testing.T) {
 				t.Errorf("%s, %s: taken", pointer, name)
 			}
 			for _, b := range bad {
-				if b.Pointer != pointer || b.Detail == "" || strings.Contains(b.Detail, visa) {
+				if *b.Pointer != pointer || b.Detail == "" || strings.Contains(b.Detail, visa) {
 					t.Errorf("%s, %s: refused with %+v", pointer, name, b)
 				}
 			}
@@ -158,7 +158,7 @@ func TestEverythingThatIsWrongIsListed(t *testing.T) {
 		Metadata: map[string]string{"order": "\x00", "a/b": ""}}
 	got := map[string]bool{}
 	for _, b := range r.Validate() {
-		got[b.Pointer] = true
+		got[*b.Pointer] = true
 	}
 	want := []string{"/amountCents", "/currency", "/customerId", "/description", "/metadata", "/metadata/order",
 		"/paymentMethod"}
@@ -186,7 +186,7 @@ func TestRefundRequests(t *testing.T) {
 		"a card in the reason":  {RefundRequest{Reason: visa}, false, "/reason"},
 	} {
 		bad := c.r.Validate(c.given)
-		if (len(bad) == 0) != (c.bad == "") || len(bad) > 0 && bad[0].Pointer != c.bad {
+		if (len(bad) == 0) != (c.bad == "") || len(bad) > 0 && *bad[0].Pointer != c.bad {
 			t.Errorf("%s: %v", name, bad)
 		}
 	}
