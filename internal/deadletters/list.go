@@ -2,8 +2,6 @@ package deadletters
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -24,17 +22,11 @@ const (
 	ResolvedStatus Status = "resolved"
 )
 
-// Bounds of a page.
-const (
-	DefaultPage = 20
-	MaxPage     = 100
-)
+// MaxPage bounds a page.
+const MaxPage = 100
 
 // ErrNoDeadLetter says that there is no dead letter with that id.
 var ErrNoDeadLetter = errors.New("no such dead letter")
-
-// ErrCursorMalformed says that a string is not a cursor.
-var ErrCursorMalformed = errors.New("cursor malformed")
 
 // Status is ResolvedStatus if an operator has closed the dead letter, and otherwise OpenStatus.
 func (l DeadLetter) Status() Status {
@@ -44,37 +36,10 @@ func (l DeadLetter) Status() Status {
 	return OpenStatus
 }
 
-// Cursor is a position in a list. Dead letters are sorted by the time of their opening, and then by id.
-type Cursor struct {
-	opened time.Time
-	id     uuid.UUID
-}
-
-// cursorBytes is the length of a cursor: a time in microseconds, which is PostgreSQL's resolution, and an id.
-const cursorBytes = 8 + 16
-
-// String returns the form that ParseCursor reads.
-func (c Cursor) String() string {
-	raw := binary.BigEndian.AppendUint64(make([]byte, 0, cursorBytes), uint64(c.opened.UnixMicro()))
-	return base64.RawURLEncoding.EncodeToString(append(raw, c.id[:]...))
-}
-
-// ParseCursor reads what String writes.
-func ParseCursor(s string) (Cursor, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil || len(raw) != cursorBytes {
-		return Cursor{}, ErrCursorMalformed
-	}
-	c := Cursor{
-		opened: time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), //nolint:gosec // the year is checked below
-		id:     uuid.UUID(raw[8:]),
-	}
-	// PostgreSQL refuses times far outside these years. Package base64 reads several texts as the same bytes, for
-	// example with line ends in between. Only the text that String writes is a cursor.
-	if c.opened.Year() < 1970 || c.opened.Year() > 9999 || c.String() != s {
-		return Cursor{}, ErrCursorMalformed
-	}
-	return c, nil
+// Position is a place in a list. Dead letters are sorted by the time of their opening, and then by id.
+type Position struct {
+	Opened time.Time
+	ID     uuid.UUID
 }
 
 // Filter selects dead letters. An empty field selects all, but Status is required.
@@ -86,14 +51,14 @@ type Filter struct {
 	// Only dead letters that were opened at OpenedAfter or later, and before OpenedBefore.
 	OpenedAfter, OpenedBefore *time.Time
 
-	Limit  int     // 1 to MaxPage
-	Before *Cursor // only dead letters after this position; they are older
+	Limit  int       // 1 to MaxPage
+	Before *Position // only dead letters after this one; they are older
 }
 
-// Page is a part of a list, newest first. Next is the cursor of the next page, and nil on the last page.
+// Page is a part of a list, newest first. Next is where the next page begins, and nil on the last page.
 type Page struct {
 	DeadLetters []DeadLetter
-	Next        *Cursor
+	Next        *Position
 }
 
 // List reads a page of dead letters.
@@ -103,7 +68,7 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 		Tenant: postgres.Nullable(f.Tenant), Age: f.Age, OpenedAfter: f.OpenedAfter, OpenedBefore: f.OpenedBefore,
 		MaxRows: int32(limit + 1)}
 	if f.Before != nil {
-		p.BeforeOpened, p.BeforeID = &f.Before.opened, &f.Before.id
+		p.BeforeOpened, p.BeforeID = &f.Before.Opened, &f.Before.ID
 	}
 	rows, err := dbsqlc.New(db.Reader()).ListDeadLetters(ctx, p)
 	if err != nil {
@@ -116,7 +81,7 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	if len(page.DeadLetters) > limit {
 		page.DeadLetters = page.DeadLetters[:limit]
 		last := page.DeadLetters[limit-1]
-		page.Next = &Cursor{opened: last.Opened, id: last.ID}
+		page.Next = &Position{Opened: last.Opened, ID: last.ID}
 	}
 	return page, nil
 }

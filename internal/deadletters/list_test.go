@@ -1,8 +1,6 @@
 package deadletters
 
 import (
-	"encoding/base64"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"pgregory.net/rapid"
 )
 
 func TestPagesAreTheWholeListNewestFirst(t *testing.T) {
@@ -144,62 +141,6 @@ func TestEachFilterLeavesTheOthersOut(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", f, got, want)
 		}
 	}
-}
-
-func TestCursorIsReadAsItIsWritten(t *testing.T) {
-	t.Parallel()
-	for _, micros := range []int64{0, 253402300799999999} { // the first moment of 1970, the last of 9999
-		c := Cursor{opened: time.UnixMicro(micros).UTC(), id: uuid.Max}
-		if got, err := ParseCursor(c.String()); err != nil || got != c {
-			t.Errorf("%+v became %+v, %v", c, got, err)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		c := Cursor{
-			opened: time.UnixMicro(rapid.Int64Range(0, 253402300799999999).Draw(t, "micros")).UTC(),
-			id:     uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
-		}
-		got, err := ParseCursor(c.String())
-		if err != nil || !got.opened.Equal(c.opened) || got.id != c.id {
-			t.Fatalf("%+v became %+v, %v", c, got, err)
-		}
-	})
-}
-
-func TestCursorThatIsNoneIsRefused(t *testing.T) {
-	t.Parallel()
-	good := Cursor{opened: time.UnixMicro(1), id: uuid.Max}.String()
-	for _, s := range []string{
-		"", "x", good + "A", good[1:], good + "=", good[:len(good)-1] + "\n", strings.Repeat("_", len(good)),
-		base64.RawURLEncoding.EncodeToString(append([]byte{0x80, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 16)...)),
-		base64.RawURLEncoding.EncodeToString(append([]byte{0x7f, 0xff, 0, 0, 0, 0, 0, 0}, make([]byte, 16)...)),
-	} {
-		if c, err := ParseCursor(s); !errors.Is(err, ErrCursorMalformed) {
-			t.Errorf("%q is read as %+v, %v", s, c, err)
-		}
-	}
-}
-
-// Only what String writes is read, and only as a time that PostgreSQL has.
-func FuzzParseCursor(f *testing.F) {
-	f.Add("AAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
-	f.Add("AAZC1lVHgAABk0XzbEF8Op0OWh8MnLLVRAAA")
-	f.Add("")
-	f.Fuzz(func(t *testing.T, s string) {
-		c, err := ParseCursor(s)
-		if err != nil {
-			if !errors.Is(err, ErrCursorMalformed) || c != (Cursor{}) {
-				t.Fatalf("%q is refused with %v, and %+v", s, err, c)
-			}
-			return
-		}
-		if c.String() != s {
-			t.Fatalf("%q is read as %q", s, c)
-		}
-		if y := c.opened.Year(); y < 1970 || y > 9999 {
-			t.Fatalf("%q is of the year %d", s, y)
-		}
-	})
 }
 
 func TestSummaryCountsOpenDeadLettersOnly(t *testing.T) {

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
 )
 
 // cursor is a position in a list that is sorted by time. The list may have two parts, such as the keys and then the
@@ -45,6 +49,22 @@ func parseCursor(s string) (cursor, error) {
 		return cursor{}, errCursorMalformed
 	}
 	return c, nil
+}
+
+// parseRunCursor is parseCursor for a list of one part whose ids are UUIDs.
+func parseRunCursor(s string) (cursor, error) {
+	c, err := parseCursor(s)
+	if err == nil && (c.second || uuid.Validate(c.id) != nil) {
+		return cursor{}, errCursorMalformed
+	}
+	return c, err
+}
+
+// parsePosition reads the cursor of a list of dead letters.
+func parsePosition(s string) (deadletters.Position, error) {
+	c, err := parseRunCursor(s)
+	id, _ := uuid.Parse(c.id) // parseRunCursor has looked at it.
+	return deadletters.Position{Opened: c.at, ID: id}, err
 }
 
 // bounds are the times before which the rows of each part are. Without a cursor, both parts begin at their first row.

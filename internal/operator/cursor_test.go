@@ -6,6 +6,10 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
 )
 
 // A cursor comes back from a browser. Whatever PostgreSQL would refuse of it must be refused before.
@@ -39,6 +43,22 @@ func TestCursorThatNoListHasWrittenIsRefused(t *testing.T) {
 		c, err := parseCursor(row.text)
 		if row.ok && (err != nil || c.String() != row.text) || !row.ok && !errors.Is(err, errCursorMalformed) {
 			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+}
+
+// A dead letter has its place by a time and a UUID.
+func TestCursorOfAnotherListIsNoPositionOfADeadLetter(t *testing.T) {
+	t.Parallel()
+	at, id := time.UnixMicro(1_795_000_000_000_001).UTC(), uuid.Max
+	for text, want := range map[string]deadletters.Position{
+		cursor{false, at, id.String()}.String(): {Opened: at, ID: id},
+		cursor{true, at, id.String()}.String():  {},
+		cursor{false, at, "evt_1"}.String():     {},
+	} {
+		got, err := parsePosition(text)
+		if got != want || errors.Is(err, errCursorMalformed) != (want.ID == uuid.Nil) {
+			t.Errorf("%s is %+v, %v", text, got, err)
 		}
 	}
 }

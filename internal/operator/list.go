@@ -48,7 +48,7 @@ func deadLetterFilterOf(values url.Values) (deadletters.Filter, []problem.Detail
 	q := &query.Query{Values: values}
 	f := deadletters.Filter{
 		Status: query.OneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus),
-		Limit:  q.Limit(), Before: query.CursorOf(q, deadletters.ParseCursor),
+		Limit:  q.Limit(), Before: query.CursorOf(q, parsePosition),
 	}
 	if f.Status == "" {
 		f.Status = deadletters.OpenStatus
@@ -84,7 +84,7 @@ func (d *Service) List(ctx context.Context, f deadletters.Filter) (List[Entry], 
 	}
 	page := List[Entry]{Rows: entries}
 	if deadLetters.Next != nil {
-		page.Next = deadLetters.Next.String()
+		page.Next = cursor{false, deadLetters.Next.Opened, deadLetters.Next.ID.String()}.String()
 	}
 	return page, nil
 }

@@ -72,7 +72,7 @@ func TestListGoesOnFromItsCursor(t *testing.T) {
 		if f.Before = nil; page.Next == "" {
 			continue
 		}
-		before, err := deadletters.ParseCursor(page.Next)
+		before, err := parsePosition(page.Next)
 		if f.Before = &before; err != nil {
 			t.Fatal(err)
 		}

@@ -46,15 +46,6 @@ func (d *Service) Statements() Listing[RunFilter, RunEntry] {
 		}, Read: d.listRuns}
 }
 
-// parseRunCursor is parseCursor for a list whose ids are UUIDs.
-func parseRunCursor(s string) (cursor, error) {
-	c, err := parseCursor(s)
-	if err == nil && uuid.Validate(c.id) != nil {
-		return cursor{}, errCursorMalformed
-	}
-	return c, err
-}
-
 func (d *Service) listRuns(ctx context.Context, f RunFilter) (List[RunEntry], error) {
 	p := dbsqlc.ListRunsParams{Account: postgres.Nullable(f.Account), MaxRows: rowsFor(f.Limit)}
 	var id string
