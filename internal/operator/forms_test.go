@@ -148,12 +148,12 @@ func TestCaseHasThePaymentOrTheRefundAndWhatWasDecided(t *testing.T) {
 	c.Evidence = []byte(`{}`)
 	wantForm(t, "of nothing", c, []string{`"outcome":"refused","detail":"no"`, `"outcome":"done"`},
 		[]string{"paymentId", "paymentStatus", "refundId", "refundStatus", "resolution"})
-	c.PaymentOrRefund = &PaymentOrRefund{Object: paymentObject, ID: "pay_1", Status: payments.Succeeded}
+	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundPayment, ID: "pay_1", Status: payments.Succeeded}
 	c.Resolution = &deadletters.Resolution{At: at, Action: deadletters.Dismiss, Actor: "ann", Reason: "seen"}
 	wantForm(t, "of a payment", c, []string{`"paymentId":"pay_1"`, `"paymentStatus":"succeeded"`,
 		`"resolution":{"at":"` + stamp(at) + `","action":"dismiss","actor":"ann","reason":"seen"}`},
 		[]string{"refundId", "refundStatus"})
-	c.PaymentOrRefund = &PaymentOrRefund{Object: refundObject, ID: "ref_1", Status: payments.Failed}
+	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundRefund, ID: "ref_1", Status: payments.Failed}
 	wantForm(t, "of a refund", c, []string{`"refundId":"ref_1"`, `"refundStatus":"failed"`},
 		[]string{"paymentId", "paymentStatus"})
 }

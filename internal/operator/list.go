@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
@@ -28,15 +29,10 @@ type Entry struct {
 
 // PaymentOrRefund is what an operator is shown of a payment or a refund.
 type PaymentOrRefund struct {
-	Object string // "payment" or "refund"
-	ID     string // in the public form
+	Object FoundType // FoundPayment or FoundRefund
+	ID     string    // in the public form
 	Status payments.Status
 }
-
-const (
-	paymentObject = "payment"
-	refundObject  = "refund"
-)
 
 // DeadLetters lists dead letters, newest first. Without a status, it lists the open ones.
 func (d *Service) DeadLetters() Listing[deadletters.Filter, Entry] {
@@ -103,8 +99,8 @@ func (d *Service) entries(ctx context.Context, deadLetters []deadletters.DeadLet
 	}
 	movements := make(map[uuid.UUID]*PaymentOrRefund, len(rows))
 	for _, r := range rows {
-		movements[r.ID] = &PaymentOrRefund{Object: r.Object, ID: publicID(r.Object, r.ID),
-			Status: payments.Status(r.Status)}
+		movements[r.ID] = &PaymentOrRefund{Object: FoundType(r.Object),
+			ID: payments.ReferenceOf(gateway.Object(r.Object), r.ID), Status: payments.Status(r.Status)}
 	}
 	keys, err := d.keyStatuses(ctx, deadLetters)
 	if err != nil {
@@ -146,13 +142,6 @@ func (d *Service) keyStatuses(
 		statuses[r.DeadLetterID] = idempotency.Status(r.Status)
 	}
 	return statuses, nil
-}
-
-func publicID(object string, id uuid.UUID) string {
-	if object == refundObject {
-		return payments.RefundID(id).String()
-	}
-	return payments.PaymentID(id).String()
 }
 
 // Case is everything that is known about a dead letter.

@@ -172,11 +172,11 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 			PSPID: postgres.Text(r.OurPspID)}
 	}
 	if b.Reference == "" && r.Subject != nil {
-		object := r.Object
+		object := b.Object
 		if b.Kind == payments.BreakMissingHere { // The line is about no movement of ours, and changes this payment.
-			object = string(gateway.ChargeObject)
+			object = gateway.ChargeObject
 		}
-		b.Reference = publicID(object, *r.Subject)
+		b.Reference = payments.ReferenceOf(object, *r.Subject)
 	}
 	return b
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
@@ -72,8 +73,9 @@ func (d *Service) search(ctx context.Context, sought string) (List[Found], error
 		return found, fmt.Errorf("search payments: %w", err)
 	}
 	for _, r := range moved {
-		f := Found{Type: FoundType(r.Object), ID: publicID(r.Object, r.ID), Tenant: r.TenantID,
-			Operation: payments.CreateOperation, Key: r.IdempotencyKey, Status: r.Status, At: at{r.CreatedAt}}
+		f := Found{Type: FoundType(r.Object), ID: payments.ReferenceOf(gateway.Object(r.Object), r.ID),
+			Tenant: r.TenantID, Operation: payments.CreateOperation, Key: r.IdempotencyKey, Status: r.Status,
+			At: at{r.CreatedAt}}
 		if f.Type == FoundRefund {
 			f.PaymentID, f.Operation = payments.PaymentID(r.PaymentID).String(), payments.RefundOperation
 		}

@@ -70,7 +70,7 @@ func (e Entry) body() deadLetterBody {
 	if a := l.About; a != nil {
 		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, a.Operation, a.Key, a.Generation
 	}
-	if m := e.PaymentOrRefund; m != nil && m.Object == refundObject {
+	if m := e.PaymentOrRefund; m != nil && m.Object == FoundRefund {
 		b.RefundID = m.ID
 	} else if m != nil {
 		b.PaymentID = m.ID
@@ -87,7 +87,7 @@ func (c Case) MarshalJSON() ([]byte, error) {
 		deadLetterBody: c.body(),
 		Timeline:       payments.TimelineLines(c.Timeline), Audit: make([]auditBody, len(c.AuditTrail)),
 	}
-	if m := c.PaymentOrRefund; m != nil && m.Object == refundObject {
+	if m := c.PaymentOrRefund; m != nil && m.Object == FoundRefund {
 		b.RefundStatus = m.Status
 	} else if m != nil {
 		b.PaymentStatus = m.Status

@@ -18,7 +18,8 @@ func (s *Service) Unexplained(
 ) ([]gateway.Record, error) {
 	ids := make([]uuid.UUID, len(page))
 	for i, r := range page {
-		ids[i], _ = subjectOf(r) // Without a reference to a movement, it is zero. No movement has that id.
+		// Without a reference to a movement, it is zero. No movement has that id.
+		ids[i], _ = SubjectOf(r.Object, r.Reference)
 	}
 	rows, err := dbsqlc.New(s.db.Reader()).BookedMovements(ctx,
 		dbsqlc.BookedMovementsParams{Ids: ids, Account: account, Object: string(o)})

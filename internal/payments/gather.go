@@ -122,7 +122,7 @@ func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
 // reference, and then for what the record changes. Only if it finds nothing there, it asks for the reference among all
 // tenants: a record that names another tenant's payment is a contradiction, and an operator must see it.
 func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
-	id, ok := subjectOf(r)
+	id, ok := SubjectOf(r.Object, r.Reference)
 	switch {
 	case ok:
 		own, err = executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)

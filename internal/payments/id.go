@@ -80,12 +80,20 @@ func decode(prefix, s string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// subjectOf reads a record's reference as an id of ours.
-func subjectOf(r gateway.Record) (uuid.UUID, bool) {
-	if r.Object == gateway.RefundObject {
-		id, err := ParseRefundID(r.Reference)
-		return uuid.UUID(id), err == nil
+// ReferenceOf is our id of a movement, in the form in which we send it to the PSP.
+func ReferenceOf(o gateway.Object, id uuid.UUID) string {
+	if o == gateway.RefundObject {
+		return RefundID(id).String()
 	}
-	id, err := ParsePaymentID(r.Reference)
-	return uuid.UUID(id), err == nil
+	return PaymentID(id).String()
+}
+
+// SubjectOf reads what ReferenceOf writes, and nothing else.
+func SubjectOf(o gateway.Object, reference string) (id uuid.UUID, ours bool) {
+	prefix := paymentPrefix
+	if o == gateway.RefundObject {
+		prefix = refundPrefix
+	}
+	id, err := decode(prefix, reference)
+	return id, err == nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
@@ -216,7 +215,7 @@ func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter) {
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
 	reference := ""
 	if l.Subject != nil {
-		reference = referenceOf(idempotency.Operation(l.About.Operation), *l.Subject)
+		reference = ReferenceOf(objectOf(idempotency.Operation(l.About.Operation)), *l.Subject)
 	}
 	for _, t := range []*pspFields{e.Answer, e.Record, &whole} {
 		if t == nil || !gateway.IsID(t.ID) || t.Status == string(Declined) {
@@ -234,12 +233,4 @@ func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter) {
 			d.PSPID, d.ByMark = t.ID, byKey || byReference
 		}
 	}
-}
-
-// referenceOf is our id of a movement, in the form in which we send it to the PSP.
-func referenceOf(operation idempotency.Operation, subject uuid.UUID) string {
-	if operation == RefundOperation {
-		return RefundID(subject).String()
-	}
-	return PaymentID(subject).String()
 }

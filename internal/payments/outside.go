@@ -49,7 +49,7 @@ func (s *Service) executionByPSPID(
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
 // counts on the payment. The case is about the refund's own key, which nobody may execute again.
 func (s *Service) withLost(ctx context.Context, g gathered, e Record) (gathered, error) {
-	if _, ours := subjectOf(e.Record); !ours || !g.seen.changedBy(e) {
+	if _, ours := SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.seen.changedBy(e) {
 		return g, nil
 	}
 	lost, err := s.nameOf(ctx, e.Record)

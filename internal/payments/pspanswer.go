@@ -99,7 +99,7 @@ func (s Seen) refersElsewhere(d OperatorDecision, id string) (reference string, 
 
 // foreign reports whether a record has a reference, and the reference is not this movement's id.
 func (s Seen) foreign(r gateway.Record) bool {
-	id, ok := subjectOf(r)
+	id, ok := SubjectOf(r.Object, r.Reference)
 	return r.Reference != "" && (!ok || id != s.Own.Subject)
 }
 

@@ -227,7 +227,7 @@ func TestReferenceIsReadByTheKindOfTheRecord(t *testing.T) {
 		"a refund's id on a charge":  {gateway.ChargeObject, refund, false},
 		"nothing":                    {gateway.ChargeObject, "", false},
 	} {
-		id, ours := subjectOf(gateway.Record{Object: c.object, Reference: c.reference})
+		id, ours := SubjectOf(c.object, c.reference)
 		if ours != c.is || c.is != (id == ownSubject) {
 			t.Errorf("%s: %s, %v", name, id, ours)
 		}

@@ -3,9 +3,6 @@ package statement
 import (
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"payonce/internal/gateway"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
@@ -54,25 +51,7 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 		}
 	}
 	if b.Kind == payments.BreakMissingThere && b.Subject != nil {
-		b.Reference = referenceOf(b.Object, *b.Subject)
+		b.Reference = payments.ReferenceOf(b.Object, *b.Subject)
 	}
 	return b
-}
-
-// referenceOf is our id in the form of a statement.
-func referenceOf(o gateway.Object, id uuid.UUID) string {
-	if o == gateway.RefundObject {
-		return payments.RefundID(id).String()
-	}
-	return payments.PaymentID(id).String()
-}
-
-// subjectOf reads our id from a reference. If the reference is not an id of ours, the result is not valid.
-func subjectOf(o gateway.Object, reference string) pgtype.UUID {
-	if o == gateway.RefundObject {
-		id, err := payments.ParseRefundID(reference)
-		return pgtype.UUID{Bytes: id, Valid: err == nil}
-	}
-	id, err := payments.ParsePaymentID(reference)
-	return pgtype.UUID{Bytes: id, Valid: err == nil}
 }

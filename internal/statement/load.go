@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payments"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -119,9 +121,10 @@ func (s *source) Next() bool {
 // Values implements pgx.CopyFromSource.
 func (s *source) Values() ([]any, error) {
 	r := s.record
+	id, ours := payments.SubjectOf(r.Object, r.Reference)
 	return []any{
-		s.day, s.line, string(r.Object), r.ID, r.Reference, subjectOf(r.Object, r.Reference), r.AmountMinor, r.Currency,
-		r.ChargeID, r.Status, r.Created,
+		s.day, s.line, string(r.Object), r.ID, r.Reference, pgtype.UUID{Bytes: id, Valid: ours}, r.AmountMinor,
+		r.Currency, r.ChargeID, r.Status, r.Created,
 	}, nil
 }
 

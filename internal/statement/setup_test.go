@@ -182,7 +182,7 @@ func (d *fixture) finish(m movement) {
 		WHERE tenant_id = $1 AND operation = $2 AND key = $3`, m.tenant, operation, key, m.finished)
 }
 
-func (m movement) reference() string { return referenceOf(m.object, m.id) }
+func (m movement) reference() string { return payments.ReferenceOf(m.object, m.id) }
 
 // line is a line of a statement. It is dated when it was created, unless the test says otherwise.
 type line struct {
