@@ -1,9 +1,14 @@
 package httpapi
 
 import (
+	"container/list"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // WriteTimeout bounds the time from the request's headers to the end of the answer.
@@ -22,4 +27,54 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+}
+
+// How many connections clients may hold at the same time. Timeouts bound how long a client holds a connection, but not
+// how many it holds. Each costs a file and about 20 KiB. Without a limit, nothing would be left for the database and
+// the PSP.
+const (
+	MaxConnections         = 12_000
+	MaxOperatorConnections = 256
+)
+
+// fullEvery is how often the log says that the limit is reached.
+const fullEvery = time.Minute
+
+// LimitConnections limits how many connections of l the server s has at the same time. The limit alone would let idle
+// clients keep the others out. So when it is reached, the connection that has been idle for the longest time is closed.
+// Its client loses nothing, because clients of HTTP must expect that an idle connection is closed. If all connections
+// are in use, a new one waits. LimitConnections must be called before s serves.
+func LimitConnections(l net.Listener, s *http.Server, most int, log *slog.Logger, now func() time.Time) net.Listener {
+	var mu sync.Mutex
+	var idle list.List                   // of net.Conn, the longest idle first
+	open := map[net.Conn]*list.Element{} // its place among the idle ones; nil while it has a request
+	var said time.Time                   // when the log last said that the limit is reached
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		place, known := open[c] // Not after it was closed here.
+		if place != nil {
+			idle.Remove(place)
+		}
+		switch {
+		case state == http.StateNew, state == http.StateIdle && known:
+			open[c] = idle.PushBack(c)
+		case state == http.StateActive && known:
+			open[c] = nil
+		default:
+			delete(open, c)
+		}
+		longest := idle.Front()
+		if len(open) < most || longest == nil || state == http.StateNew && longest.Value == c {
+			return
+		}
+		if at := now(); at.Sub(said) >= fullEvery {
+			said = at
+			log.Warn("connections at their limit; the longest idle are closed", slog.Int("limit", most))
+		}
+		leaves, _ := idle.Remove(longest).(net.Conn)
+		delete(open, leaves)
+		_ = leaves.Close()
+	}
+	return netutil.LimitListener(l, most)
 }
