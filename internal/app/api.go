@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/config"
-	"payonce/internal/console"
 	"payonce/internal/httpapi"
 )
 
@@ -53,7 +52,7 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 
 func (a *API) assemble() error {
 	c := a.settings
-	recent := console.NewRecent(time.Now())
+	recent := httpapi.NewRecent(time.Now())
 	a.public = httpapi.New(httpapi.Config{
 		Recent:   recent,
 		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: a.receivers(), Metrics: a.metrics,

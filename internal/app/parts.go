@@ -187,7 +187,7 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 // operatorSide is the handler of the operator's listener. Every process has one. recent is nil in a process that serves
 // no payments.
 func (p *parts) operatorSide(
-	c config.Shared, ownURL string, recent *console.Recent, checks map[string]func(context.Context) error,
+	c config.Shared, ownURL string, recent *httpapi.Recent, checks map[string]func(context.Context) error,
 ) (http.Handler, error) {
 	secret := []byte(c.ConsoleSecret)
 	if len(secret) == 0 {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/look"
 	"payonce/internal/operator"
@@ -31,7 +32,7 @@ type Config struct {
 	Operators *operator.Service
 	Directory *tenants.Directory
 	Tracer    *tracing.Tracer // nil: off
-	Recent    *Recent         // nil in a process that serves no payments
+	Recent    *httpapi.Recent // nil in a process that serves no payments
 	// Secret seals the session cookies. Processes that share it accept each other's sessions.
 	Secret      []byte
 	GracePeriod time.Duration
@@ -64,7 +65,7 @@ func New(c Config) (*Console, error) {
 	s := &Console{config: c, sessions: sealing, watch: newWatch(c.Operators.Stamps),
 		templates: template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/*.html")),
 		asking:    make(chan struct{}, maxAsking)}
-	c.Recent.onAdd(s.watch.wake)
+	c.Recent.OnAdd(s.watch.wake)
 	s.handler = s.routes()
 	return s, nil
 }

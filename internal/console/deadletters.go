@@ -60,15 +60,12 @@ func (c *Console) deadLetter(w http.ResponseWriter, r *http.Request, by tenants.
 func (c *Console) showDeadLetter(
 	w http.ResponseWriter, r *http.Request, by tenants.Principal, status int, refused string, asked operator.Decision,
 ) {
-	id, ok := deadLetterID(r)
-	if !ok {
-		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
-		return
-	}
 	v := deadLetterView{Refused: refused, Asked: asked}
-	var err error
-	if v.Case, err = c.config.Operators.Show(r.Context(), id); err == nil && by.May(tenants.OpsResolve) &&
-		v.Resolution == nil {
+	id, err := deadletters.ParseID(r.PathValue("id"))
+	if err == nil {
+		v.Case, err = c.config.Operators.Show(r.Context(), id)
+	}
+	if err == nil && by.May(tenants.OpsResolve) && v.Resolution == nil {
 		v.Actions, v.Checked = c.actions(r, id)
 		v.KeyID = by.KeyID.String()
 	}
@@ -128,8 +125,8 @@ func reasonIn(r *http.Request) string {
 
 // resolve carries out a decision. It is audited under the name of the operator who has signed in.
 func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	id, ok := deadLetterID(r)
-	if !ok {
+	id, err := deadletters.ParseID(r.PathValue("id"))
+	if err != nil {
 		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
 		return
 	}
@@ -158,12 +155,6 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 	default:
 		http.Redirect(w, r, "/console/dead-letters/"+id.String(), http.StatusSeeOther)
 	}
-}
-
-func deadLetterID(r *http.Request) (uuid.UUID, bool) {
-	raw := r.PathValue("id")
-	id, err := uuid.Parse(raw)
-	return id, err == nil && id.String() == raw
 }
 
 // indented is JSON for people.

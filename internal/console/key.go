@@ -156,14 +156,14 @@ func (k *keyReader) read(ctx context.Context) error {
 	k.rows = rowsOf(shown)
 	k.life.Object = k.rows.ofMovement("psp_object_id")
 	k.life.Row, k.life.Timeline = row, row.Timeline(events)
-	k.life.Requests, k.life.Started = k.c.config.Recent.of(k.ref), k.c.config.Recent.since()
+	k.life.Requests, k.life.Started = k.c.config.Recent.Of(k.ref), k.c.config.Recent.Since()
 	k.life.GracePeriod = k.c.config.GracePeriod
 	return nil
 }
 
 // readNothing is read for a key that does not exist. Requests that were refused may be remembered.
 func (k *keyReader) readNothing(ctx context.Context) (err error) {
-	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.of(k.ref)}
+	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.Of(k.ref)}
 	k.rows = rows{}
 	k.held, err = k.c.config.Operators.Holder(ctx, k.ref)
 	return err

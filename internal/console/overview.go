@@ -74,7 +74,7 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 		return overviewView{}, err
 	}
 	v := overviewView{Summary: summary, Latest: latest, Serves: c.config.Recent != nil,
-		Requests: countsOf(c.config.Recent.byOutcome())}
+		Requests: countsOf(c.config.Recent.ByOutcome())}
 	for _, n := range summary.DeadLetters.Open {
 		v.Open += n
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 )
 
@@ -196,5 +197,18 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 	if err := open("1"); !errors.Is(err, errBusy) {
 		t.Errorf("one page too many: %v", err)
+	}
+}
+
+// A replay costs one round trip and no allocation of the console's.
+func TestRememberingAllocatesNothing(t *testing.T) {
+	m := httpapi.NewRecent(time.Time{})
+	w := newWatch(nil)
+	m.OnAdd(w.wake)
+	w.watched.Add(1) // Somebody looks at another key.
+	r := httpapi.Request{Ref: idempotency.StoredRef("acme", "POST /payments", "order-1"), Status: 201, Replayed: true}
+	m.Add(r) // The counter is made.
+	if n := testing.AllocsPerRun(100, func() { m.Add(r) }); n > 0 {
+		t.Errorf("%v allocations for a request", n)
 	}
 }

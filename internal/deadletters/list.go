@@ -86,6 +86,16 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	return page, nil
 }
 
+// ParseID reads an id in the form in which it is written. Package uuid would accept several forms. It fails with
+// ErrNoDeadLetter: such a text names none.
+func ParseID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil || id.String() != s {
+		return uuid.UUID{}, ErrNoDeadLetter
+	}
+	return id, nil
+}
+
 // Get reads one dead letter. It fails with ErrNoDeadLetter.
 func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (DeadLetter, error) {
 	return get(ctx, db.Reader(), id)

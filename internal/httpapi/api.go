@@ -10,7 +10,6 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
-	"payonce/internal/console"
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
@@ -28,7 +27,7 @@ type Config struct {
 	Directory *tenants.Directory
 	Webhooks  map[string]*webhooks.Receiver // by the last part of their path; nil if no secret is configured
 	Metrics   *telemetry.Metrics
-	Recent    *console.Recent // remembers the requests that the console shows; may be nil
+	Recent    *Recent // remembers the requests that the console shows; may be nil
 	Log       *slog.Logger
 	PublicURL string
 	// OperatorURL and PSPPage are links for people who read the pages: the operator's listener, and a page of the PSP
@@ -47,7 +46,7 @@ type API struct {
 	directory *tenants.Directory
 	webhooks  map[string]*webhooks.Receiver
 	metrics   *telemetry.Metrics
-	recent    *console.Recent
+	recent    *Recent
 	log       *slog.Logger
 	publicURL string
 	requestID func() string

@@ -13,9 +13,9 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
-	"payonce/internal/console"
 	"payonce/internal/idempotency"
 	"payonce/internal/problem"
+	"payonce/internal/sequence"
 	"payonce/internal/tenants"
 )
 
@@ -31,9 +31,6 @@ type known struct {
 }
 
 type knownKey struct{}
-
-// clientGone is the status of a request whose client has gone before the answer. nginx uses the same number.
-const clientGone = 499
 
 func knownOf(r *http.Request) *known {
 	if k, ok := r.Context().Value(knownKey{}).(*known); ok {
@@ -69,7 +66,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 			if status == 0 {
 				status = http.StatusOK
 				if r.Context().Err() != nil {
-					status = clientGone
+					status = sequence.ClientGone
 				}
 			}
 			a.metrics.HTTPRequest(route, strconv.Itoa(status), took)
@@ -88,9 +85,9 @@ func (a *API) observe(next http.Handler) http.Handler {
 func (a *API) remember(r *http.Request, began, at time.Time, status int, replayed bool) {
 	if k := knownOf(r); k.ref.Tenant != "" {
 		if unread(r.Context(), at.Sub(began)) {
-			status = clientGone
+			status = sequence.ClientGone
 		}
-		a.recent.Add(console.Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
+		a.recent.Add(Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
 			Replayed: replayed, Async: k.async})
 	}
 }

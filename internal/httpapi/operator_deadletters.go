@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/operator"
@@ -32,9 +31,9 @@ func (d *ops) summary(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *ops) showDeadLetter(w http.ResponseWriter, r *http.Request) {
-	id, ok := deadLetterIn(r)
-	if !ok {
-		d.answerError(w, r, deadletters.ErrNoDeadLetter)
+	id, err := deadletters.ParseID(chi.URLParam(r, "deadLetterId"))
+	if err != nil {
+		d.answerError(w, r, err)
 		return
 	}
 	c, err := d.operator.Show(r.Context(), id)
@@ -43,13 +42,6 @@ func (d *ops) showDeadLetter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.show(w, r, c)
-}
-
-// deadLetterIn accepts an id only in the form that the API writes. Package uuid would accept several forms.
-func deadLetterIn(r *http.Request) (uuid.UUID, bool) {
-	raw := chi.URLParam(r, "deadLetterId")
-	id, err := uuid.Parse(raw)
-	return id, err == nil && id.String() == raw
 }
 
 // decisionRequest is the body of POST …/resolve. The fields are pointers, because a missing member differs from a zero.
@@ -71,11 +63,12 @@ func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
 		d.reject(w, r, bad)
 		return
 	}
-	var ok bool
-	if decision.DeadLetter, ok = deadLetterIn(r); !ok {
-		d.answerError(w, r, deadletters.ErrNoDeadLetter)
+	id, err := deadletters.ParseID(chi.URLParam(r, "deadLetterId"))
+	if err != nil {
+		d.answerError(w, r, err)
 		return
 	}
+	decision.DeadLetter = id
 	decision.Actor = principalOf(r).Actor()
 	outcome, err := d.operator.Resolve(r.Context(), decision)
 	switch {

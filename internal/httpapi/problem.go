@@ -25,32 +25,26 @@ const (
 	afterHeld         = time.Minute // a person decides
 )
 
-// table maps errors to problems. An error that is not listed is a 500 without detail.
-func table() []struct {
-	is     func(error) bool
-	code   problem.Code
-	detail string
-	after  time.Duration
-} {
-	is := func(target error) func(error) bool {
-		return func(err error) bool { return errors.Is(err, target) }
+// problemFor maps errors to problems. An error that is not listed is a 500 without detail.
+func problemFor(err error) (code problem.Code, detail string, after time.Duration) {
+	switch {
+	case isUnauthenticated(err):
+		return problem.Unauthenticated, "This API key is not known, or has ended.", 0
+	case errors.Is(err, payments.ErrPaymentNotFound):
+		return problem.NotFound, "There is no such payment.", 0
+	case errors.Is(err, payments.ErrRefundNotFound):
+		return problem.NotFound, "There is no such refund.", 0
+	case errors.Is(err, payments.ErrPaymentNotRefundable):
+		return problem.PaymentNotRefundable,
+			"Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0
+	case errors.Is(err, payments.ErrRefundExceedsPayment):
+		return problem.RefundExceedsPayment, "All refunds of a payment together cannot exceed its amount. " +
+			"The payment and its refunds tell what was given back, or may be.", 0
+	case postgres.Unavailable(err):
+		return problem.IdempotencyStoreUnavailable, "The store is not available. Send the same key again.",
+			afterStoreFailure
 	}
-	return []struct {
-		is     func(error) bool
-		code   problem.Code
-		detail string
-		after  time.Duration
-	}{
-		{isUnauthenticated, problem.Unauthenticated, "This API key is not known, or has ended.", 0},
-		{is(payments.ErrPaymentNotFound), problem.NotFound, "There is no such payment.", 0},
-		{is(payments.ErrRefundNotFound), problem.NotFound, "There is no such refund.", 0},
-		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable,
-			"Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0},
-		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment,
-			"All refunds of a payment together cannot exceed its amount. The payment and its refunds tell what was given back, or may be.", 0},
-		{postgres.Unavailable, problem.IdempotencyStoreUnavailable,
-			"The store is not available. Send the same key again.", afterStoreFailure},
-	}
+	return problem.InternalError, "Something went wrong on our side. Send the same key again.", afterStoreFailure
 }
 
 func isUnauthenticated(err error) bool { return errors.Is(err, tenants.ErrUnauthenticated) }
@@ -62,20 +56,19 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// send it a 200.
 		panic(http.ErrAbortHandler)
 	}
-	for _, row := range table() {
-		if row.is(err) {
-			if row.after > 0 {
-				retryAfter(w, row.after)
-				a.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
-					slog.Any("error", err))
-			}
-			a.refuse(w, r, row.code, row.detail)
-			return
-		}
+	code, detail, after := problemFor(err)
+	switch {
+	case code == problem.InternalError:
+		a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", requestIDOf(r)),
+			slog.Any("error", err))
+	case after > 0:
+		a.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
+			slog.Any("error", err))
 	}
-	a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
-	retryAfter(w, afterStoreFailure)
-	a.refuse(w, r, problem.InternalError, "Something went wrong on our side. Send the same key again.")
+	if after > 0 {
+		retryAfter(w, after)
+	}
+	a.refuse(w, r, code, detail)
 }
 
 // refuse answers with a problem document.

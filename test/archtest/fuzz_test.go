@@ -33,6 +33,7 @@ var parsers = map[string]string{
 	"cmd/mockpsp.webhook":           "- package flag alone",
 	"internal/cardnumber.In":        "FuzzIn",
 	"internal/cardnumber.dayFirst":  "FuzzIn",
+	"internal/deadletters.ParseID":  "- package uuid, and the comparison with what it has read",
 	"internal/cli.Parse":            "FuzzParse",
 	"internal/config.Level":         "FuzzLoad",
 	"internal/config.CheckAddress":  "FuzzLoad",
@@ -113,7 +114,6 @@ var parsers = map[string]string{
 
 	"internal/console.open":               "FuzzSession",
 	"internal/console.columnsOf":          "FuzzColumns",
-	"internal/console.deadLetterID":       "- package uuid, and the comparison with what it has read",
 	"internal/console.ownPath":            "FuzzOwnPath",
 	"internal/console.plain":              "FuzzColumns",
 	"internal/operator.listRuns":          "FuzzOperatorFilter",
@@ -140,7 +140,6 @@ var parsers = map[string]string{
 	"internal/httpapi.keyInPath":    "FuzzKeyInPath",
 	"internal/httpapi.keyOf":        "FuzzKeyHeader",
 
-	"internal/httpapi.deadLetterIn":      "- package uuid, and the comparison with what it has read",
 	"internal/httpapi.operationOf":       "FuzzKeyInPath",
 	"internal/httpapi.preferenceOf":      "FuzzPrefer",
 	"internal/httpapi.resolveDeadLetter": "FuzzDecisionBody",

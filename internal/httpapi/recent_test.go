@@ -1,4 +1,4 @@
-package console
+package httpapi
 
 import (
 	"testing"
@@ -14,14 +14,14 @@ func TestRecentIsBoundedAndInOrder(t *testing.T) {
 	other := idempotency.StoredRef("globex", "POST /payments", "order-1")
 	m := NewRecent(time.Time{})
 	var woken []idempotency.Ref
-	m.onAdd(func(ref idempotency.Ref) { woken = append(woken, ref) })
+	m.OnAdd(func(ref idempotency.Ref) { woken = append(woken, ref) })
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for i := range 10 {
 		m.Add(Request{Ref: ours, Began: began, At: began.Add(time.Duration(i) * time.Second), Status: 201,
 			Replayed: i > 0})
 	}
 	m.Add(Request{Ref: other, At: began, Status: 422, Code: "mismatch"})
-	got := m.of(ours)
+	got := m.Of(ours)
 	if len(got) != 10 || got[0].Label != "" || got[9].Label != sequence.Replayed || !got[9].At.After(got[8].At) {
 		t.Fatalf("remembered are %+v", got)
 	}
@@ -31,31 +31,18 @@ func TestRecentIsBoundedAndInOrder(t *testing.T) {
 	for range remembered {
 		m.Add(Request{Ref: other, At: began, Status: 499})
 	}
-	if left := m.of(ours); left != nil {
+	if left := m.Of(ours); left != nil {
 		t.Errorf("more than %d are remembered: %+v", remembered, left)
 	}
-	counts := m.byOutcome()
+	counts := m.ByOutcome()
 	if counts["succeeded"] != 1 || counts["replayed"] != 9 || counts["mismatch"] != 1 ||
 		counts["client gone"] != remembered {
 		t.Errorf("counted are %v", counts)
 	}
 	var none *Recent
 	none.Add(Request{})
-	none.onAdd(nil)
-	if none.of(ours) != nil || none.byOutcome() != nil {
+	none.OnAdd(nil)
+	if none.Of(ours) != nil || none.ByOutcome() != nil {
 		t.Error("nothing remembers something")
-	}
-}
-
-// A replay costs one round trip and no allocation of the console's.
-func TestRememberingAllocatesNothing(t *testing.T) {
-	m := NewRecent(time.Time{})
-	w := newWatch(nil)
-	m.onAdd(w.wake)
-	w.watched.Add(1) // Somebody looks at another key.
-	r := Request{Ref: idempotency.StoredRef("acme", "POST /payments", "order-1"), Status: 201, Replayed: true}
-	m.Add(r) // The counter is made.
-	if n := testing.AllocsPerRun(100, func() { m.Add(r) }); n > 0 {
-		t.Errorf("%v allocations for a request", n)
 	}
 }

@@ -1,4 +1,4 @@
-package console
+package httpapi
 
 import (
 	"maps"
@@ -47,8 +47,8 @@ func (r Request) outcome() string {
 // remembered is how many requests a process remembers. They take about a megabyte.
 const remembered = 4096
 
-// Recent remembers the latest requests of this process. Adding one takes no allocation and no round trip, so a replay
-// costs what it did before. It is safe for concurrent use. A nil Recent remembers nothing.
+// Recent remembers the latest requests of this process, for the console. Adding one takes no allocation and no round
+// trip, so a replay costs what it did before. It is safe for concurrent use. A nil Recent remembers nothing.
 type Recent struct {
 	started time.Time // when the process was started
 
@@ -80,8 +80,8 @@ func (m *Recent) Add(r Request) {
 	}
 }
 
-// of are the remembered requests with a key, in the order of their answers.
-func (m *Recent) of(ref idempotency.Ref) []sequence.Request {
+// Of are the remembered requests with a key, in the order of their answers.
+func (m *Recent) Of(ref idempotency.Ref) []sequence.Request {
 	if m == nil {
 		return nil
 	}
@@ -104,16 +104,16 @@ func (m *Recent) of(ref idempotency.Ref) []sequence.Request {
 	return found
 }
 
-// since is when the process began to remember; zero if it remembers nothing.
-func (m *Recent) since() time.Time {
+// Since is when the process began to remember; zero if it remembers nothing.
+func (m *Recent) Since() time.Time {
 	if m == nil {
 		return time.Time{}
 	}
 	return m.started
 }
 
-// byOutcome counts the requests since the start of the process.
-func (m *Recent) byOutcome() map[string]int64 {
+// ByOutcome counts the requests since the start of the process.
+func (m *Recent) ByOutcome() map[string]int64 {
 	if m == nil {
 		return nil
 	}
@@ -122,8 +122,8 @@ func (m *Recent) byOutcome() map[string]int64 {
 	return maps.Clone(m.counts)
 }
 
-// onAdd sets what is called after each request.
-func (m *Recent) onAdd(wake func(idempotency.Ref)) {
+// OnAdd sets what is called after each request.
+func (m *Recent) OnAdd(wake func(idempotency.Ref)) {
 	if m == nil {
 		return
 	}
