@@ -65,7 +65,7 @@ func New(c Config) (*Console, error) {
 	s := &Console{config: c, sessions: sealing, watch: newWatch(c.Operators.Stamps),
 		templates: template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/*.html")),
 		asking:    make(chan struct{}, maxAsking)}
-	c.Recent.OnAdd(s.watch.wake)
+	c.Recent.OnAdd(s.watch.keys.Wake)
 	s.handler = s.routes()
 	return s, nil
 }

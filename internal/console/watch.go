@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 )
 
 const (
-	pollEvery   = 250 * time.Millisecond // for the changes of other processes
 	refreshMost = 100 * time.Millisecond // between two renderings of one topic
 	maxTopics   = 64
 	maxReaders  = 128 // half of the connections of the listener: /livez and /readyz need some, too
@@ -30,32 +29,41 @@ type topic struct {
 	every  time.Duration    // how often the content is made without a change
 	render content
 
-	dirty chan struct{} // has room for one
 	stop  context.CancelFunc
+	stamp string // as the key was read the last time
 
 	mu      sync.Mutex
 	readers int
 	html    string
 	trouble error
 	changed chan struct{} // closed when html or trouble has changed
-	stamp   string
 }
 
 // watch has the topics that somebody looks at.
 type watch struct {
-	stamps func(context.Context, []idempotency.Ref) (map[idempotency.Ref]string, error)
-
-	watched atomic.Int32 // how many topics there are, to be read without the lock
+	keys *payments.Watch[string]
 
 	mu      sync.Mutex
 	topics  map[string]*topic
-	byRef   map[idempotency.Ref]*topic // those of keys
 	readers int
-	polling context.CancelFunc // nil while nobody looks
 }
 
+// unread stands for the stamp of a key that could not be read. If the database does not answer, a topic finds that out
+// itself, and then tries again by its own clock.
+const unread = "unread"
+
 func newWatch(stamps func(context.Context, []idempotency.Ref) (map[idempotency.Ref]string, error)) *watch {
-	return &watch{stamps: stamps, topics: map[string]*topic{}, byRef: map[idempotency.Ref]*topic{}}
+	read := func(ctx context.Context, refs []idempotency.Ref) (map[idempotency.Ref]string, error) {
+		seen, err := stamps(ctx, refs)
+		if err != nil {
+			seen = map[idempotency.Ref]string{}
+			for _, ref := range refs {
+				seen[ref] = unread
+			}
+		}
+		return seen, nil
+	}
+	return &watch{keys: payments.NewWatch(read), topics: map[string]*topic{}}
 }
 
 // subscribe adds a reader to a topic, and makes the topic if this is its first reader. leave must be called once.
@@ -68,20 +76,11 @@ func (w *watch) subscribe(name string, made func() *topic) (t *topic, leave func
 	}
 	if !known {
 		t = made()
-		t.dirty, t.changed = make(chan struct{}, 1), make(chan struct{})
+		t.changed = make(chan struct{})
 		var ctx context.Context
 		ctx, t.stop = context.WithCancel(context.Background())
 		w.topics[name] = t
-		if t.ref != nil {
-			w.byRef[*t.ref] = t
-		}
-		w.watched.Add(1)
-		go t.run(ctx)
-	}
-	if w.polling == nil {
-		var ctx context.Context
-		ctx, w.polling = context.WithCancel(context.Background())
-		go w.poll(ctx)
+		go t.run(ctx, w.keys)
 	}
 	t.readers++
 	w.readers++
@@ -94,85 +93,28 @@ func (w *watch) leave(name string, t *topic) {
 	w.readers--
 	if t.readers--; t.readers == 0 {
 		delete(w.topics, name)
-		if t.ref != nil {
-			delete(w.byRef, *t.ref)
-		}
-		w.watched.Add(-1)
 		t.stop()
 	}
-	if w.readers == 0 {
-		w.polling()
-		w.polling = nil
-	}
 }
 
-// wake has the pages of a key made again. Every request with a key calls it, so it allocates nothing, and does nothing
-// while nobody looks.
-func (w *watch) wake(ref idempotency.Ref) {
-	if w.watched.Load() == 0 {
-		return
+// join has a change of the topic's key wake it, one that a read finds or one of this process.
+func (t *topic) join(keys *payments.Watch[string]) (woken <-chan struct{}, leave func()) {
+	if t.ref == nil {
+		return nil, func() {}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t, watched := w.byRef[ref]; watched {
-		t.touch()
-	}
-}
-
-// poll finds the changes of the keys that are watched, by one query for all of them.
-func (w *watch) poll(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		refs, topics := w.keys()
-		if len(refs) == 0 {
-			continue
-		}
-		stamps, err := w.stamps(ctx, refs)
-		if ctx.Err() != nil {
-			return
-		}
-		for i, t := range topics {
-			t.compare(stamps[refs[i]], err)
-		}
-	}
-}
-
-func (w *watch) keys() (refs []idempotency.Ref, topics []*topic) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for ref, t := range w.byRef {
-		refs, topics = append(refs, ref), append(topics, t)
-	}
-	return refs, topics
-}
-
-// compare has the content made again if the stamp has changed. If the database does not answer, the topic finds that
-// out itself, and then tries again by its own clock.
-func (t *topic) compare(stamp string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err != nil && t.trouble == nil || err == nil && t.stamp != stamp {
+	m := keys.Join(*t.ref)
+	m.Wait(func(stamp string, _ bool) bool {
+		isNew := stamp != t.stamp
 		t.stamp = stamp
-		t.touch()
-	}
-}
-
-// touch has the content made again soon.
-func (t *topic) touch() {
-	select {
-	case t.dirty <- struct{}{}:
-	default: // It is about to be made again already.
-	}
+		return isNew
+	})
+	return m.Changed(), m.Leave
 }
 
 // run makes the content until nobody looks any more.
-func (t *topic) run(ctx context.Context) {
+func (t *topic) run(ctx context.Context, keys *payments.Watch[string]) {
+	woken, leave := t.join(keys)
+	defer func() { leave() }()
 	pause, tick := time.NewTimer(0), time.NewTicker(t.every)
 	defer pause.Stop()
 	defer tick.Stop()
@@ -192,8 +134,10 @@ func (t *topic) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.dirty:
+		case <-woken:
 			changed = true
+			leave()
+			woken, leave = t.join(keys) // before the content is made: what changes meanwhile wakes it once more
 		case <-tick.C:
 			changed = err != nil // What could not be read is still to be read.
 		}

@@ -77,7 +77,7 @@ func TestOneQueryFindsTheChangesOfAllKeys(t *testing.T) {
 	for _, leave := range leaves {
 		leave()
 	}
-	if w.polling != nil || len(w.topics) != 0 || w.readers != 0 {
+	if len(w.topics) != 0 || w.readers != 0 {
 		t.Errorf("nobody looks, and still there is %+v", w)
 	}
 }
@@ -99,9 +99,9 @@ func TestOwnRequestsWakeThePagesInMemory(t *testing.T) {
 	}
 	defer leave()
 	await(t, topic, func(html string, _ error) bool { return html == "1" })
-	w.wake(ref)
+	w.keys.Wake(ref)
 	await(t, topic, func(html string, _ error) bool { return html == "2" })
-	w.wake(idempotency.StoredRef("globex", "POST /payments", "order-1")) // nobody watches it
+	w.keys.Wake(idempotency.StoredRef("globex", "POST /payments", "order-1")) // nobody watches it
 }
 
 // Two pages of one key share its content, and the last content stays while the database is away.
@@ -132,10 +132,10 @@ func TestTroubleKeepsTheLastContent(t *testing.T) {
 	await(t, first, func(html string, trouble error) bool { return html == "content" && trouble == nil })
 	leaveFirst()
 	away.Store(true)
-	w.wake(ref)
+	w.keys.Wake(ref)
 	await(t, second, func(html string, trouble error) bool { return html == "content" && trouble != nil })
 	away.Store(false)
-	w.wake(ref)
+	w.keys.Wake(ref)
 	await(t, second, func(html string, trouble error) bool { return html == "content" && trouble == nil })
 	leaveSecond()
 }
@@ -204,8 +204,8 @@ func TestPagesAreBounded(t *testing.T) {
 func TestRememberingAllocatesNothing(t *testing.T) {
 	m := httpapi.NewRecent(time.Time{})
 	w := newWatch(nil)
-	m.OnAdd(w.wake)
-	w.watched.Add(1) // Somebody looks at another key.
+	m.OnAdd(w.keys.Wake)
+	w.keys.Join(idempotency.StoredRef("acme", "POST /payments", "order-2")) // Somebody looks at another key.
 	r := httpapi.Request{Ref: idempotency.StoredRef("acme", "POST /payments", "order-1"), Status: 201, Replayed: true}
 	m.Add(r) // The counter is made.
 	if n := testing.AllocsPerRun(100, func() { m.Add(r) }); n > 0 {

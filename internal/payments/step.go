@@ -127,7 +127,7 @@ func (s *Service) checkRow(ctx context.Context, m movement, written bool) {
 func (s *Service) committed(ctx context.Context, g gathered, step Step) {
 	s.logStep(ctx, g, step)
 	if step.To != "" {
-		s.waits.wake(g.seen.Own.Ref)
+		s.waits.keys.Wake(g.seen.Own.Ref)
 	}
 }
 

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"payonce/internal/idempotency"
@@ -22,6 +23,51 @@ const (
 	executionEnd       // the key is not in flight any more
 	outcome            // the key is not in progress any more, and not unknown
 )
+
+// over reports whether the wait for a key that was read is over.
+func (u until) over(inFlight, undecided bool) bool {
+	return !undecided || !inFlight && u == executionEnd
+}
+
+// MaxWaiting is how many requests of a process may wait at the same time. Each costs up to 20 KB, and its connection.
+// The requests of one tenant take at most as many places as they leave free: half of them, if no other tenant's
+// requests wait. So one tenant never keeps another one's requests from waiting.
+const MaxWaiting = 2000
+
+// waits are the requests of this process that wait.
+type waits struct {
+	keys *Watch[bool]  // whether an undecided key is in flight
+	over chan struct{} // closed when no request may wait any more
+
+	mu      sync.Mutex
+	waiting int            // requests that wait, for all keys together
+	tenants map[string]int // of them, those of each tenant
+}
+
+func newWaits(undecided func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)) *waits {
+	return &waits{keys: NewWatch(undecided), over: make(chan struct{}), tenants: map[string]int{}}
+}
+
+// enter refuses if too many requests wait, of all tenants or of this one. Otherwise the caller calls leave once.
+func (w *waits) enter(tenant string) (ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tenants[tenant] >= MaxWaiting-w.waiting {
+		return false
+	}
+	w.waiting++
+	w.tenants[tenant]++
+	return true
+}
+
+func (w *waits) leave(tenant string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting--
+	if w.tenants[tenant]--; w.tenants[tenant] == 0 {
+		delete(w.tenants, tenant)
+	}
+}
 
 // WaitFor calls ask, which executes a request under the key. While the answer is InFlight or Pending, it waits until
 // the key has changed, and calls ask again. Each call tries to reserve the key, so ask is not called more often than
@@ -128,7 +174,7 @@ func (s *Service) Waiting() int {
 
 // EndWaits answers all requests that wait, and lets no request wait any more. It is called once, when the process shuts
 // down, which must not take longer because somebody waits.
-func (s *Service) EndWaits() { s.waits.end() }
+func (s *Service) EndWaits() { close(s.waits.over) }
 
 // await calls ask until there is nothing to wait for, or limit has passed. It joins the waits before it asks: a change
 // that is committed between the question and the wait still wakes it.
@@ -147,17 +193,19 @@ func await(
 func (w *waits) once(
 	ctx context.Context, ref idempotency.Ref, deadline <-chan time.Time, ask func() (until, error),
 ) (changed, waited bool, err error) {
-	m := w.join(ref)
-	defer m.leave() // ask may panic
+	m := w.keys.Join(ref)
+	defer m.Leave() // ask may panic
 	what, err := ask()
 	if err != nil || what == nothing {
 		return false, true, err
 	}
-	if !m.wait(what) {
+	if !w.enter(ref.Tenant) {
 		return false, false, nil
 	}
+	defer w.leave(ref.Tenant)
+	m.Wait(what.over)
 	select {
-	case <-m.key.changed:
+	case <-m.Changed():
 		return true, true, nil
 	case <-deadline:
 		return false, true, nil

@@ -71,7 +71,7 @@ func (s *shop) awaitWaiting(n int) {
 
 // blind makes the service see no change that another process commits.
 func (s *shop) blind() *shop {
-	s.service.waits.undecided = func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error) {
+	s.service.waits.keys.read = func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error) {
 		return nil, errors.New("not asked here")
 	}
 	return s
@@ -149,10 +149,11 @@ func TestWaitForAnExecutionGoesOnUntilTheOutcome(t *testing.T) {
 }
 
 // keyOf is what requests wait for.
-func (s *shop) keyOf(g *stage) *waitedKey {
-	s.service.waits.mu.Lock()
-	defer s.service.waits.mu.Unlock()
-	return s.service.waits.keys[g.reservation.Ref]
+func (s *shop) keyOf(g *stage) *watchedKey[bool] {
+	keys := s.service.waits.keys
+	keys.mu.Lock()
+	defer keys.mu.Unlock()
+	return keys.keys[g.reservation.Ref]
 }
 
 func TestRefundIsWaitedForLikeAPayment(t *testing.T) {

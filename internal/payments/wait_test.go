@@ -51,19 +51,32 @@ func numbered(n int) idempotency.Ref {
 	return idempotency.StoredRef("acme", "POST /payments", fmt.Sprintf("order-%010d", n))
 }
 
+// member is a request that waits for a key.
+type member struct {
+	*Member[bool]
+
+	waits *waits
+}
+
 // waitsFor joins a key and waits.
 func waitsFor(t *testing.T, w *waits, ref idempotency.Ref, what until) *member {
 	t.Helper()
-	m := w.join(ref)
-	if !m.wait(what) {
+	m := &member{w.keys.Join(ref), w}
+	if !w.enter(ref.Tenant) {
 		t.Fatal("it may not wait")
 	}
+	m.Wait(what.over)
 	return m
 }
 
-func woken(m *member) bool {
+func (m *member) leave() {
+	m.Leave()
+	m.waits.leave(m.ref.Tenant)
+}
+
+func woken(m interface{ Changed() <-chan struct{} }) bool {
 	select {
-	case <-m.key.changed:
+	case <-m.Changed():
 		return true
 	default:
 		return false
@@ -81,9 +94,11 @@ func nobodyLeft(t *testing.T, w *waits) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.keys) != 0 || w.waiting != 0 || len(w.tenants) != 0 || w.looking {
-		t.Fatalf("%d keys and %d requests of %v are left, and it looks: %v", len(w.keys), w.waiting, w.tenants,
-			w.looking)
+	w.keys.mu.Lock()
+	defer w.keys.mu.Unlock()
+	if len(w.keys.keys) != 0 || w.waiting != 0 || len(w.tenants) != 0 || w.keys.looking {
+		t.Fatalf("%d keys and %d requests of %v are left, and it looks: %v", len(w.keys.keys), w.waiting, w.tenants,
+			w.keys.looking)
 	}
 }
 
@@ -97,7 +112,7 @@ func TestRequestThatLeavesLeavesTheOthersWaiting(t *testing.T) {
 		if w.tenants["acme"] != 1 || w.waiting != 1 {
 			t.Errorf("%v are counted, %d in all", w.tenants, w.waiting)
 		}
-		if w.wake(numbered(1)); !woken(stays) {
+		if w.keys.Wake(numbered(1)); !woken(stays) {
 			t.Error("a change does not wake who stays")
 		}
 		stays.leave()
@@ -112,12 +127,12 @@ func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 		one, two := numbered(1), numbered(2)
 		b := &lookedAt{seen: keysSeen(true, one, two)}
 		w := newWaits(b.look)
-		joined := w.join(numbered(3)) // It has joined and does not wait, so nobody looks for it.
+		joined := w.keys.Join(numbered(3)) // It has joined and does not wait, so nobody looks for it.
 		passes(3)
 		if b.looks != 0 {
 			t.Fatalf("%d looks for a request that does not wait", b.looks)
 		}
-		all := []*member{joined}
+		all := []*member{nil}
 		for _, ref := range []idempotency.Ref{one, one, one, two} {
 			all = append(all, waitsFor(t, w, ref, executionEnd))
 		}
@@ -138,7 +153,8 @@ func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 		// It is executed once more, and waited for again, before all have left.
 		b.becomes(nil, keysSeen(true, one, two))
 		again := waitsFor(t, w, one, executionEnd)
-		for _, m := range all[:4] {
+		joined.Leave()
+		for _, m := range all[1:4] {
 			m.leave()
 		}
 		passes(1)
@@ -166,7 +182,7 @@ func TestReadThatIsOlderThanTheWaitDoesNotEndIt(t *testing.T) {
 			if second != nil {
 				return keysSeen(true, refs...), nil
 			}
-			w.wake(numbered(1))
+			w.keys.Wake(numbered(1))
 			second = waitsFor(t, w, numbered(1), outcome)
 			return nil, nil
 		})
@@ -261,7 +277,7 @@ func TestCommitBetweenTheQuestionAndTheWaitWakes(t *testing.T) {
 		began := time.Now()
 		got := awaits(t.Context(), w, func(times int) {
 			if times == 1 {
-				w.wake(numbered(1)) // committed, after the question was answered
+				w.keys.Wake(numbered(1)) // committed, after the question was answered
 			} else {
 				second = time.Since(began)
 			}
@@ -336,12 +352,8 @@ func TestWaitsOfSomeTenantsKeepNoOtherFromWaiting(t *testing.T) {
 		var all []*member
 		for _, tenant := range []string{"acme", "globex", "initech", "hooli"} {
 			ref, theirs := idempotency.StoredRef(tenant, "POST /payments", "order-0000000001"), 0
-			for m := w.join(ref); ; m = w.join(ref) {
-				all = append(all, m)
-				if !m.wait(outcome) {
-					break
-				}
-				theirs++
+			for ; w.enter(tenant); theirs++ {
+				all = append(all, &member{w.keys.Join(ref), w})
 			}
 			if theirs == 0 {
 				t.Errorf("nobody of %s may wait", tenant)
@@ -417,7 +429,7 @@ func TestShutdownEndsAllWaits(t *testing.T) {
 		w := newWaits(undecidedForEver().look)
 		go func() {
 			passes(1)
-			w.end()
+			close(w.over)
 		}()
 		if got := awaits(t.Context(), w, func(int) {}); got.err != nil || got.waited || got.took >= 2*lookInterval {
 			t.Fatalf("the request that waits: %+v", got)

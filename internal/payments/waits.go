@@ -10,128 +10,105 @@ import (
 )
 
 const (
-	// lookInterval is how often a process reads the keys that its requests wait for.
+	// lookInterval is how often a process reads the keys that are waited for.
 	lookInterval = 200 * time.Millisecond
 	// lookLimit bounds one of these reads.
 	lookLimit = 5 * time.Second
 	// keysInALook bounds the keys in one statement.
 	keysInALook = 250
-	// MaxWaiting is how many requests of a process may wait at the same time. Each costs up to 20 KB, and
-	// its connection. The requests of one tenant take at most as many places as they leave free: half of them, if no
-	// other tenant's requests wait. So one tenant never keeps another one's requests from waiting.
-	MaxWaiting = 2000
 )
 
-// waits are the keys that requests of this process wait for. While there are any, one goroutine reads all of them
-// together. So the cost in the database does not grow with the number of waiting requests, and an idle process reads
-// nothing. LISTEN would take a connection of its own, and NOTIFY would make all commits wait for one lock.
-type waits struct {
-	undecided func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)
-	over      chan struct{} // closed when no request may wait any more
+// Watch wakes those who wait for a change of a key: requests in this package, and pages in package console. A change
+// that this process makes wakes them at once. A read finds the others: while somebody waits, one goroutine reads all
+// waited keys together. So the cost in the database does not grow with the number of those who wait, and an idle
+// process reads nothing. LISTEN would take a connection of its own, and NOTIFY would make all commits wait for one
+// lock.
+//
+// S is what a read says about a key. It is safe for concurrent use.
+type Watch[S any] struct {
+	read func(context.Context, []idempotency.Ref) (map[idempotency.Ref]S, error)
 
 	mu      sync.Mutex
-	keys    map[idempotency.Ref]*waitedKey
-	waiting int            // requests that wait, for all keys together
-	tenants map[string]int // of them, those of each tenant
-	looking bool           // whether the goroutine runs
+	keys    map[idempotency.Ref]*watchedKey[S]
+	looking bool // whether the goroutine runs
 }
 
-// waitedKey is a key that requests have joined. It is replaced when it has changed.
-type waitedKey struct {
+// watchedKey is a key that somebody has joined. It is replaced when it has changed.
+type watchedKey[S any] struct {
 	changed chan struct{}
-	joined  int // requests that a commit of this process wakes
-	// Those of them that wait. The goroutine reads a key only for these.
-	forEnd, forOutcome int
+	joined  int // those whom a change in this process wakes
+	// Those of them who wait, and what ends their waits. The goroutine reads a key only for these.
+	waiting map[*Member[S]]func(state S, found bool) (over bool)
 }
 
-func newWaits(undecided func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)) *waits {
-	return &waits{undecided: undecided, over: make(chan struct{}), keys: map[idempotency.Ref]*waitedKey{},
-		tenants: map[string]int{}}
+// NewWatch returns a Watch that reads keys by this function. A key that it does not return is not found.
+func NewWatch[S any](read func(context.Context, []idempotency.Ref) (map[idempotency.Ref]S, error)) *Watch[S] {
+	return &Watch[S]{read: read, keys: map[idempotency.Ref]*watchedKey[S]{}}
 }
 
-// member is one request that has joined a key.
-type member struct {
-	waits *waits
+// Member is one who has joined a key.
+type Member[S any] struct {
+	watch *Watch[S]
 	ref   idempotency.Ref
-	key   *waitedKey
-	what  until // what it waits for; nothing before it waits
+	key   *watchedKey[S]
 }
 
-// join makes the request one that a change of the key wakes. The caller calls leave once.
-func (w *waits) join(ref idempotency.Ref) *member {
+// Join makes the caller one whom a change of the key wakes. The caller calls Leave once.
+func (w *Watch[S]) Join(ref idempotency.Ref) *Member[S] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := w.keys[ref]
 	if k == nil {
-		k = &waitedKey{changed: make(chan struct{})}
+		k = &watchedKey[S]{changed: make(chan struct{}), waiting: map[*Member[S]]func(S, bool) bool{}}
 		w.keys[ref] = k
 	}
 	k.joined++
-	return &member{waits: w, ref: ref, key: k}
+	return &Member[S]{watch: w, ref: ref, key: k}
 }
 
-// wait has the goroutine read the key from now on. It refuses if too many requests wait, of all tenants or of this one.
-func (m *member) wait(what until) (ok bool) {
-	w := m.waits
+// Wait has the goroutine read the key from now on. over says of what was read whether the wait is over.
+func (m *Member[S]) Wait(over func(state S, found bool) bool) {
+	w := m.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.tenants[m.ref.Tenant] >= MaxWaiting-w.waiting {
-		return false
-	}
-	m.what = what
-	w.waiting++
-	w.tenants[m.ref.Tenant]++
-	*m.key.counter(what)++
+	m.key.waiting[m] = over
 	if !w.looking {
 		w.looking = true
 		go w.look()
 	}
-	return true
 }
 
-func (m *member) leave() {
-	w := m.waits
+// Changed is closed when the key has changed.
+func (m *Member[S]) Changed() <-chan struct{} { return m.key.changed }
+
+// Leave undoes Join.
+func (m *Member[S]) Leave() {
+	w := m.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if m.what != nothing {
-		w.waiting--
-		if w.tenants[m.ref.Tenant]--; w.tenants[m.ref.Tenant] == 0 {
-			delete(w.tenants, m.ref.Tenant)
-		}
-		*m.key.counter(m.what)--
-	}
+	delete(m.key.waiting, m)
 	if m.key.joined--; m.key.joined == 0 && w.keys[m.ref] == m.key {
 		delete(w.keys, m.ref)
 	}
 }
 
-func (k *waitedKey) counter(what until) *int {
-	if what == executionEnd {
-		return &k.forEnd
-	}
-	return &k.forOutcome
-}
-
-// wake wakes all who have joined a key.
-func (w *waits) wake(ref idempotency.Ref) {
+// Wake wakes all who have joined a key.
+func (w *Watch[S]) Wake(ref idempotency.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wakeLocked(ref)
 }
 
-func (w *waits) wakeLocked(ref idempotency.Ref) {
+func (w *Watch[S]) wakeLocked(ref idempotency.Ref) {
 	if k := w.keys[ref]; k != nil {
 		delete(w.keys, ref)
 		close(k.changed)
 	}
 }
 
-// end ends all waits, those that begin later as well. It is called once.
-func (w *waits) end() { close(w.over) }
-
 // look reads the waited keys until nobody waits. It belongs to no request, so its context is its own. A failed read
 // changes nothing: the next one may succeed.
-func (w *waits) look() {
+func (w *Watch[S]) look() {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for range tick.C {
@@ -141,22 +118,22 @@ func (w *waits) look() {
 		}
 		for part := range slices.Chunk(refs, keysInALook) {
 			ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
-			if inFlight, err := w.undecided(ctx, part); err == nil {
-				w.wakeChanged(part, waited, inFlight)
+			if seen, err := w.read(ctx, part); err == nil {
+				w.wakeChanged(part, waited, seen)
 			}
 			cancel()
 		}
 	}
 }
 
-// waitedFor lists the keys that requests wait for. If there are none, the goroutine is over: the next request that
-// waits starts another one.
-func (w *waits) waitedFor() (refs []idempotency.Ref, waited map[idempotency.Ref]*waitedKey) {
+// waitedFor lists the keys that somebody waits for. If there are none, the goroutine is over: the next one who waits
+// starts another one.
+func (w *Watch[S]) waitedFor() (refs []idempotency.Ref, waited map[idempotency.Ref]*watchedKey[S]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	waited = map[idempotency.Ref]*waitedKey{}
+	waited = map[idempotency.Ref]*watchedKey[S]{}
 	for ref, k := range w.keys {
-		if k.forEnd+k.forOutcome > 0 {
+		if len(k.waiting) > 0 {
 			refs, waited[ref] = append(refs, ref), k
 		}
 	}
@@ -166,16 +143,22 @@ func (w *waits) waitedFor() (refs []idempotency.Ref, waited map[idempotency.Ref]
 
 // wakeChanged wakes those whose wait is over. A key that has changed since the read began, and is waited for again, is
 // left alone: what was read is older.
-func (w *waits) wakeChanged(
-	refs []idempotency.Ref, waited map[idempotency.Ref]*waitedKey, seen map[idempotency.Ref]bool,
+func (w *Watch[S]) wakeChanged(
+	refs []idempotency.Ref, waited map[idempotency.Ref]*watchedKey[S], seen map[idempotency.Ref]S,
 ) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ref := range refs {
 		k := waited[ref]
-		inFlight, undecided := seen[ref]
-		if w.keys[ref] == k && (!undecided || !inFlight && k.forEnd > 0) {
-			w.wakeLocked(ref)
+		if w.keys[ref] != k {
+			continue
+		}
+		state, found := seen[ref]
+		for _, over := range k.waiting {
+			if over(state, found) {
+				w.wakeLocked(ref)
+				break
+			}
 		}
 	}
 }
