@@ -94,7 +94,11 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.show(w, r, pageOf(page.Payments, page.Next))
+	list := query.List[payments.Payment]{Rows: page.Payments}
+	if page.Next != nil {
+		list.Next = page.Next.String()
+	}
+	a.show(w, r, list)
 }
 
 // filterOf reads the query of a list.

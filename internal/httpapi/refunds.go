@@ -52,7 +52,11 @@ func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.show(w, r, pageOf(page.Refunds, page.Next))
+	list := query.List[payments.Refund]{Rows: page.Refunds}
+	if page.Next != nil {
+		list.Next = page.Next.String()
+	}
+	a.show(w, r, list)
 }
 
 // refundFilterOf reads the query of a list of refunds.

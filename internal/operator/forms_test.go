@@ -16,6 +16,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
+	"payonce/internal/query"
 )
 
 // wantForm checks that a row of a list has these members, and none of those.
@@ -96,9 +97,9 @@ func TestWebhookInAListHasWhatItsBodySays(t *testing.T) {
 // A reader who is told that there is no more stops reading.
 func TestPageSaysWhetherThereIsMore(t *testing.T) {
 	t.Parallel()
-	wantForm(t, "a page", List[int]{Rows: []int{7}, Next: "x"},
+	wantForm(t, "a page", query.List[int]{Rows: []int{7}, Next: "x"},
 		[]string{`{"data":[7],"hasMore":true,"nextCursor":"x"}`}, nil)
-	wantForm(t, "the last page", List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
+	wantForm(t, "the last page", query.List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
 }
 
 func TestOpenDeadLettersAreListedUnlessOthersAreAskedFor(t *testing.T) {

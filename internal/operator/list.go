@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -69,16 +70,16 @@ func selectDeadLetters(q *query.Query, f *deadletters.Filter) {
 }
 
 // List reads a page of dead letters.
-func (d *Service) List(ctx context.Context, f deadletters.Filter) (List[Entry], error) {
+func (d *Service) List(ctx context.Context, f deadletters.Filter) (query.List[Entry], error) {
 	deadLetters, err := deadletters.List(ctx, d.db, f)
 	if err != nil {
-		return List[Entry]{}, err
+		return query.List[Entry]{}, err
 	}
 	entries, err := d.entries(ctx, deadLetters.DeadLetters)
 	if err != nil {
-		return List[Entry]{}, err
+		return query.List[Entry]{}, err
 	}
-	page := List[Entry]{Rows: entries}
+	page := query.List[Entry]{Rows: entries}
 	if deadLetters.Next != nil {
 		page.Next = cursor{false, deadLetters.Next.Opened, deadLetters.Next.ID.String()}.String()
 	}
@@ -171,4 +172,18 @@ func (d *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
 		}
 	}
 	return c, nil
+}
+
+// history reads the timeline of a dead letter's key, with all generations.
+func (d *Service) history(ctx context.Context, about deadletters.About) ([]idempotency.Event, error) {
+	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
+	events, err := d.keys.Events(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	key, err := d.keys.Find(ctx, ref)
+	if errors.Is(err, idempotency.ErrNoKey) {
+		return events, nil
+	}
+	return key.Timeline(events), err
 }

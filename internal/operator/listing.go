@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // Listing is a list that operators read. The console and the operator's API show the same one: both read its parameters
@@ -18,13 +19,7 @@ import (
 type Listing[F, T any] struct {
 	Parameters []string // the names that a query may have
 	Filter     func(url.Values) (F, []problem.Detail)
-	Read       func(context.Context, F) (List[T], error)
-}
-
-// List is a page of a list. Next is the cursor of the next page, and "" on the last page.
-type List[T any] struct {
-	Rows []T
-	Next string
+	Read       func(context.Context, F) (query.List[T], error)
 }
 
 // longestList bounds how long a list may be read. A list without an index for all of its filters may have to read very
@@ -47,9 +42,9 @@ func (d *Service) places() chan struct{} { return d.lists }
 
 // bounded is a read that takes a place, and fails with ErrTooMuch when it has taken too long, or got no place.
 func bounded[F, T any](
-	longest time.Duration, places func() chan struct{}, read func(context.Context, F) (List[T], error),
-) func(context.Context, F) (List[T], error) {
-	return func(ctx context.Context, f F) (List[T], error) {
+	longest time.Duration, places func() chan struct{}, read func(context.Context, F) (query.List[T], error),
+) func(context.Context, F) (query.List[T], error) {
+	return func(ctx context.Context, f F) (query.List[T], error) {
 		inTime, cancel := context.WithTimeout(ctx, longest)
 		defer cancel()
 		select {
@@ -57,33 +52,24 @@ func bounded[F, T any](
 			defer func() { <-places() }()
 		case <-inTime.Done():
 			if err := ctx.Err(); err != nil {
-				return List[T]{}, err
+				return query.List[T]{}, err
 			}
-			return List[T]{}, fmt.Errorf("%w: other lists are being read", ErrTooMuch)
+			return query.List[T]{}, fmt.Errorf("%w: other lists are being read", ErrTooMuch)
 		}
 		l, err := read(inTime, f)
 		var pg *pgconn.PgError
 		stopped := inTime.Err() != nil || errors.As(err, &pg) && pg.Code == "57014"
 		if err != nil && stopped && ctx.Err() == nil {
-			return List[T]{}, fmt.Errorf("%w: %w", ErrTooMuch, err)
+			return query.List[T]{}, fmt.Errorf("%w: %w", ErrTooMuch, err)
 		}
 		return l, err
 	}
 }
 
-// MarshalJSON writes the page as the operator's API shows it.
-func (l List[T]) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Data       []T    `json:"data"`
-		HasMore    bool   `json:"hasMore"`
-		NextCursor string `json:"nextCursor,omitempty"`
-	}{Data: l.Rows, HasMore: l.Next != "", NextCursor: l.Next}, json.Deterministic(true))
-}
-
 // listOf makes a page of the rows that were read for it, which may be one more than limit. That row is not shown: it
 // says that there is another page.
-func listOf[Row, T any](rows []Row, limit int, show func(Row) T, cursor func(Row) string) List[T] {
-	l := List[T]{Rows: make([]T, 0, min(len(rows), limit))}
+func listOf[Row, T any](rows []Row, limit int, show func(Row) T, cursor func(Row) string) query.List[T] {
+	l := query.List[T]{Rows: make([]T, 0, min(len(rows), limit))}
 	for _, row := range rows[:min(len(rows), limit)] {
 		l.Rows = append(l.Rows, show(row))
 	}
@@ -92,3 +78,25 @@ func listOf[Row, T any](rows []Row, limit int, show func(Row) T, cursor func(Row
 	}
 	return l
 }
+
+// at is a time in the form of the operator's API.
+type at struct{ time.Time }
+
+// MarshalJSON writes the time as the bodies of payments do.
+func (t at) MarshalJSON() ([]byte, error) { return json.Marshal(stamp(t.Time)) }
+
+func atOrNil(t *time.Time) *at {
+	if t == nil {
+		return nil
+	}
+	return &at{*t}
+}
+
+// date is a day in the form of the operator's API.
+type date struct{ time.Time }
+
+// MarshalJSON writes the day as YYYY-MM-DD.
+func (d date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.DateOnly)) }
+
+// rowsFor is one row more than the page shows: it says whether there is another page.
+func rowsFor(limit int) int32 { return int32(min(limit, query.MaxPage) + 1) } //nolint:gosec // bounded by MaxPage

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/postgres"
+	"payonce/internal/query"
 )
 
 // A read that takes too long is told apart from a database that does not answer: asking again does not help, and other
@@ -14,24 +15,24 @@ import (
 func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	sleep := func(statement string) func(context.Context, int) (List[int], error) {
-		return func(ctx context.Context, _ int) (List[int], error) {
+	sleep := func(statement string) func(context.Context, int) (query.List[int], error) {
+		return func(ctx context.Context, _ int) (query.List[int], error) {
 			var nothing any
-			return List[int]{}, o.db.Reader().QueryRow(ctx, statement).Scan(&nothing)
+			return query.List[int]{}, o.db.Reader().QueryRow(ctx, statement).Scan(&nothing)
 		}
 	}
 	free := make(chan struct{}, 1)
 	places := func() chan struct{} { return free }
 	const short = 50 * time.Millisecond
 	gone, hangUp := context.WithCancel(t.Context())
-	hungUp := func(ctx context.Context, _ int) (List[int], error) {
+	hungUp := func(ctx context.Context, _ int) (query.List[int], error) {
 		hangUp()
 		return sleep("SELECT pg_sleep(60)")(ctx, 1)
 	}
 	for name, row := range map[string]struct {
 		ctx     context.Context
 		longest time.Duration
-		read    func(context.Context, int) (List[int], error)
+		read    func(context.Context, int) (query.List[int], error)
 		tooMuch bool
 	}{
 		"the time is over": {t.Context(), short, sleep("SELECT pg_sleep(60)"), true},
@@ -45,9 +46,9 @@ func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	l, err := bounded(short, places, func(ctx context.Context, _ int) (List[int], error) {
+	l, err := bounded(short, places, func(ctx context.Context, _ int) (query.List[int], error) {
 		<-ctx.Done()
-		return List[int]{Next: "all the same"}, nil
+		return query.List[int]{Next: "all the same"}, nil
 	})(t.Context(), 1)
 	if err != nil || l.Next != "all the same" {
 		t.Errorf("what was read at the last moment: %+v, %v", l, err)
@@ -68,7 +69,7 @@ func TestListThatGetsNoPlaceEnds(t *testing.T) {
 	hangUp()
 	for ctx, tooMuch := range map[context.Context]bool{t.Context(): true, gone: false} {
 		_, err := bounded(time.Millisecond, func() chan struct{} { return taken },
-			func(context.Context, int) (List[int], error) { return List[int]{}, nil })(ctx, 1)
+			func(context.Context, int) (query.List[int], error) { return query.List[int]{}, nil })(ctx, 1)
 		if got := errors.Is(err, ErrTooMuch); err == nil || got != tooMuch {
 			t.Errorf("too much is %t, want %t: %v", got, tooMuch, err)
 		}

@@ -60,14 +60,14 @@ func keyFilterOf(values url.Values) (KeyFilter, []problem.Detail) {
 	return f, q.Bad
 }
 
-func (d *Service) listKeys(ctx context.Context, f KeyFilter) (List[KeyEntry], error) {
+func (d *Service) listKeys(ctx context.Context, f KeyFilter) (query.List[KeyEntry], error) {
 	if f.Tenant != "" { // No index has the tenant and the time. Without a key to find, all of them would be read.
 		known, err := dbsqlc.New(d.db.Reader()).ListTenantIDs(ctx)
 		if err != nil {
-			return List[KeyEntry]{}, fmt.Errorf("list tenants: %w", err)
+			return query.List[KeyEntry]{}, fmt.Errorf("list tenants: %w", err)
 		}
 		if !slices.Contains(known, f.Tenant) {
-			return List[KeyEntry]{Rows: []KeyEntry{}}, nil
+			return query.List[KeyEntry]{Rows: []KeyEntry{}}, nil
 		}
 	}
 	live, expired, id := f.before.bounds()
@@ -78,7 +78,7 @@ func (d *Service) listKeys(ctx context.Context, f KeyFilter) (List[KeyEntry], er
 	p.BeforeOperation, p.BeforeKey, _ = strings.Cut(id, "\n")
 	rows, err := dbsqlc.New(d.db.Reader()).ListKeys(ctx, p)
 	if err != nil {
-		return List[KeyEntry]{}, fmt.Errorf("list keys: %w", err)
+		return query.List[KeyEntry]{}, fmt.Errorf("list keys: %w", err)
 	}
 	return listOf(rows, f.Limit, keyEntryOf, func(r dbsqlc.ListKeysRow) string {
 		return cursor{r.Expired, r.At, r.TenantID + "\n" + r.Operation + "\n" + r.Key}.String()

@@ -49,23 +49,23 @@ func paymentFilterOf(values url.Values) (PaymentFilter, []problem.Detail) {
 
 // listPayments reads a page of each tenant, because the indexes begin with the tenant. Of these pages it takes the
 // newest payments: ids are in the order of creation.
-func (d *Service) listPayments(ctx context.Context, f PaymentFilter) (List[PaymentEntry], error) {
+func (d *Service) listPayments(ctx context.Context, f PaymentFilter) (query.List[PaymentEntry], error) {
 	ids := []string{f.Tenant}
 	if f.Tenant == "" {
 		var err error
 		if ids, err = dbsqlc.New(d.db.Reader()).ListTenantIDs(ctx); err != nil {
-			return List[PaymentEntry]{}, fmt.Errorf("list tenants: %w", err)
+			return query.List[PaymentEntry]{}, fmt.Errorf("list tenants: %w", err)
 		}
 	}
 	var newest payments.Page
 	for _, tenant := range ids {
 		page, err := d.payments.Payments(ctx, tenant, f.Filter)
 		if err != nil {
-			return List[PaymentEntry]{}, err
+			return query.List[PaymentEntry]{}, err
 		}
 		newest = newest.Merge(page, f.Limit)
 	}
-	l := List[PaymentEntry]{Rows: make([]PaymentEntry, len(newest.Payments))}
+	l := query.List[PaymentEntry]{Rows: make([]PaymentEntry, len(newest.Payments))}
 	for i, p := range newest.Payments {
 		p.Description, p.Metadata = "", nil // What a merchant notes for itself is not for operators.
 		l.Rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID(), Payment: p}

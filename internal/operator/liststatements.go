@@ -46,14 +46,14 @@ func (d *Service) Statements() Listing[RunFilter, RunEntry] {
 		}, Read: d.listRuns}
 }
 
-func (d *Service) listRuns(ctx context.Context, f RunFilter) (List[RunEntry], error) {
+func (d *Service) listRuns(ctx context.Context, f RunFilter) (query.List[RunEntry], error) {
 	p := dbsqlc.ListRunsParams{Account: postgres.Nullable(f.Account), MaxRows: rowsFor(f.Limit)}
 	var id string
 	p.BeforeStarted, _, id = f.before.bounds()
 	p.BeforeID, _ = uuid.Parse(id) // Without a cursor, the time decides alone.
 	rows, err := dbsqlc.New(d.db.Reader()).ListRuns(ctx, p)
 	if err != nil {
-		return List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
+		return query.List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
 	}
 	return listOf(rows, f.Limit, func(r dbsqlc.StatementRun) RunEntry {
 		return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
@@ -138,7 +138,7 @@ func parseNumber(s string) (int64, error) {
 	return n, nil
 }
 
-func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (List[BreakEntry], error) {
+func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (query.List[BreakEntry], error) {
 	p := dbsqlc.ListBreaksParams{Account: postgres.Nullable(f.Account), Kind: postgres.Nullable(string(f.Kind)),
 		Open: f.Status == BreakOpen, Before: 1<<63 - 1, MaxRows: rowsFor(f.Limit)}
 	if f.before != nil {
@@ -146,7 +146,7 @@ func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (List[BreakEntr
 	}
 	rows, err := dbsqlc.New(d.db.Reader()).ListBreaks(ctx, p)
 	if err != nil {
-		return List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
+		return query.List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
 	}
 	return listOf(rows, f.Limit, breakEntryOf,
 		func(r dbsqlc.ListBreaksRow) string { return strconv.FormatInt(r.ID, 10) }), nil

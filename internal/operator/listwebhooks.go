@@ -62,12 +62,12 @@ func webhookFilterOf(values url.Values) (WebhookFilter, []problem.Detail) {
 	return f, q.Bad
 }
 
-func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (List[WebhookEntry], error) {
+func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (query.List[WebhookEntry], error) {
 	p := dbsqlc.ListWebhooksParams{Status: postgres.Nullable(string(f.Status)), MaxRows: rowsFor(f.Limit)}
 	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = f.before.bounds()
 	rows, err := dbsqlc.New(d.db.Reader()).ListWebhooks(ctx, p)
 	if err != nil {
-		return List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
+		return query.List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
 	}
 	return listOf(rows, f.Limit, d.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
 		return cursor{!r.Waiting, r.At, r.ID}.String()

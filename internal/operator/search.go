@@ -59,8 +59,8 @@ func searchOf(values url.Values) (string, []problem.Detail) {
 	return sought, q.Bad
 }
 
-func (d *Service) search(ctx context.Context, sought string) (List[Found], error) {
-	q, found := dbsqlc.New(d.db.Reader()), List[Found]{Rows: []Found{}}
+func (d *Service) search(ctx context.Context, sought string) (query.List[Found], error) {
+	q, found := dbsqlc.New(d.db.Reader()), query.List[Found]{Rows: []Found{}}
 	movements := dbsqlc.SearchMovementsParams{PspID: &sought, MaxRows: maxFound}
 	if id, err := payments.ParsePaymentID(sought); err == nil {
 		movements.PaymentID = new(uuid.UUID(id))

@@ -1,5 +1,6 @@
-// Package query reads the parameters of a list from the query of a request, for clients, for operators and for the
-// console. It notes everything that is wrong with them, so that a list never silently differs from what was asked for.
+// Package query reads the parameters of a list from the query of a request, and writes a page of the list, for clients,
+// for operators and for the console. It notes everything that is wrong with the parameters, so that a list never
+// silently differs from what was asked for.
 package query
 
 import (
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/internal/problem"
 )
 
@@ -18,6 +21,21 @@ const (
 	DefaultPage = 20
 	MaxPage     = 100
 )
+
+// List is a page of a list. Next is the cursor of the next page, and "" on the last page.
+type List[T any] struct {
+	Rows []T
+	Next string
+}
+
+// MarshalJSON writes the page as the APIs show it.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Data       []T    `json:"data"`
+		HasMore    bool   `json:"hasMore"`
+		NextCursor string `json:"nextCursor,omitempty"`
+	}{Data: l.Rows, HasMore: l.Next != "", NextCursor: l.Next}, json.Deterministic(true))
+}
 
 // Query is the parameters of a request, and what is wrong with them.
 type Query struct {
