@@ -273,7 +273,7 @@ func functions() template.FuncMap {
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"age":    func(d time.Duration) string { return d.Truncate(time.Second).String() },
-		"keyURL": keyURL, "amount": amountOf, "money": moneyOf, "foundURL": foundURL, "choice": choiceName,
+		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
 		"severalActions": severalActions,
 		"paymentKeyURL":  paymentKeyURL, "refundKeyURL": refundKeyURL,
 	}

@@ -202,10 +202,6 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Prin
 	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search(), fields)(w, r, by)
 }
 
-func moneyOf(amount payments.AmountMinor, currency payments.Currency) string {
-	return currency.Decimal(amount) + " " + string(currency)
-}
-
 func paymentKeyURL(p payments.Payment) string {
 	return keyURL(idempotency.StoredRef(p.Tenant, payments.CreateOperation, p.Key))
 }

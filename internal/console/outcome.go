@@ -52,5 +52,5 @@ func executed(ledger []gateway.Record) (amounts []string) {
 }
 
 func amountOf(r gateway.Record) string {
-	return payments.Currency(r.Currency).Decimal(payments.AmountMinor(r.AmountMinor)) + " " + r.Currency
+	return payments.Currency(r.Currency).Money(payments.AmountMinor(r.AmountMinor))
 }

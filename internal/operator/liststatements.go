@@ -108,7 +108,7 @@ type BreakSide struct {
 }
 
 // Decimal is the amount for people.
-func (s BreakSide) Decimal() string { return s.Currency.Decimal(s.Amount) + " " + string(s.Currency) }
+func (s BreakSide) Decimal() string { return s.Currency.Money(s.Amount) }
 
 // Breaks lists the breaks, the latest first.
 func (d *Service) Breaks() Listing[BreakFilter, BreakEntry] {

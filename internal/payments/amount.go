@@ -41,6 +41,9 @@ func (c Currency) MinorDigits() (digits int, ok bool) {
 	return 0, false
 }
 
+// Money writes an amount for people, such as "120.00 USD".
+func (c Currency) Money(a AmountMinor) string { return c.Decimal(a) + " " + string(c) }
+
 // Decimal writes an amount in the major unit: 12000 KRW is "12000", 12000 USD is "120.00".
 func (c Currency) Decimal(a AmountMinor) string {
 	digits, _ := c.MinorDigits()

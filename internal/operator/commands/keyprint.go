@@ -61,7 +61,7 @@ func (s story) keyRows() [][]string {
 func paymentRows(p payments.Payment) [][]string {
 	rows := [][]string{
 		{"payment", fmt.Sprintf("%s: %s", p.ID, p.Status)},
-		{"amount", inMajorUnit(p.Amount, p.Currency)},
+		{"amount", p.Currency.Money(p.Amount)},
 		{"customer", p.CustomerID},
 		{"method", p.PaymentMethod},
 		{"created", clock(p.Created)},
@@ -69,10 +69,10 @@ func paymentRows(p payments.Payment) [][]string {
 	rows = withOptional(rows, "charge", p.PSPChargeID)
 	rows = withOptional(rows, "declined", p.DeclineCode)
 	if p.Refunded > 0 {
-		rows = append(rows, []string{"refunded", inMajorUnit(p.Refunded, p.Currency)})
+		rows = append(rows, []string{"refunded", p.Currency.Money(p.Refunded)})
 	}
 	if outside := p.MovedOutside(); outside > 0 {
-		rows = append(rows, []string{"moved by others", inMajorUnit(outside, p.Currency)})
+		rows = append(rows, []string{"moved by others", p.Currency.Money(outside)})
 	}
 	rows = withOptional(rows, "description", p.Description)
 	for _, name := range slices.Sorted(maps.Keys(p.Metadata)) {
@@ -84,7 +84,7 @@ func paymentRows(p payments.Payment) [][]string {
 func refundRows(r payments.Refund) [][]string {
 	rows := [][]string{
 		{"refund", fmt.Sprintf("%s: %s", r.ID, r.Status)},
-		{"amount", inMajorUnit(r.Amount, r.Currency)},
+		{"amount", r.Currency.Money(r.Amount)},
 		{"created", clock(r.Created)},
 	}
 	rows = withOptional(rows, "refunded as", r.PSPRefundID)
@@ -97,10 +97,6 @@ func withOptional(rows [][]string, name, value string) [][]string {
 		return rows
 	}
 	return append(rows, []string{name, value})
-}
-
-func inMajorUnit(a payments.AmountMinor, c payments.Currency) string {
-	return c.Decimal(a) + " " + string(c)
 }
 
 func printTimeline(w io.Writer, events []idempotency.Event) error {

@@ -85,10 +85,10 @@ func (b Books) addLedger(ctx context.Context, life *sequence.Life) error {
 }
 
 func recordLabel(r gateway.Record) string {
-	amount := payments.Currency(r.Currency).Decimal(payments.AmountMinor(r.AmountMinor))
+	amount := payments.Currency(r.Currency).Money(payments.AmountMinor(r.AmountMinor))
 	status := r.Status
 	if r.DeclineCode != "" {
 		status += " (" + r.DeclineCode + ")"
 	}
-	return fmt.Sprintf("%s: %s %s, %s", status, amount, r.Currency, r.ID)
+	return fmt.Sprintf("%s: %s, %s", status, amount, r.ID)
 }
