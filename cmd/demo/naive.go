@@ -20,8 +20,8 @@ const naiveAccount = "naive"
 // naiveSchema keeps its tables apart from ours in the same database.
 const naiveSchema = "step01"
 
-// startNaive starts step 01 of the course and returns when it serves. It runs beside the API, on the same database server
-// and with the same PSP. It returns nil if nobody has asked for it.
+// startNaive starts step 01 of the course and returns when it serves. It runs beside the API, on the same database
+// server and with the same PSP. It returns nil if nobody has asked for it.
 func startNaive(ctx context.Context, set settings, d *database, stderr io.Writer) (*program, error) {
 	if set.own.NaiveProgram == "" {
 		return nil, nil //nolint:nilnil // nobody has asked for it
