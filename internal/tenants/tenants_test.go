@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 func TestNewSecretIsAllItsRandomness(t *testing.T) {
@@ -379,10 +380,7 @@ func TestTenantThatAnotherProcessHasJustMadeIsFound(t *testing.T) {
 	}
 	made := make(chan error, 1)
 	go func() { made <- o.registry.EnsureTenant(t.Context(), "initech") }()
-	waits := "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-	for o.count(waits) == 0 && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	pgtest.AwaitLock(t, o.pool)
 	if err := errors.Join(tx.Commit(t.Context()), <-made); err != nil {
 		t.Error(err)
 	}
