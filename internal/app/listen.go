@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 
 	"payonce/internal/config"
+	"payonce/internal/httpapi"
 )
 
 // Address is where to listen, and the setting that says so.
@@ -110,4 +113,31 @@ func freeNear(ctx context.Context, addr string) net.Listener {
 func portOf(addr string) string {
 	_, port, _ := net.SplitHostPort(addr)
 	return port
+}
+
+// gcPercent lets the heap grow to three times what lives. That is a few megabytes: at Go's default of 100 the collector
+// runs dozens of times a second under load. More would save a little more CPU, and cost a thousand connections more
+// memory than they are worth (docs/performance.md).
+const gcPercent = 200
+
+// TuneMemory sets how often the collector runs, unless the environment does.
+func TuneMemory(getenv func(string) string) {
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+}
+
+// spareFiles are for what is open besides connections, with room for more.
+const spareFiles = 64
+
+// maxConnections is how many clients may be connected: 12 000, or what the system's limit of open
+// files leaves when the database, the PSP and the operator have what they may need.
+func maxConnections(c config.Shared) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return httpapi.MaxConnections
+	}
+	// To the PSP, as many again may be idle.
+	ours := int(c.DBMaxConns) + 2*c.PSPInFlight + httpapi.MaxOperatorConnections + spareFiles
+	return max(1, min(httpapi.MaxConnections, int(min(files.Cur, math.MaxInt32))-ours))
 }

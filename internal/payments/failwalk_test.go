@@ -2,13 +2,18 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 // What becomes of a scan that cannot go on, or that meets records that it cannot read.
@@ -200,4 +205,119 @@ func TestScanReadsLongRecords(t *testing.T) {
 	psp.records = ledgerOf(s.lostOnes(7))
 	s.wantScan(50, 7, ReachedEnd)
 	s.wantDeadLetters()
+}
+
+// Of a walk that has failed for the last time, an operator reads why. If that cannot be written, it is an error.
+func TestFailedWalkIsWrittenWithItsCause(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	const lastFailure = "UPDATE ledger_watermarks SET failed_runs = 11, resume_after = scanned_to, walk_began = $1"
+	began := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	if _, err := s.service.beginWalk(t.Context(), gateway.ChargeObject, "acme", 0); err != nil {
+		t.Fatal(err)
+	}
+	failed := walk{account: "acme", object: gateway.ChargeObject, began: began}
+
+	s.timePasses(lastFailure, began)
+	makeID := s.service.newID
+	s.service.newID = noID
+	err := s.service.failWalk(t.Context(), failed, nil)
+	if err == nil || !strings.Contains(err.Error(), "make dead letter id") {
+		t.Errorf("without an id: %v", err)
+	}
+	s.service.newID = makeID
+	pool, outage := pgtest.WithOutage(t, s.pool)
+	s.service.db = postgres.Wrap(pool, patience)
+	for _, statement := range []string{"LockLedgers", "FailWalk"} {
+		outage.On("name: "+statement, 1)
+		if err := s.service.failWalk(t.Context(), failed, nil); err == nil {
+			t.Errorf("%s has failed, and it is no error", statement)
+		}
+	}
+	outage.Over()
+	other := failed
+	other.began = began.Add(time.Hour)
+	if err := s.service.failWalk(t.Context(), other, nil); err != nil {
+		t.Errorf("a walk that is over: %v", err)
+	}
+	s.wantDeadLetters()
+
+	for cause, want := range map[error]string{
+		errors.New("the PSP answered 500"): "the PSP answered 500",
+		nil:                                "without getting on",
+	} {
+		s.dismiss()
+		began = began.Add(time.Minute)
+		failed.began = began
+		s.timePasses(lastFailure, began)
+		if err := s.service.failWalk(t.Context(), failed, cause); err != nil {
+			t.Fatal(err)
+		}
+		reasons := s.texts("SELECT reason FROM dead_letters WHERE status = 'open'")
+		if len(reasons) != 1 || !strings.HasSuffix(reasons[0], want) {
+			t.Errorf("the reasons are %q, want one that ends with %q", reasons, want)
+		}
+	}
+}
+
+// Each of a walk's three writes is done and never acknowledged. The run says so, and the next run goes on from what is
+// there.
+func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	for _, write := range []string{"BeginWalk", "AdvanceWalk", "EndWalk"} {
+		t.Run(write, func(t *testing.T) {
+			t.Parallel()
+			psp := &bookkeeper{page: 1}
+			s := setupScan(t, psp)
+			psp.records = ledgerOf(s.lostOnes(3))
+			proxy := pgproxy.Start(t, s.pool.Config().ConnString())
+			db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(db.Close)
+			s.service.db = db
+			lost := proxy.On(write, pgproxy.DropAcknowledgement)
+			_, err = s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {})
+			lost.Await(t)
+			var ambiguous *postgres.AmbiguousError
+			if !errors.As(err, &ambiguous) || postgres.RolledBack(err) {
+				t.Fatalf("the run ended with %v", err)
+			}
+			_, to, err := s.scan(9)
+			if err != nil || to != ReachedEnd {
+				t.Fatalf("the next run: %s, %v", to, err)
+			}
+			s.wantWatermark(psp.records[2])
+			if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 3 {
+				t.Errorf("%d payments are resolved", n)
+			}
+		})
+	}
+}
+
+// What a run could not read or write is read again by the next one: the position stays before it.
+func TestRunThatLosesAStatementDoesNotPassOverItsPage(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"TenantOfAccount", "BookedMovements", "FindPayment", "OpenDeadLetter"} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			psp := &bookkeeper{page: 2}
+			s := setupScan(t, psp)
+			psp.records = ledgerOf(s.lostOnes(2))
+			psp.pending = psp.records[0].ID
+			proxy := s.proxied()
+			cut := proxy.On(statement, pgproxy.CutBefore)
+			if completed, to, err := s.scan(9); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("completed %d, %s, %v", completed, to, err)
+			}
+			cut.Await(t)
+			passed := "SELECT count(*) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge' AND scanned_to >= $1"
+			if s.count(passed, psp.records[0].Created) > 0 {
+				t.Errorf("the position is behind the page: %s", s.texts("SELECT w::text FROM ledger_watermarks AS w"))
+			}
+			s.wantScan(9, 1, ReachedEnd)
+			s.wantWatermark(psp.records[1])
+		})
+	}
 }

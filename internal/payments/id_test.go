@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 )
 
 func uuids() *rapid.Generator[uuid.UUID] {
@@ -126,4 +129,53 @@ func FuzzParseID(f *testing.F) {
 			t.Errorf("%q reads as %s", s, id)
 		}
 	})
+}
+
+// A PSP may count its charges and its refunds apart, so a charge and a refund can have the same id. They are two
+// records, and each needs its own dead letter.
+func TestChargeAndRefundWithOneIDAreTwoFindings(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	charge := s.charging("order-0000000001").record
+	charge.ID, charge.Reference, charge.Key = "1001", "", ""
+	refund := s.refunding("refund-000000001", p, 100).record
+	refund.ID, refund.Reference, refund.Key = "1001", "", ""
+	for _, r := range []gateway.Record{charge, refund} {
+		if found := is[DeadLettered](t, s.evidenceBy(SourceScan, r)); !found.New {
+			t.Errorf("the %s has no dead letter of its own", r.Object)
+		}
+	}
+	for _, r := range []gateway.Record{charge, refund} {
+		if found := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); found.New {
+			t.Errorf("the %s has two", r.Object)
+		}
+	}
+}
+
+// Ids with this prefix are our own: any id of the PSP's takes the place of such an id. If the PSP gave one, a second
+// charge of the same payment would pass for the id that was missing.
+func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	psp.onPost(executes(OperatorPSPID + "1"))
+	is[Pending](t, s.create("order-0000000001", order()))
+
+	g := s.charging("order-0000000002")
+	if o, is := g.movement.asked(g.lease.Execution()).Judge(as(OperatorPSPID+"2", g.record)).(gateway.Succeeded); is {
+		t.Errorf("a record is a success as %s", o.ID)
+	}
+	if _, err := as(OperatorPSPID+"2", g.record).Accept(); err == nil {
+		t.Error("a record of the PSP has an id of ours")
+	}
+	deadLetter := deadletters.DeadLetter{
+		About: &deadletters.About{
+			Tenant: "acme", Operation: CreateOperation, Key: g.key.Key.String(), Generation: 1,
+		},
+		Evidence: []byte(`{"record":{"id":"operator:3","status":"succeeded"}}`),
+	}
+	if id := deadLetterSeen(deadLetter).PSPID; id != "" {
+		t.Errorf("a dead letter offers %s", id)
+	}
 }

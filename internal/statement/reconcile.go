@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments"
@@ -143,3 +144,10 @@ func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.Find
 	}
 	return found, nil
 }
+
+const oneDay = 24 * time.Hour // every day is in UTC
+
+// dayOf is the beginning of the UTC day of t.
+func dayOf(t time.Time) time.Time { return t.UTC().Truncate(oneDay) }
+
+func dateOf(day time.Time) pgtype.Date { return pgtype.Date{Time: day, Valid: true} }

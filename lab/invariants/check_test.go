@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 )
 
@@ -385,6 +387,92 @@ func TestReplayThatSaysOtherwiseIsFound(t *testing.T) {
 		// Every other key is asked for at the second API.
 		if err != nil || len(found) != 2 || found[0].Invariant != "I3" || !strings.Contains(found[0].Detail, name) {
 			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}
+
+// A record of another amount than was asked agrees with our books if an operator has decided so, each verdict by its
+// own decision.
+func TestWrongAmountIsLetPassByItsOwnDecisionAlone(t *testing.T) {
+	t.Parallel()
+	id := uuid.Must(uuid.NewV7())
+	for _, row := range []struct {
+		status payments.Status
+		action deadletters.Action
+		agrees bool
+	}{
+		{payments.Declined, deadletters.NotExecuted, true},
+		{payments.Declined, deadletters.Executed, false},
+		{payments.Declined, deadletters.Dismiss, false},
+		{payments.Succeeded, deadletters.Executed, true},
+		{payments.Succeeded, deadletters.NotExecuted, false},
+	} {
+		b := &books{accounts: map[string]string{"acme": "acct"},
+			deadLetters: []deadLetterRow{{Subject: &id, Action: string(row.action)}},
+			subjects: map[uuid.UUID]*movementRow{id: {ID: id, Tenant: "acme", Amount: 500, Currency: "USD",
+				Status: string(row.status), PSPID: "ch_1"}}}
+		e := Entry{ID: "ch_1", Account: "acct", Reference: payments.PaymentID(id).String(), AmountCents: 501,
+			Currency: "USD", Status: string(row.status), Fault: wrongAmount}
+		if d, differs := b.compare(&e); differs == row.agrees {
+			t.Errorf("%s, %s: differs %t: %s", row.status, row.action, differs, d.what)
+		}
+	}
+}
+
+// A key that was deleted is judged by what the archive has of it: answer, attempts and timeline.
+func TestDeletedKeyIsJudgedByTheArchive(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	if err := Archive(t.Context(), s.db); err != nil {
+		t.Fatal(err)
+	}
+	const it = " WHERE k.tenant_id = 'acme' AND k.operation = 'POST /payments' AND k.key = '" + lostKey + "'"
+	s.exec("UPDATE idempotency_keys AS k SET status = 'expired', delete_after = clock_timestamp()" + it)
+	s.exec(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+		SELECT tenant_id, operation, key, generation, attempt, 'pruner', 'completed', 'expired', 'retention over' FROM idempotency_keys AS k` + it)
+	s.exec(`WITH gone AS (DELETE FROM idempotency_keys AS k` + it + ` RETURNING tenant_id, operation, key)
+		DELETE FROM idempotency_key_events AS e USING gone AS g WHERE (e.tenant_id, e.operation, e.key) = (g.tenant_id, g.operation, g.key)`)
+	for _, v := range s.check() {
+		t.Error(v)
+	}
+	s.breach("UPDATE lab.ended_keys SET attempt = 2")
+	s.finds("I8", "the row is expired in attempt 2")
+	s.breach("UPDATE lab.ended_keys SET response_body = 'no'")
+	s.finds("I3", "told otherwise than is stored")
+}
+
+func TestGenerationThatNamesTwoPaymentsIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	s.breach("UPDATE payments SET idempotency_key = '" + paidKey +
+		"' WHERE tenant_id = 'acme' AND idempotency_key = '" + lostKey + "'")
+	s.finds("I1", "is generation 1 of the key")
+}
+
+func TestKeyThatComesToNoEndIsFound(t *testing.T) {
+	t.Parallel()
+	for n, found := range map[int]int{mostRounds: 0, mostRounds + 1: 1, 3 * mostRounds: 1} {
+		var b books
+		for i := range n {
+			for _, edge := range [][2]idempotency.Status{
+				{idempotency.InProgressStatus, idempotency.UnknownStatus},
+				{idempotency.UnknownStatus, idempotency.FailedRetryableStatus},
+				{idempotency.FailedRetryableStatus, idempotency.InProgressStatus},
+			} {
+				b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+					Generation: 1, Attempt: int32(i), From: string(edge[0]), To: string(edge[1])})
+			}
+			// What an operator gives back is no round.
+			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+				Generation: 1, Actor: "operator", From: "unknown", To: "failed_retryable"})
+			// Another life of the key begins to count from nothing, and so does another tenant's.
+			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+				Generation: int32(i) + 2, From: "unknown", To: "failed_retryable"},
+				eventRow{Tenant: fmt.Sprint(i), Operation: payments.RefundOperation, Key: "k", Generation: 1,
+					From: "unknown", To: "failed_retryable"})
+		}
+		if got := rounds(world{books: &b}); len(got) != found {
+			t.Errorf("%d rounds: %v", n, got)
 		}
 	}
 }
