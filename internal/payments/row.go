@@ -19,7 +19,10 @@ func (s *Service) findMovement(ref idempotency.Ref, id *uuid.UUID, out *movement
 	if ref.Operation == RefundOperation {
 		find = s.findRefund
 	}
-	p := dbsqlc.FindPaymentParams{TenantID: ref.Tenant, ID: id, Operation: string(ref.Operation), Key: ref.Key.String()}
+	p := dbsqlc.FindPaymentParams{TenantID: ref.Tenant, ID: id}
+	if id == nil {
+		p.Operation, p.Key = string(ref.Operation), ref.Key.String()
+	}
 	return func(ctx context.Context, q postgres.Statement) (err error) {
 		*out, err = find(ctx, dbsqlc.New(q), p)
 		if errors.Is(err, pgx.ErrNoRows) {
