@@ -29,7 +29,11 @@ func (s *Stage) seize(at place, key string) *grip {
 	g := &grip{at: at, of: s.proxies[at.who]}
 	object := s.learnObject(g, key)
 	if at.rival != "" {
-		rival := g.of.rows.OnWhere(at.rival, naming(key), pgproxy.HoldBefore)
+		// The round of a lookup names the key twice: it reads the key, and the movement by the key. A webhook's has the
+		// movement's id.
+		rival := g.of.rows.OnWhere(at.rival, func(round []byte) bool {
+			return bytes.Count(round, []byte(key)) > 1
+		}, pgproxy.HoldBefore)
 		g.end = append(g.end, func() {
 			g.awaitAnswer()
 			g.of.rows.Forget(rival)

@@ -88,8 +88,11 @@ type Reconciler struct {
 const (
 	drainMargin = 5 * time.Second
 	stopMargin  = 4 * time.Second
+	// maxStopLimit and the time to cancel jobs fit into the stop_grace_period of compose.yaml.
+	maxStopLimit = 20 * time.Second
 	// ledgerReaders is how many jobs read ledgers at once.
 	ledgerReaders = 6
+	maxWorkers    = 10_000 // River has no more for a queue
 )
 
 // LoadReconciler reads the settings of the reconciler through getenv and checks them.
@@ -105,9 +108,9 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	c.derive()
 	// More lookups would be turned away by our own limit. One account has a share of it alone, and its further lookups
 	// wait.
-	c.ResolveWorkers = c.PSPInFlight - ledgerReaders
-	// A job asks the PSP twice at most, and writes what it has heard.
-	c.StopLimit = 2*c.PSPTotal + stopMargin
+	c.ResolveWorkers = min(c.PSPInFlight-ledgerReaders, maxWorkers)
+	// As a rule, a job asks the PSP once or twice, and writes what it has heard. What is cut off is done again.
+	c.StopLimit = min(2*c.PSPTotal+stopMargin, maxStopLimit)
 	return c, c.Check()
 }
 

@@ -58,6 +58,24 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	}
 }
 
+// What follows from other settings stays within what others take for granted.
+func TestDerivedLimitsAreBounded(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DB_STATEMENT_TIMEOUT": "60s", "PSP_TIMEOUT": "15s", "LEASE": "45s",
+		"PSP_IN_FLIGHT": "20000"}
+	c, err := LoadReconciler(func(name string) string { return env[name] })
+	if err != nil || c.DBLockTimeout != 2*time.Second || c.PSPDial != 2*time.Second ||
+		c.StopLimit != 20*time.Second || c.ResolveWorkers != 10_000 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	env = map[string]string{"DB_STATEMENT_TIMEOUT": "1ms", "PSP_TIMEOUT": "1s"}
+	c, err = LoadReconciler(func(name string) string { return env[name] })
+	if err != nil || c.DBLockTimeout != time.Millisecond || c.PSPDial != 500*time.Millisecond ||
+		c.StopLimit != 6*time.Second {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
@@ -86,7 +104,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 			PSPTotal:    9 * time.Second,
 			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBCommitSlots: 9,
 			DBAcquire:          9 * time.Second,
-			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 4400 * time.Millisecond, DBPooler: true,
+			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 2 * time.Second, DBPooler: true,
 			TraceEndpoint: "http://collector:4318", TraceRatio: 0.5,
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},

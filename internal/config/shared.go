@@ -55,8 +55,8 @@ type Shared struct {
 // derive fills in what follows from the settings.
 func (c *Shared) derive() {
 	c.PSPDial = min(maxPSPDial, c.PSPTotal/2)
-	// Who waits for a lock must have time left for the statement.
-	c.DBLockTimeout = c.DBStatementTimeout * 2 / 5
+	// Who waits for a lock must have time left for the statement. PostgreSQL takes 0 for no limit.
+	c.DBLockTimeout = max(time.Millisecond, min(maxDBLockTimeout, c.DBStatementTimeout*2/5))
 }
 
 // GracePeriod is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until
@@ -71,6 +71,9 @@ const maxPSPTotal = 15 * time.Second
 
 // maxPSPDial is enough for a handshake across the world, with one packet lost.
 const maxPSPDial = 2 * time.Second
+
+// maxDBLockTimeout is shorter than the margins of a lease (ADR 0029), and a request that waits holds a connection.
+const maxDBLockTimeout = 2 * time.Second
 
 // refusals collects what is wrong with settings.
 type refusals []error

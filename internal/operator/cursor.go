@@ -54,10 +54,14 @@ func parseCursor(s string) (cursor, error) {
 // parseRunCursor is parseCursor for a list of one part whose ids are UUIDs.
 func parseRunCursor(s string) (cursor, error) {
 	c, err := parseCursor(s)
-	if err == nil && (c.second || uuid.Validate(c.id) != nil) {
+	if err != nil {
+		return cursor{}, err
+	}
+	// Package uuid reads several forms of an id.
+	if id, err := uuid.Parse(c.id); c.second || err != nil || id.String() != c.id {
 		return cursor{}, errCursorMalformed
 	}
-	return c, err
+	return c, nil
 }
 
 // parsePosition reads the cursor of a list of dead letters.

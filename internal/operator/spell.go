@@ -11,8 +11,8 @@ import (
 	"payonce/internal/payments"
 )
 
-// deadLetterBody is a dead letter as the operator's API and the command line show it. The order of the fields is the
-// order of the JSON members.
+// deadLetterBody is a dead letter as the operator's API shows it. The order of the fields is the order of the JSON
+// members.
 type deadLetterBody struct {
 	ID         string             `json:"id"`
 	Kind       deadletters.Kind   `json:"kind"`

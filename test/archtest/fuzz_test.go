@@ -120,6 +120,7 @@ var parsers = map[string]string{
 	"internal/operator.parseToken":        "FuzzPlan",
 	"internal/operator.parseCursor":       "FuzzOperatorFilter",
 	"internal/operator.parsePosition":     "FuzzOperatorFilter",
+	"internal/operator.parseRunCursor":    "FuzzOperatorFilter",
 	"internal/operator.parseNumber":       "FuzzOperatorFilter",
 	"internal/operator.search":            "- package uuid alone, and the comparison with what the database has",
 	"internal/operator.selectDeadLetters": "FuzzOperatorFilter",

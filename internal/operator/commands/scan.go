@@ -80,8 +80,8 @@ func Scan(ctx context.Context, args []string, d ScanDeps) error {
 	case failed > 0:
 		return fmt.Errorf("%d of %d lists are not read to the end: run it again", failed, all)
 	}
-	_, err = fmt.Fprintf(d.Stdout, "all %d lists are read to the end; the console lists the open dead letters\n",
-		all)
+	_, err = fmt.Fprintf(d.Stdout,
+		"all %d lists are read to the end; start the reconciler: its console lists the open dead letters\n", all)
 	return err
 }
 
