@@ -57,7 +57,7 @@ func (e *NotServingError) Error() string { return e.text }
 func (p *Process) Start(ctx context.Context) error {
 	// Another process at the address would answer in its place, and nobody would notice that this one does not run.
 	for _, address := range []string{p.Address, p.Operator} {
-		if err := nobodyAt(ctx, address); err != nil {
+		if err := p.untilFree(ctx, address); err != nil {
 			return fmt.Errorf("start %s: %w", p.Name, err)
 		}
 	}
@@ -87,6 +87,24 @@ func (p *Process) Start(ctx context.Context) error {
 		return &NotServingError{fmt.Sprintf("%s %v; its last words:\n%s", p.Name, err, p.LastWords())}
 	}
 	return nil
+}
+
+// untilFree returns when nobody is at the address. What a process has started, and was killed with it, may keep the
+// address for a moment longer.
+func (p *Process) untilFree(ctx context.Context, address string) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(stopLimit); ; {
+		err := nobodyAt(ctx, address)
+		if err == nil || !p.Group || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // awaitReady asks again and again: from outside there is no event to wait for.
@@ -144,7 +162,7 @@ func (p *Process) end(sig syscall.Signal, limit time.Duration) {
 	p.mu.Lock()
 	cmd, done := p.cmd, p.done
 	p.mu.Unlock()
-	if cmd == nil {
+	if cmd == nil || stillThere(done) != nil {
 		return
 	}
 	p.tell(cmd, done, sig)
@@ -153,6 +171,9 @@ func (p *Process) end(sig syscall.Signal, limit time.Duration) {
 	case <-time.After(limit):
 		p.tell(cmd, done, syscall.SIGKILL)
 		<-done
+	}
+	if p.Group { // what it has started, and has not ended with it
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 }
 

@@ -66,7 +66,7 @@ const (
 // statementsAsked has every statement of db/queries. A statement that reads different tables for different values is
 // there once for each, with what it is about after a comma.
 var statementsAsked = map[string]asked{
-	"deadletters.AnswerDeadLetter": {is: 2, with: values{"finding": "'finding-$n'"}},
+	"deadletters.AnswerDeadLetter": {is: 2, writes: 2, with: values{"finding": "'finding-$n'"}},
 	"deadletters.AuditRefused":     {is: 13},
 	"deadletters.CountOpen":        {also: 1, reads: "the open dead letters"},
 	"deadletters.GetDeadLetter":    {is: 13, with: values{"id": "'$dead'"}},
@@ -77,7 +77,7 @@ var statementsAsked = map[string]asked{
 	"deadletters.OpenOnKey":         {is: 2, with: values{"id": "'$id'"}},
 	"deadletters.RecomputeHold":     {is: 24},
 	"deadletters.WakeFreed":         {is: 2, with: values{"generation": "2"}},
-	"deadletters.ResolveDeadLetter": {is: 2, with: values{"id": "'$dead'"}},
+	"deadletters.ResolveDeadLetter": {is: 2, writes: 2, with: values{"id": "'$dead'"}},
 
 	"idempotency.ClaimDue":            {is: 2},
 	"idempotency.CompleteKeys":        {is: 0},
