@@ -159,45 +159,36 @@ func TestMalformedAnswerIsIndeterminate(t *testing.T) {
 	}
 }
 
-func TestChargeIsSentAsTheContractSays(t *testing.T) {
+func TestRequestsAreSentAsTheContractSays(t *testing.T) {
 	t.Parallel()
-	got := make(chan string, 1)
-	s := capturing(t, got, charged)
-	c := newClient(t, s.URL)
-	if o := c.charge(); o != (gateway.Succeeded{ID: "ch_1"}) {
-		t.Fatalf("outcome %T %+v", o, o)
-	}
-	want := `POST /v1/charges
+	for name, row := range map[string]struct {
+		answer     string
+		send       func(*client) gateway.Outcome
+		outcome    gateway.Outcome
+		path, body string
+	}{
+		"charge": {charged, (*client).charge, gateway.Succeeded{ID: "ch_1"}, "/v1/charges",
+			`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_canary","reference":"pay_canary"}`},
+		"refund": {refunded, func(c *client) gateway.Outcome { return c.Refund(t.Context(), aRefund()) },
+			gateway.Succeeded{ID: "rf_1"}, "/v1/charges/ch_1/refunds",
+			`{"amountCents":500,"currency":"USD","reference":"re_canary","reason":"canary reason"}`},
+	} {
+		got := make(chan string, 1)
+		s := capturing(t, got, row.answer)
+		if o := row.send(newClient(t, s.URL)); o != row.outcome {
+			t.Fatalf("%s: outcome %T %+v", name, o, o)
+		}
+		want := `POST ` + row.path + `
 Accept: application/json
 Accept-Encoding: 
 Authorization: Bearer ` + secret + `
 Content-Type: application/json
 Idempotency-Key: canary-key-0123456789
 Psp-Account: canary-account
-{"amountCents":12000,"currency":"USD","paymentMethod":"pm_canary","reference":"pay_canary"}`
-	if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
-		t.Fatalf("request differs (-want +got):\n%s", diff)
-	}
-}
-
-func TestRefundIsSentAsTheContractSays(t *testing.T) {
-	t.Parallel()
-	got := make(chan string, 1)
-	s := capturing(t, got, refunded)
-	c := newClient(t, s.URL)
-	if o := c.Refund(t.Context(), aRefund()); o != (gateway.Succeeded{ID: "rf_1"}) {
-		t.Fatalf("outcome %T %+v", o, o)
-	}
-	want := `POST /v1/charges/ch_1/refunds
-Accept: application/json
-Accept-Encoding: 
-Authorization: Bearer ` + secret + `
-Content-Type: application/json
-Idempotency-Key: canary-key-0123456789
-Psp-Account: canary-account
-{"amountCents":500,"currency":"USD","reference":"re_canary","reason":"canary reason"}`
-	if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
-		t.Fatalf("request differs (-want +got):\n%s", diff)
+` + row.body
+		if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+			t.Fatalf("%s: request differs (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
