@@ -94,11 +94,7 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	list := query.List[payments.Payment]{Rows: page.Payments}
-	if page.Next != nil {
-		list.Next = page.Next.String()
-	}
-	a.show(w, r, list)
+	a.show(w, r, query.ListOf(page.Payments, page.Next))
 }
 
 // filterOf reads the query of a list.

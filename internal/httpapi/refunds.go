@@ -52,11 +52,7 @@ func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	list := query.List[payments.Refund]{Rows: page.Refunds}
-	if page.Next != nil {
-		list.Next = page.Next.String()
-	}
-	a.show(w, r, list)
+	a.show(w, r, query.ListOf(page.Refunds, page.Next))
 }
 
 // refundFilterOf reads the query of a list of refunds.

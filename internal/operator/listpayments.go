@@ -65,13 +65,10 @@ func (d *Service) listPayments(ctx context.Context, f PaymentFilter) (query.List
 		}
 		newest = newest.Merge(page, f.Limit)
 	}
-	l := query.List[PaymentEntry]{Rows: make([]PaymentEntry, len(newest.Payments))}
+	rows := make([]PaymentEntry, len(newest.Payments))
 	for i, p := range newest.Payments {
 		p.Description, p.Metadata = "", nil // What a merchant notes for itself is not for operators.
-		l.Rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID(), Payment: p}
+		rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID(), Payment: p}
 	}
-	if newest.Next != nil {
-		l.Next = newest.Next.String()
-	}
-	return l, nil
+	return query.ListOf(rows, newest.Next), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"payonce/internal/idempotency"
@@ -27,6 +28,8 @@ const (
 // S is what a read says about a key. It is safe for concurrent use.
 type Watch[S any] struct {
 	read func(context.Context, []idempotency.Ref) (map[idempotency.Ref]S, error)
+
+	watched atomic.Int32 // how many keys there are, to be read without the lock
 
 	mu      sync.Mutex
 	keys    map[idempotency.Ref]*watchedKey[S]
@@ -61,6 +64,7 @@ func (w *Watch[S]) Join(ref idempotency.Ref) *Member[S] {
 	if k == nil {
 		k = &watchedKey[S]{changed: make(chan struct{}), waiting: map[*Member[S]]func(S, bool) bool{}}
 		w.keys[ref] = k
+		w.watched.Add(1)
 	}
 	k.joined++
 	return &Member[S]{watch: w, ref: ref, key: k}
@@ -88,12 +92,16 @@ func (m *Member[S]) Leave() {
 	defer w.mu.Unlock()
 	delete(m.key.waiting, m)
 	if m.key.joined--; m.key.joined == 0 && w.keys[m.ref] == m.key {
-		delete(w.keys, m.ref)
+		w.drop(m.ref)
 	}
 }
 
-// Wake wakes all who have joined a key.
+// Wake wakes all who have joined a key. Every request with a key calls it, for the console, so it does nothing while
+// nobody has joined.
 func (w *Watch[S]) Wake(ref idempotency.Ref) {
+	if w.watched.Load() == 0 {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wakeLocked(ref)
@@ -101,9 +109,14 @@ func (w *Watch[S]) Wake(ref idempotency.Ref) {
 
 func (w *Watch[S]) wakeLocked(ref idempotency.Ref) {
 	if k := w.keys[ref]; k != nil {
-		delete(w.keys, ref)
+		w.drop(ref)
 		close(k.changed)
 	}
+}
+
+func (w *Watch[S]) drop(ref idempotency.Ref) {
+	delete(w.keys, ref)
+	w.watched.Add(-1)
 }
 
 // look reads the waited keys until nobody waits. It belongs to no request, so its context is its own. A failed read

@@ -28,6 +28,15 @@ type List[T any] struct {
 	Next string
 }
 
+// ListOf is a page with these rows. next is where the next page begins, and nil on the last page.
+func ListOf[T any, C fmt.Stringer](rows []T, next *C) List[T] {
+	l := List[T]{Rows: rows}
+	if next != nil {
+		l.Next = (*next).String()
+	}
+	return l
+}
+
 // MarshalJSON writes the page as the APIs show it.
 func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
