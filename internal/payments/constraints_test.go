@@ -159,6 +159,34 @@ func TestRefundsThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestOutsideMovementsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	row := columns{
+		"tenant_id": "'acme'", "payment_id": paymentUUID, "object": "'refund'", "psp_id": "'rf_2'",
+		"amount_minor": "500", "currency": "'USD'", "status": "'succeeded'",
+	}
+	for _, c := range []struct {
+		changes columns
+		by      string
+	}{
+		{columns{}, ""},
+		{columns{"object": "'dispute'", "status": "'pending'", "amount_minor": "0"}, ""},
+		{columns{"object": "'reversal'", "status": "'declined'"}, ""},
+		{columns{"object": "'charge'"}, "outside_movements_object_check"},
+		{columns{"amount_minor": "-1"}, "outside_movements_amount_minor_check"},
+		{columns{"currency": "'usd'"}, "outside_movements_currency_check"},
+		{columns{"status": "'paid'"}, "outside_movements_status_known"},
+		{columns{"payment_id": refundUUID}, "outside_movements_payment_id_fkey"},
+	} {
+		changed := maps.Clone(row)
+		maps.Copy(changed, c.changes)
+		if got := refusal(t, pool, paymentRow(nil), insertInto("outside_movements", changed)); got != c.by {
+			t.Errorf("%v: refused by %q, want %q", c.changes, got, c.by)
+		}
+	}
+}
+
 // verdicts are rows that the PSP has decided, for either table.
 func verdicts() map[string]columns {
 	return map[string]columns{

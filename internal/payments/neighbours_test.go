@@ -225,7 +225,25 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 			return r.TenantID + " " + r.IdempotencyKey + " of " + r.ChargeID
 		})
 	}
+	// Each id is one that a payment and a refund have: mine, another tenant's, and one of a refund alone.
+	taken := func(object string) (all string, err error) {
+		for _, id := range []string{"acme" + mineID.String(), "a-neighbour" + mineID.String(),
+			"acme" + aloneID.String()} {
+			is, failed := s.q.PSPIDTaken(ctx, dbsqlc.PSPIDTakenParams{Object: object, TenantID: "acme",
+				PspID: OperatorPSPID + id})
+			all, err = all+fmt.Sprint(is)+" ", errors.Join(err, failed)
+		}
+		return all, err
+	}
 	for name, read := range map[string]func() (got, want string, err error){
+		"PSPIDTaken charge": func() (string, string, error) {
+			got, err := taken("charge")
+			return got, "true false false ", err
+		},
+		"PSPIDTaken refund": func() (string, string, error) {
+			got, err := taken("refund")
+			return got, "true false true ", err
+		},
 		"GetPayment": func() (string, string, error) {
 			p, err := s.q.GetPayment(ctx, dbsqlc.GetPaymentParams{TenantID: "acme", ID: mineID})
 			return payment(p, "acme"), mine, err

@@ -164,7 +164,7 @@ func (w *work) try(ctx context.Context) (err error) {
 		if found.verdict == survived && reasonFor(w.survivors, m) == "" {
 			w.say("survived: %s\n          %s", m.line, m.id())
 		}
-		if n++; n%every > 0 && n < len(chosen) {
+		if n++; w.Count == 0 && n%every > 0 && n < len(chosen) {
 			return nil
 		}
 		w.say("%d/%d mutants, %d caught, %d hung, %d survived", n, len(chosen), count[caught], count[hung],
