@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 
 	"payonce/internal/app"
@@ -55,7 +54,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "tenants":
 		return administer(ctx, tenantsGroup(), args, getenv, stdout)
 	case "healthcheck":
-		return healthcheck(ctx, args, getenv, stdout)
+		return app.Healthcheck(ctx, "api", "OPERATOR_ADDR", func() (string, error) {
+			settings, err := config.Load(getenv)
+			return settings.OperatorAddr, err
+		}, args, stdout)
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, config.API{})
@@ -86,15 +88,11 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err != nil {
 		return err
 	}
-	level, err := settings.Level()
-	if err != nil {
-		return err
-	}
 	if err := settings.CheckProvider(); err != nil {
 		return err
 	}
 	app.TuneMemory(getenv)
-	api, err := app.NewAPI(ctx, settings, telemetry.NewLogger(stderr, level))
+	api, err := app.NewAPI(ctx, settings, telemetry.NewLogger(stderr, settings.LogLevel))
 	if err != nil {
 		return err
 	}
@@ -119,11 +117,11 @@ func migrate(ctx context.Context, args []string, getenv func(string) string, std
 	if asked, err := cli.Help(stdout, migrateHelp, "api migrate", args); asked || err != nil {
 		return err
 	}
-	settings, log, err := loadForTerminal(getenv, stderr)
+	settings, err := load(cli.Quiet(getenv))
 	if err != nil {
 		return err
 	}
-	if err := do(ctx, settings.DatabaseURL, log); err != nil {
+	if err := do(ctx, settings.DatabaseURL, telemetry.NewTextLogger(stderr, settings.LogLevel)); err != nil {
 		return err
 	}
 	version, err := postgres.SchemaVersion()
@@ -132,16 +130,6 @@ func migrate(ctx context.Context, args []string, getenv func(string) string, std
 	}
 	_, err = fmt.Fprintf(stdout, "The schema is at version %d.\n", version)
 	return err
-}
-
-// loadForTerminal is load for a command that a person waits for, with its log.
-func loadForTerminal(getenv func(string) string, stderr io.Writer) (config.API, *slog.Logger, error) {
-	settings, err := load(cli.Quiet(getenv))
-	if err != nil {
-		return config.API{}, nil, err
-	}
-	level, err := settings.Level()
-	return settings, telemetry.NewTextLogger(stderr, level), err
 }
 
 func load(getenv func(string) string) (config.API, error) {

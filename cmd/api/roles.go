@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/cli"
 	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
 )
 
 const rolesHelp = `Usage: api roles
@@ -38,7 +39,7 @@ func roles(ctx context.Context, args []string, getenv func(string) string, stdou
 	if asked, err := cli.Help(stdout, rolesHelp, "api roles", args); asked || err != nil {
 		return err
 	}
-	settings, log, err := loadForTerminal(getenv, stderr)
+	settings, err := load(cli.Quiet(getenv))
 	if err != nil {
 		return err
 	}
@@ -52,6 +53,7 @@ func roles(ctx context.Context, args []string, getenv func(string) string, stdou
 			given[role] = password
 		}
 	}
+	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	if err := postgres.CreateRoles(ctx, settings.DatabaseURL, given, log); err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func createTenant(args []string) (action, error) {
 	if err := checkRate(*perSecond, burst); err != nil {
 		return nil, err
 	}
-	wanted := tenants.NewTenant{
+	wanted := tenants.Tenant{
 		ID: flags.Arg(0), PSP: tenants.PSP(*psp), PSPAccount: *account, RequestsPerSecond: *perSecond, Burst: *burst,
 	}
 	// The provider may be left to the setting PSP, which is read later.
@@ -156,7 +156,7 @@ func notEmpty(flags *flag.FlagSet, name string) *string {
 const ownAccount = "default"
 
 // complete fills in the provider and the account that are not given, and refuses what cannot be.
-func complete(n tenants.NewTenant, provider tenants.PSP) (tenants.NewTenant, error) {
+func complete(n tenants.Tenant, provider tenants.PSP) (tenants.Tenant, error) {
 	n.PSP = cmp.Or(n.PSP, provider)
 	if n.PSP == tenants.Native {
 		n.PSPAccount = cmp.Or(n.PSPAccount, n.ID)

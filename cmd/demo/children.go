@@ -137,10 +137,7 @@ func runAPI(ctx context.Context, getenv func(string) string, stdout, stderr io.W
 	}
 	settings.PSPPage, settings.DemoPage = getenv(pspPageSetting), getenv(demoPageSetting)
 	settings.Notice = getenv(noticeSetting)
-	log, err := childLog(settings.Shared, stderr)
-	if err != nil {
-		return err
-	}
+	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	public, err := inherited(firstInherited)
 	if err != nil {
 		return err
@@ -162,10 +159,7 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 		return err
 	}
 	settings.Notice = getenv(noticeSetting)
-	log, err := childLog(settings.Shared, stderr)
-	if err != nil {
-		return err
-	}
+	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	operator, err := inherited(firstInherited)
 	if err != nil {
 		return err
@@ -175,14 +169,6 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 		return err
 	}
 	return reconciler.Serve(ctx, operator, func() { fmt.Fprint(stdout, announced) })
-}
-
-func childLog(c config.Shared, stderr io.Writer) (*slog.Logger, error) {
-	level, err := c.Level()
-	if err != nil {
-		return nil, err
-	}
-	return telemetry.NewTextLogger(stderr, level), nil
 }
 
 // inherited is the listener that the demo has opened and handed down.

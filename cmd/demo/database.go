@@ -181,7 +181,7 @@ func seed(ctx context.Context, url string, psp tenants.PSP) error {
 		{"", "demo-operator-key", []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
 	} {
 		if k.tenant != "" {
-			if err := registry.Create(ctx, tenants.NewTenant{
+			if err := registry.Create(ctx, tenants.Tenant{
 				ID: k.tenant, PSP: psp, PSPAccount: accountOf(k.tenant, psp),
 				RequestsPerSecond: tenants.DefaultRate, Burst: tenants.DefaultBurst,
 			}); err != nil && !errors.Is(err, tenants.ErrTenantExists) {

@@ -25,11 +25,7 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	level, err := set.api.Level()
-	if err != nil {
-		return err
-	}
-	log := telemetry.NewTextLogger(stderr, level)
+	log := telemetry.NewTextLogger(stderr, set.api.LogLevel)
 	say := func(line string) { fmt.Fprintln(stdout, line) }
 
 	// The addresses first, all of them, and for good: PostgreSQL may take a minute to be installed, and nobody should

@@ -15,14 +15,12 @@ import (
 	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/internal/operator/commands"
-	"payonce/internal/statement"
 	"payonce/internal/telemetry"
 )
 
 func main() {
 	cli.Main("reconciler", func(ctx context.Context) error {
-		return run(ctx, os.Args[1:], os.Getenv, os.Stdout,
-			os.Stderr)
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	})
 }
 
@@ -61,7 +59,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "timeline":
 		return lookAtKey(ctx, args, commands.Timeline, getenv, stdout, stderr)
 	case "healthcheck":
-		return healthcheck(ctx, args, getenv, stdout)
+		return app.Healthcheck(ctx, "reconciler", "RECONCILER_ADDR", func() (string, error) {
+			settings, err := config.LoadReconciler(getenv)
+			return settings.Addr, err
+		}, args, stdout)
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, config.Reconciler{})
@@ -88,10 +89,7 @@ func work(ctx context.Context, args []string, getenv func(string) string, stdout
 		}
 		return err
 	}
-	reconciler, err := open(ctx, getenv, func(level slog.Level) *slog.Logger {
-		return telemetry.NewLogger(stderr,
-			level)
-	})
+	reconciler, err := open(ctx, getenv, stderr, telemetry.NewLogger)
 	if err != nil {
 		return err
 	}
@@ -99,7 +97,9 @@ func work(ctx context.Context, args []string, getenv func(string) string, stdout
 }
 
 // open makes a reconciler of the settings, for its parts or to run it.
-func open(ctx context.Context, getenv func(string) string, log func(slog.Level) *slog.Logger) (*app.Reconciler, error) {
+func open(
+	ctx context.Context, getenv func(string) string, stderr io.Writer, log func(io.Writer, slog.Level) *slog.Logger,
+) (*app.Reconciler, error) {
 	settings, err := config.LoadReconciler(getenv)
 	if err != nil {
 		return nil, err
@@ -111,35 +111,27 @@ func open(ctx context.Context, getenv func(string) string, log func(slog.Level) 
 	if err := settings.CheckProvider(); err != nil {
 		return nil, err
 	}
-	level, err := settings.Level()
-	if err != nil {
-		return nil, err
-	}
 	app.TuneMemory(getenv)
-	return app.NewReconciler(ctx, settings, log(level))
+	return app.NewReconciler(ctx, settings, log(stderr, settings.LogLevel))
 }
 
-// forTerminal opens a reconciler for a command that a person waits for, when the command line has been found to be
-// right.
-func forTerminal(ctx context.Context, getenv func(string) string, stderr io.Writer) func() (*app.Reconciler, error) {
-	return func() (*app.Reconciler, error) {
-		return open(ctx, cli.Quiet(getenv), func(level slog.Level) *slog.Logger {
-			return telemetry.NewTextLogger(stderr,
-				level)
-		})
+// opened has a command that a person waits for open what it needs of a reconciler, when the command line has been found
+// to be right.
+func opened[T any](
+	ctx context.Context, getenv func(string) string, stderr io.Writer, needs func(*app.Reconciler) T,
+) func() (T, func(), error) {
+	return func() (needed T, closes func(), err error) {
+		reconciler, err := open(ctx, cli.Quiet(getenv), stderr, telemetry.NewTextLogger)
+		if err != nil {
+			return needed, nil, err
+		}
+		return needs(reconciler), reconciler.Close, nil
 	}
 }
 
 func compareStatement(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	open := forTerminal(ctx, getenv, stderr)
 	return commands.Statement(ctx, args, commands.StatementDeps{
-		Open: func() (statement.Config, func(), error) {
-			reconciler, err := open()
-			if err != nil {
-				return statement.Config{}, nil, err
-			}
-			return reconciler.StatementConfig(), reconciler.Close, nil
-		},
+		Open:   opened(ctx, getenv, stderr, (*app.Reconciler).StatementConfig),
 		Stdout: stdout, Stderr: stderr, Terminal: isTerminal(stderr), Now: time.Now,
 	})
 }
@@ -155,28 +147,18 @@ func isTerminal(w io.Writer) bool {
 }
 
 func scanLedgers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	open := forTerminal(ctx, getenv, stderr)
-	return commands.Scan(ctx, args, commands.ScanDeps{Stdout: stdout, Open: func() (commands.Ledgers, func(), error) {
-		reconciler, err := open()
-		if err != nil {
-			return commands.Ledgers{}, nil, err
-		}
-		ledgers := commands.Ledgers{Payments: reconciler.Payments(), Overlap: reconciler.ScanOverlap()}
-		return ledgers, reconciler.Close, nil
-	}})
+	needs := func(r *app.Reconciler) commands.Ledgers {
+		return commands.Ledgers{Payments: r.Payments, Overlap: r.Settings.ScanOverlap}
+	}
+	return commands.Scan(ctx, args, commands.ScanDeps{Stdout: stdout, Open: opened(ctx, getenv, stderr, needs)})
 }
 
 func lookAtKey(
 	ctx context.Context, args []string, command func(context.Context, []string, commands.KeyDeps) error,
 	getenv func(string) string, stdout, stderr io.Writer,
 ) error {
-	open := forTerminal(ctx, getenv, stderr)
-	return command(ctx, args, commands.KeyDeps{Stdout: stdout, Open: func() (commands.Books, func(), error) {
-		reconciler, err := open()
-		if err != nil {
-			return commands.Books{}, nil, err
-		}
-		return commands.Books{Keys: reconciler.Keys(), Payments: reconciler.Payments(),
-			Operators: reconciler.Operators()}, reconciler.Close, nil
-	}})
+	needs := func(r *app.Reconciler) commands.Books {
+		return commands.Books{Keys: r.Keys, Payments: r.Payments, Operators: r.Operators}
+	}
+	return command(ctx, args, commands.KeyDeps{Stdout: stdout, Open: opened(ctx, getenv, stderr, needs)})
 }

@@ -42,15 +42,20 @@ JOIN idempotency_keys AS k ON k.tenant_id = d.tenant_id AND k.operation = d.oper
     AND k.generation = d.generation AND (d.subject IS NULL OR k.subject = d.subject) AND k.status = asked.status
 ORDER BY d.opened_at, d.id LIMIT @max_rows;
 
--- name: UnprocessedWebhooks :one
-SELECT count(*) AS events, coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
-FROM webhook_events WHERE processed_at IS NULL;
-
--- name: OverdueLookups :one
--- The unknown keys whose next lookup should have begun, by the index idempotency_keys_reconcile_after. A few such keys
--- are normal: their jobs are about to be made.
-SELECT count(*) AS keys, coalesce(extract(epoch FROM payonce_now() - min(reconcile_after)), 0)::float8 AS oldest_seconds
-FROM idempotency_keys WHERE reconcile_after <= payonce_now();
+-- name: Backlog :many
+-- What waits: webhooks that are not processed, unknown keys whose next lookup should have begun (a few such keys are
+-- normal: their jobs are about to be made), and jobs that are not finished, by state. oldest_seconds is how long the
+-- oldest webhook or lookup has waited. The index of the lookups is idempotency_keys_reconcile_after.
+SELECT 'webhooks'::text AS what, ''::text AS state, count(*) AS waiting,
+       coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
+FROM webhook_events WHERE processed_at IS NULL
+UNION ALL
+SELECT 'lookups', '', count(*), coalesce(extract(epoch FROM payonce_now() - min(reconcile_after)), 0)::float8
+FROM idempotency_keys WHERE reconcile_after <= payonce_now()
+UNION ALL
+SELECT 'jobs', state::text, count(*), 0::float8
+FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+GROUP BY river_job.state;
 
 -- name: ListWatermarks :many
 -- How far each tenant's ledger has been scanned, and how long ago it was last read to its end. The oldest is first. A
@@ -60,12 +65,6 @@ SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
 FROM tenants AS t CROSS JOIN (VALUES ('charge'), ('refund')) AS o (object)
 LEFT JOIN ledger_watermarks AS w ON w.account = t.psp_account AND w.object = o.object
 ORDER BY coalesce(w.updated_at, t.created_at), t.psp_account, o.object LIMIT @max_rows;
-
--- name: CountJobs :many
--- The jobs that are not finished.
-SELECT state::text AS state, count(*) AS jobs
-FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
-GROUP BY river_job.state;
 
 -- name: ShowKey :one
 -- Reads only: the rows of a key and of its payment or refund, as they are, for a page that shows them. The stored

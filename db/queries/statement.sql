@@ -4,10 +4,13 @@
 -- read, the time of the resolution decides (FindAbsent).
 
 -- name: FindAccounts :many
--- The accounts that are named, or all accounts if none is named.
-SELECT id AS tenant, psp, psp_account AS account FROM tenants
-WHERE cardinality(@accounts::text[]) = 0 OR psp_account = ANY (@accounts::text[])
-ORDER BY psp_account;
+-- The accounts that are named, or all accounts if none is named. judged is the last day whose whole file was compared.
+SELECT t.id AS tenant, t.psp, t.psp_account AS account, r.day AS judged
+FROM tenants AS t
+LEFT JOIN LATERAL (SELECT i.day FROM statement_runs AS i WHERE i.account = t.psp_account AND i.status = 'complete'
+                   ORDER BY i.day DESC LIMIT 1) AS r ON true
+WHERE cardinality(@accounts::text[]) = 0 OR t.psp_account = ANY (@accounts::text[])
+ORDER BY t.psp_account;
 
 -- name: TryLock :one
 -- Takes a lock until the transaction ends. A second transaction does not wait: it gets false.
@@ -269,10 +272,6 @@ WITH asked AS (
 )
 SELECT DISTINCT a.day::date AS day FROM asked AS a
 WHERE NOT EXISTS (SELECT FROM forgotten AS f WHERE f.day = a.day AND f.object = a.object AND f.subject = a.subject);
-
--- name: LastJudged :one
--- The last day of an account whose whole file was compared.
-SELECT day FROM statement_runs WHERE account = @account AND status = 'complete' ORDER BY day DESC LIMIT 1;
 
 -- name: MissingDays :many
 -- The days up to last_day, oldest first, without a run that compared the whole file. A day whose runs all began before

@@ -23,8 +23,8 @@ type API struct {
 	*parts
 
 	settings config.API
-	public   *httpapi.API
-	operator http.Handler
+	Public   *httpapi.API
+	Operator http.Handler
 	checks   map[string]func(context.Context) error // of readiness
 }
 
@@ -43,45 +43,29 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 		return nil, err
 	}
 	a := &API{parts: parts, settings: c}
-	if err := a.assemble(); err != nil {
-		a.close()
-		return nil, err
-	}
-	return a, nil
-}
-
-func (a *API) assemble() error {
-	c := a.settings
 	recent := httpapi.NewRecent(time.Now())
-	a.public = httpapi.New(httpapi.Config{
+	a.Public = httpapi.New(httpapi.Config{
 		Recent:   recent,
-		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: a.receivers(), Metrics: a.metrics,
+		Payments: a.Payments, Keys: a.Keys, Directory: a.directory, Webhooks: a.receivers(), Metrics: a.metrics,
 		Log:       a.log,
 		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, NewID: NewID,
 		Tracer: a.tracer, Now: time.Now,
 	})
 	a.registerGauges()
 	a.checks = a.readiness()
-	var err error
-	a.operator, err = a.operatorSide(c.Shared, c.OperatorURL(), recent, a.checks)
-	return err
+	if a.Operator, err = a.operatorSide(c.Shared, c.OperatorURL(), recent, a.checks); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
 }
-
-// Public is the handler of the public API.
-func (a *API) Public() http.Handler { return a.public }
-
-// Operator is the handler of the operator's side.
-func (a *API) Operator() http.Handler { return a.operator }
-
-// Close gives back what NewAPI has taken. Run does it by itself.
-func (a *API) Close() { a.close() }
 
 // Run listens, and serves as Serve does.
 func (a *API) Run(ctx context.Context, ready func()) error {
 	opened, err := Listen(ctx, Address{"HTTP_ADDR", a.settings.HTTPAddr},
 		Address{"OPERATOR_ADDR", a.settings.OperatorAddr})
 	if err != nil {
-		a.close()
+		a.Close()
 		return err
 	}
 	return a.Serve(ctx, opened[0], opened[1], ready)
@@ -90,8 +74,8 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 // Serve serves on both listeners until ctx ends; then it finishes what is in flight, and turns everything else away.
 // ready is called once it serves.
 func (a *API) Serve(ctx context.Context, public, operator net.Listener, ready func()) error {
-	defer a.close()
-	publicServer, operatorServer := httpapi.NewServer(a.public, a.log), httpapi.NewServer(a.operator, a.log)
+	defer a.Close()
+	publicServer, operatorServer := httpapi.NewServer(a.Public, a.log), httpapi.NewServer(a.Operator, a.log)
 	public = httpapi.LimitConnections(public, publicServer, maxConnections(a.settings.Shared), a.log, time.Now)
 	operator = httpapi.LimitConnections(operator, operatorServer, httpapi.MaxOperatorConnections, a.log, time.Now)
 	failed := make(chan error, 2)
@@ -128,8 +112,8 @@ func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 	if a.settings.DrainDelay > 0 {
 		<-time.After(a.settings.DrainDelay)
 	}
-	a.public.Drain()
-	a.payments.EndWaits()
+	a.Public.Drain()
+	a.Payments.EndWaits()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.DrainLimit)
 	defer cancel()
 	err := public.Shutdown(ctx)

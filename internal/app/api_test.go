@@ -195,12 +195,12 @@ func TestAPIIsMadeWithoutADatabase(t *testing.T) {
 	for path, want := range map[string]int{"/livez": http.StatusOK, "/metrics": http.StatusOK,
 		"/readyz": http.StatusServiceUnavailable} {
 		rec := httptest.NewRecorder()
-		if a.Operator().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != want {
+		if a.Operator.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != want {
 			t.Errorf("%s is %d, want %d", path, rec.Code, want)
 		}
 	}
 	rec := httptest.NewRecorder()
-	if a.Public().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/docs", nil)); rec.Code != http.StatusOK {
+	if a.Public.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/docs", nil)); rec.Code != http.StatusOK {
 		t.Errorf("/docs is %d", rec.Code)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,9 +34,9 @@ import (
 type parts struct {
 	db        *postgres.DB
 	psps      gateway.PSPs
-	keys      *idempotency.Keys
-	payments  *payments.Service
-	ops       *operator.Service
+	Keys      *idempotency.Keys // reads keys and their timelines
+	Payments  *payments.Service
+	Operators *operator.Service
 	queue     *reconcile.Queue
 	directory *tenants.Directory
 	room      *postgres.Room
@@ -77,18 +78,18 @@ func newParts(
 	if p.tracer, err = tracing.New(ctx, tracing.Config{
 		Endpoint: c.TraceEndpoint, Ratio: c.TraceRatio, Service: service, Log: log,
 	}); err != nil {
-		p.close()
+		p.Close()
 		return nil, err
 	}
-	p.keys = idempotency.New(p.db, terms, time.Now)
-	p.payments = payments.New(payments.Config{
-		DB: p.db, Keys: p.keys, PSPs: p.psps, NewID: NewID, Metrics: p.metrics, Tracer: p.tracer, Log: log,
+	p.Keys = idempotency.New(p.db, terms, time.Now)
+	p.Payments = payments.New(payments.Config{
+		DB: p.db, Keys: p.Keys, PSPs: p.psps, NewID: NewID, Metrics: p.metrics, Tracer: p.tracer, Log: log,
 		PublicURL: c.PublicURL, Deadline: deadline,
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.room = postgres.NewRoom(p.db, time.Now)
-	p.ops = operator.New(operator.Config{
-		DB: p.db, Keys: p.keys, PSPs: p.psps, Payments: p.payments, Tracer: p.tracer, Log: log,
+	p.Operators = operator.New(operator.Config{
+		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: log,
 		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
 	})
 	return p, nil
@@ -140,14 +141,14 @@ func (p *parts) registerGauges() {
 		CommitSlotsBusy:    func() float64 { busy, _ := p.db.CommitSlots(); return float64(busy) },
 		CommitSlotsWaiting: func() float64 { _, waiting := p.db.CommitSlots(); return float64(waiting) },
 		PSPInFlight:        func() float64 { return float64(p.psps.InFlight()) },
-		RequestsWaiting:    func() float64 { return float64(p.payments.Waiting()) },
+		RequestsWaiting:    func() float64 { return float64(p.Payments.Waiting()) },
 	})
 	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
 }
 
 // backlog is the operator's summary in the words of the metrics.
 func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
-	s, err := p.ops.Summary(ctx)
+	s, err := p.Operators.Summary(ctx)
 	if err != nil {
 		return telemetry.Backlog{}, err
 	}
@@ -194,7 +195,7 @@ func (p *parts) operatorSide(
 		secret = []byte(rand.Text()) // The sessions of this process end with it.
 	}
 	pages, err := console.New(console.Config{
-		Keys: p.keys, Payments: p.payments, Operators: p.ops, Directory: p.directory, Tracer: p.tracer,
+		Keys: p.Keys, Payments: p.Payments, Operators: p.Operators, Directory: p.directory, Tracer: p.tracer,
 		Recent: recent, Secret: secret,
 		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
 		Log: p.log, Now: time.Now,
@@ -204,7 +205,7 @@ func (p *parts) operatorSide(
 	}
 	return httpapi.Operator(httpapi.OperatorConfig{
 		Console:   pages,
-		Operators: p.ops, Directory: p.directory, Gatherer: p.registry, Checks: checks,
+		Operators: p.Operators, Directory: p.directory, Gatherer: p.registry, Checks: checks,
 		Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL, URL: ownURL, RequestID: requestID,
 		Now: time.Now,
 	}), nil
@@ -221,7 +222,8 @@ func (p *parts) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-func (p *parts) close() {
+// Close gives back what the parts have taken. Run does it by itself.
+func (p *parts) Close() {
 	p.psps.Close()
 	p.db.Close()
 	p.tracer.Close()
@@ -229,3 +231,34 @@ func (p *parts) close() {
 
 // jitter draws from [0, 1).
 func jitter() float64 { return mathrand.Float64() }
+
+// schemaPoll is how often a process looks whether its database is ready for it.
+const schemaPoll = time.Second
+
+// await calls done again and again until it returns true. It reports false if ctx has ended first.
+func await(ctx context.Context, done func() bool) bool {
+	poll := time.NewTicker(schemaPoll)
+	defer poll.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-poll.C:
+		}
+	}
+	return true
+}
+
+// warnIfForgetful says once that the server may lose what it acknowledges; see docs/failover.md. It refuses nothing:
+// who tries things out may want the speed. It waits for a database that is not there yet.
+func (p *parts) warnIfForgetful(ctx context.Context) {
+	await(ctx, func() bool {
+		settings, err := p.db.Forgetful(ctx)
+		if len(settings) > 0 {
+			p.log.WarnContext(ctx,
+				"this PostgreSQL may forget payments that it has acknowledged, when it crashes or fails over",
+				slog.String("settings", strings.Join(settings, ", ")))
+		}
+		return err == nil
+	})
+}

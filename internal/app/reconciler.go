@@ -14,8 +14,6 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/httpapi"
-	"payonce/internal/idempotency"
-	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/reconcile"
 	"payonce/internal/statement"
@@ -26,7 +24,7 @@ import (
 type Reconciler struct {
 	*parts
 
-	settings config.Reconciler
+	Settings config.Reconciler
 	jobs     *reconcile.Reconciler
 	operator http.Handler
 }
@@ -37,33 +35,27 @@ func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	r := &Reconciler{parts: parts, settings: c}
+	r := &Reconciler{parts: parts, Settings: c}
 	if err := r.assemble(); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
 func (r *Reconciler) assemble() error {
-	c := r.settings
+	c := r.Settings
 	statements, err := statement.New(r.StatementConfig())
 	if err != nil {
 		return err
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
-		DB: r.db, Keys: r.keys, PSPs: r.psps, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
-		Resolver: payments.NewResolver(r.payments, payments.LookupPolicy{
+		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
+		Resolver: payments.NewResolver(r.Payments, payments.LookupPolicy{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),
-		Statements: statements, CloseAnswered: r.ops.CloseAnswered, NewID: NewID, Now: time.Now, Jitter: jitter,
-		Metrics: r.metrics, Log: r.log,
-		Settings: reconcile.Settings{
-			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
-			PruneRate:   c.PruneRate,
-			ScanOverlap: c.ScanOverlap, ResolveWorkers: c.ResolveWorkers,
-			PollOnly: c.DBPooler, StopLimit: c.StopLimit,
-		},
+		Statements: statements, CloseAnswered: r.Operators.CloseAnswered, NewID: NewID, Now: time.Now, Jitter: jitter,
+		Metrics: r.metrics, Log: r.log, Reconciler: c,
 	})
 	if err != nil {
 		return err
@@ -73,26 +65,11 @@ func (r *Reconciler) assemble() error {
 	return err
 }
 
-// Operators is the service by which operators resolve dead letters.
-func (r *Reconciler) Operators() *operator.Service { return r.ops }
-
-// Keys reads keys and their timelines.
-func (r *Reconciler) Keys() *idempotency.Keys { return r.keys }
-
-// Payments reads payments and refunds.
-func (r *Reconciler) Payments() *payments.Service { return r.payments }
-
-// ScanOverlap is how much a scan reads again before the end of the last one.
-func (r *Reconciler) ScanOverlap() time.Duration { return r.settings.ScanOverlap }
-
-// Close gives back what NewReconciler has taken. Run does it by itself.
-func (r *Reconciler) Close() { r.close() }
-
 // StatementConfig is what statements are reconciled with.
 func (r *Reconciler) StatementConfig() statement.Config {
 	c := statement.DefaultConfig()
 	c.DB, c.PSPs, c.NewID, c.OnBreak = r.db, r.psps, NewID, r.onBreak
-	c.Horizon = r.settings.PSPMemory + time.Hour
+	c.Horizon = r.Settings.PSPMemory + time.Hour
 	return c
 }
 
@@ -101,7 +78,7 @@ func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b payments.Break) e
 	if !b.Listed {
 		r.metrics.Discrepancy("statement_" + string(b.Kind))
 	}
-	completed, err := r.payments.BreakTx(ctx, tx, b)
+	completed, err := r.Payments.BreakTx(ctx, tx, b)
 	if completed {
 		r.metrics.Reconciled("resolved", string(payments.SourceStatement))
 	}
@@ -110,9 +87,9 @@ func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b payments.Break) e
 
 // Run listens, and serves as Serve does.
 func (r *Reconciler) Run(ctx context.Context, ready func()) error {
-	opened, err := Listen(ctx, Address{"RECONCILER_ADDR", r.settings.Addr})
+	opened, err := Listen(ctx, Address{"RECONCILER_ADDR", r.Settings.Addr})
 	if err != nil {
-		r.close()
+		r.Close()
 		return err
 	}
 	return r.Serve(ctx, opened[0], ready)
@@ -140,7 +117,7 @@ func (r *Reconciler) Serve(ctx context.Context, operator net.Listener, ready fun
 
 // Work is Serve without a listener, for programs that ask it nothing.
 func (r *Reconciler) Work(ctx context.Context) error {
-	defer r.close()
+	defer r.Close()
 	defer context.AfterFunc(ctx, func() { r.leaving.Store(true) })()
 	if !r.awaitSchema(ctx) {
 		return nil
@@ -149,27 +126,16 @@ func (r *Reconciler) Work(ctx context.Context) error {
 	return r.jobs.Run(ctx)
 }
 
-// schemaPoll is how often a reconciler looks whether its database is ready for it.
-const schemaPoll = time.Second
-
 // awaitSchema waits until the database is there and has the schema of this binary, and says once what it waits for. It
 // reports false when ctx has ended first.
 func (r *Reconciler) awaitSchema(ctx context.Context) bool {
-	poll := time.NewTicker(schemaPoll)
-	defer poll.Stop()
-	for said := false; ; {
+	said := false
+	return await(ctx, func() bool {
 		err := r.checkSchema(ctx)
-		if err == nil {
-			return true
-		}
-		if !said && ctx.Err() == nil {
+		if err != nil && !said && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "not ready to reconcile", slog.Any("error", err))
 			said = true
 		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-poll.C:
-		}
-	}
+		return err == nil
+	})
 }

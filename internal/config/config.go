@@ -17,7 +17,7 @@ type API struct {
 	WebhookSecrets       []string `env:"WEBHOOK_SECRETS" desc:"whsec_… secrets that the PSP signs webhooks with, the old one too while it rotates; none: no webhooks"`
 	StripeWebhookSecrets []string `env:"STRIPE_WEBHOOK_SECRETS" desc:"whsec_… secrets that Stripe signs webhooks with, the old one too while it rotates; none: no webhooks of Stripe's"`
 
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" zero:"none" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
 
 	// DrainLimit follows from LEASE: the longest time for payments in flight to finish at shutdown.
 	DrainLimit time.Duration
@@ -54,9 +54,7 @@ func (c API) Check() error {
 	var bad refusals
 	c.check(&bad)
 	c.checkStripeWebhooks(&bad)
-	if c.DrainDelay < 0 {
-		bad.refuse("DRAIN_DELAY is %s, must not be negative", c.DrainDelay)
-	}
+	bad.spans(c)
 	bad.addresses(map[string]string{"HTTP_ADDR": c.HTTPAddr, "OPERATOR_ADDR": c.OperatorAddr})
 	return errors.Join(bad...)
 }
@@ -121,12 +119,7 @@ func (c Reconciler) LocalURL() string { return ownURL(c.Addr) }
 func (c Reconciler) Check() error {
 	var bad refusals
 	c.check(&bad)
-	bad.positive(map[string]time.Duration{
-		"SWEEP_EVERY": c.SweepEvery, "CLAIM_EVERY": c.ClaimEvery, "SCAN_EVERY": c.ScanEvery,
-		"PRUNE_EVERY": c.PruneEvery, "SCAN_OVERLAP": c.ScanOverlap, "LOOKUP_BASE": c.LookupBase,
-		"LOOKUP_CAP": c.LookupCap, "LOOKUP_RECHECK": c.LookupRecheck,
-	}, "SWEEP_EVERY", "CLAIM_EVERY", "SCAN_EVERY", "PRUNE_EVERY", "SCAN_OVERLAP", "LOOKUP_BASE", "LOOKUP_CAP",
-		"LOOKUP_RECHECK")
+	bad.spans(c)
 	// What a scan leaves alone, since an owner or a lookup is at work on it, must come by again after they should be
 	// done.
 	if needed := c.Lease + c.GracePeriod() + c.ScanEvery; c.ScanOverlap < needed {

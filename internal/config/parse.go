@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 
@@ -66,8 +67,11 @@ func form(t reflect.Type) string {
 	if t.Kind() == reflect.Bool {
 		return "true or false"
 	}
-	if t == reflect.TypeFor[time.Duration]() {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
 		return "a span of time, such as 500ms, 30s or 48h"
+	case reflect.TypeFor[slog.Level]():
+		return "debug, info, warn or error"
 	}
 	if t.Kind() == reflect.Float64 {
 		return "a number, such as 0.01"

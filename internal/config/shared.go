@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 )
 
@@ -17,15 +18,15 @@ type Shared struct {
 	StripeURL    string `env:"STRIPE_URL" envDefault:"https://api.stripe.com" desc:"the API of Stripe"`
 	StripeSecret string `env:"STRIPE_SECRET" desc:"our secret key at Stripe (sk_…) or a restricted one (rk_…); required to serve if PSP is stripe; none: no Stripe"`
 	// ConsoleSecret seals sessions. Processes behind one address must have the same.
-	ConsoleSecret string `env:"CONSOLE_SECRET" desc:"seals the sessions of the console, at least 32 characters; the same for all processes; none: sessions end with their process"`
-	LogLevel      string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+	ConsoleSecret string     `env:"CONSOLE_SECRET" desc:"seals the sessions of the console, at least 32 characters; the same for all processes; none: sessions end with their process"`
+	LogLevel      slog.Level `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
 
 	Lease       time.Duration `env:"LEASE" envDefault:"30s" desc:"exclusive right to execute a key"`
 	Retention   time.Duration `env:"KEY_RETENTION" envDefault:"48h" desc:"how long a key is kept"`
-	Audit       time.Duration `env:"KEY_AUDIT" envDefault:"720h" desc:"how long an expired key is kept before it is deleted"`
+	Audit       time.Duration `env:"KEY_AUDIT" zero:"none" envDefault:"720h" desc:"how long an expired key is kept before it is deleted"`
 	PSPMemory   time.Duration `env:"PSP_KEY_MEMORY" envDefault:"24h" desc:"how long the PSP recognises a key"`
 	PSPLate     time.Duration `env:"PSP_LATE_LIMIT" envDefault:"60s" desc:"how late the PSP may still execute; with LEASE, the grace period"`
-	FirstLookup time.Duration `env:"FIRST_LOOKUP" envDefault:"10s" desc:"how long a lost outcome waits for a webhook before the PSP is asked"`
+	FirstLookup time.Duration `env:"FIRST_LOOKUP" zero:"none" envDefault:"10s" desc:"how long a lost outcome waits for a webhook before the PSP is asked"`
 
 	PSPTotal           time.Duration `env:"PSP_TIMEOUT" envDefault:"8s" desc:"longest time for a PSP request"`
 	PSPInFlight        int           `env:"PSP_IN_FLIGHT" envDefault:"64" desc:"PSP requests at once; one account holds at most half of what is free: a third, where it is alone"`
@@ -80,11 +81,18 @@ type refusals []error
 
 func (r *refusals) refuse(format string, args ...any) { *r = append(*r, fmt.Errorf(format, args...)) }
 
-// positive refuses spans of time that are not.
-func (r *refusals) positive(spans map[string]time.Duration, order ...string) {
-	for _, name := range order {
-		if spans[name] <= 0 {
-			r.refuse("%s is %s, must be positive", name, spans[name])
+// spans refuses spans of time that are not positive. By the tag zero, 0 is taken, too, and stands for none.
+func (r *refusals) spans(settings any) {
+	v := reflect.ValueOf(settings)
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		span, ok := v.FieldByIndex(field.Index).Interface().(time.Duration)
+		name, zero := field.Tag.Get("env"), field.Tag.Get("zero")
+		switch {
+		case !ok || name == "":
+		case zero == "" && span <= 0:
+			r.refuse("%s is %s, must be positive", name, span)
+		case span < 0:
+			r.refuse("%s is %s, must not be negative", name, span)
 		}
 	}
 }
@@ -99,15 +107,6 @@ func (r *refusals) addresses(named map[string]string) {
 
 // check names every setting, and every relation between two, that would make Payonce wrong rather than slow.
 func (c Shared) check(bad *refusals) {
-	bad.positive(map[string]time.Duration{
-		"LEASE": c.Lease, "KEY_RETENTION": c.Retention, "PSP_KEY_MEMORY": c.PSPMemory, "PSP_LATE_LIMIT": c.PSPLate,
-		"PSP_TIMEOUT": c.PSPTotal, "PSP_BREAKER_OPEN": c.PSPBreakerOpen,
-		"DB_ACQUIRE_TIMEOUT": c.DBAcquire, "DB_STATEMENT_TIMEOUT": c.DBStatementTimeout,
-	}, "LEASE", "KEY_RETENTION", "PSP_KEY_MEMORY", "PSP_LATE_LIMIT", "PSP_TIMEOUT", "PSP_BREAKER_OPEN",
-		"DB_ACQUIRE_TIMEOUT", "DB_STATEMENT_TIMEOUT")
-	if c.Audit < 0 || c.FirstLookup < 0 {
-		bad.refuse("KEY_AUDIT (%s) and FIRST_LOOKUP (%s) must not be negative", c.Audit, c.FirstLookup)
-	}
 	// An owner sends within a third of its lease; the PSP has another third; the rest is for writing what came of it.
 	if c.PSPTotal > c.Lease/3 {
 		bad.refuse("PSP_TIMEOUT (%s) times 3 must not exceed LEASE (%s): the lease would end while the PSP still works",
@@ -147,16 +146,4 @@ func (c Shared) check(bad *refusals) {
 			*bad = append(*bad, err)
 		}
 	}
-	if _, err := c.Level(); err != nil {
-		*bad = append(*bad, err)
-	}
-}
-
-// Level is the log level.
-func (c Shared) Level() (slog.Level, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return 0, fmt.Errorf("LOG_LEVEL is %q, must be debug, info, warn or error", c.LogLevel)
-	}
-	return l, nil
 }

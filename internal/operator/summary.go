@@ -58,16 +58,22 @@ func (d *Service) Summary(ctx context.Context) (Summary, error) {
 }
 
 func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
-	webhooks, err := q.UnprocessedWebhooks(ctx)
+	backlog, err := q.Backlog(ctx)
 	if err != nil {
 		return err
 	}
-	s.Webhooks = Lag{Count: webhooks.Events, Oldest: seconds(webhooks.OldestSeconds)}
-	lookups, err := q.OverdueLookups(ctx)
-	if err != nil {
-		return err
+	s.Jobs = map[string]int64{}
+	for _, b := range backlog {
+		lag := Lag{Count: b.Waiting, Oldest: seconds(b.OldestSeconds)}
+		switch b.What {
+		case "webhooks":
+			s.Webhooks = lag
+		case "lookups":
+			s.Lookups = lag
+		case "jobs":
+			s.Jobs[b.State] = b.Waiting
+		}
 	}
-	s.Lookups = Lag{Count: lookups.Keys, Oldest: seconds(lookups.OldestSeconds)}
 	marks, err := q.ListWatermarks(ctx, maxWatermarks)
 	if err != nil {
 		return err
@@ -78,14 +84,6 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 			w.ScannedTo = *m.ScannedTo
 		}
 		s.Ledger = append(s.Ledger, w)
-	}
-	jobs, err := q.CountJobs(ctx)
-	if err != nil {
-		return err
-	}
-	s.Jobs = make(map[string]int64, len(jobs))
-	for _, j := range jobs {
-		s.Jobs[j.State] = j.Jobs
 	}
 	return nil
 }

@@ -2,25 +2,23 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// bounded limits how long we wait for an answer of the server.
-func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if db.answer <= 0 {
+// bounded limits how long we wait for an answer of the server. Zero is no limit.
+func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, db.answer)
+	return context.WithTimeout(ctx, limit)
 }
 
 // borrow takes a connection from the pool, within the acquire limit. If it fails, nothing was sent.
 func (db *DB) borrow(ctx context.Context) (*pgxpool.Conn, error) {
-	if db.acquire > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, db.acquire)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx, db.acquire)
+	defer cancel()
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return nil, &UnavailableError{Op: "acquire connection", Err: err}

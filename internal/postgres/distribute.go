@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -58,12 +57,8 @@ func (db *DB) OnlyTenant(tenants []string) *string {
 
 // spread distributes the tables that are not distributed yet.
 func spread(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	err := connected(ctx, cfg, func(conn *pgx.Conn) error { return runFile(ctx, conn, "citus/distribute.sql") })
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	err = runFile(ctx, conn, "citus/distribute.sql")
-	if err := errors.Join(err, conn.Close(context.WithoutCancel(ctx))); err != nil {
 		return fmt.Errorf("distribute: %w", err)
 	}
 	log.InfoContext(ctx, "the tables of tenants are distributed")
@@ -72,12 +67,8 @@ func spread(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
 
 // isDistributed asks, for a migration, whether the tables are distributed.
 func isDistributed(ctx context.Context, cfg *pgx.ConnConfig) (yes bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	err = connected(ctx, cfg, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, distributed).Scan(&yes) })
 	if err != nil {
-		return false, fmt.Errorf("migrate: %w", err)
-	}
-	if err := errors.Join(conn.QueryRow(ctx, distributed).Scan(&yes),
-		conn.Close(context.WithoutCancel(ctx))); err != nil {
 		return false, fmt.Errorf("migrate: %w", err)
 	}
 	return yes, nil

@@ -40,27 +40,18 @@ func (e *AmbiguousError) Unwrap() error { return e.Err }
 
 // RolledBack reports whether it is certain that the transaction did not happen.
 func RolledBack(err error) bool {
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return true
-	}
-	var unavailable *UnavailableError
-	if errors.As(err, &unavailable) {
-		return true
-	}
-	var ambiguous *AmbiguousError
-	if errors.As(err, &ambiguous) {
-		return false
-	}
-	var pg *pgconn.PgError
-	return errors.As(err, &pg)
+	_, unavailable := errors.AsType[*UnavailableError](err)
+	_, ambiguous := errors.AsType[*AmbiguousError](err)
+	_, refused := errors.AsType[*pgconn.PgError](err)
+	return errors.Is(err, pgx.ErrTxCommitRollback) || unavailable || refused && !ambiguous
 }
 
 // Unavailable reports whether err means that the store cannot serve now, and not that it refuses the request. An
 // ambiguous commit counts as unavailable, too, after reading could not resolve it.
 func Unavailable(err error) bool {
-	var unavailable *UnavailableError
-	var ambiguous *AmbiguousError
-	return errors.As(err, &unavailable) || errors.As(err, &ambiguous)
+	_, unavailable := errors.AsType[*UnavailableError](err)
+	_, ambiguous := errors.AsType[*AmbiguousError](err)
+	return unavailable || ambiguous
 }
 
 // ofShard finds the name of a constraint in a message: the quoted word after "constraint", with any kind of quotes.

@@ -56,12 +56,14 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slo
 	if err != nil {
 		return err
 	}
-	if spreads || distribute {
+	spreads = spreads || distribute
+	if spreads {
 		if err := spread(ctx, cfg, log); err != nil {
 			return err
 		}
 	}
-	if err := grantRights(ctx, cfg, log); err != nil {
+	err = connected(ctx, cfg, func(conn *pgx.Conn) error { return grantRights(ctx, conn, spreads, log) })
+	if err != nil {
 		return err
 	}
 	log.InfoContext(ctx, "schema is current", slog.Int("applied", applied))

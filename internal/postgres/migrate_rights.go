@@ -15,20 +15,17 @@ import (
 // grantRights gives each role exactly the rights in its file, if CreateRoles has given the role access to this
 // database. An installation without roles is not changed. All is done in one transaction, so that no process loses its
 // rights in between.
-func grantRights(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
+func grantRights(ctx context.Context, conn *pgx.Conn, spread bool, log *slog.Logger) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Other migrations and CreateRoles take this lock, too: two that change a table's rights at once would fail.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
 			return err
 		}
-		spread, err := isSpread(ctx, tx)
-		if err != nil {
-			return err
+		if spread {
+			// Rights on several tables are sent over one connection to each worker.
+			if _, err := tx.Exec(ctx, "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"); err != nil {
+				return err
+			}
 		}
 		for _, role := range []Role{API, Reconciler} {
 			in, err := letIn(ctx, tx, role)
@@ -50,16 +47,6 @@ func letIn(ctx context.Context, tx pgx.Tx, role Role) (in bool, err error) {
 		SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a JOIN pg_roles AS r ON r.oid = a.grantee
 		WHERE n.nspname = current_schema() AND r.rolname = $1 AND a.privilege_type = 'USAGE')`, role).Scan(&in)
 	return in, err
-}
-
-// isSpread asks whether the tables of tenants are distributed. If they are, rights on several tables are sent over one
-// connection to each worker.
-func isSpread(ctx context.Context, tx pgx.Tx) (spread bool, err error) {
-	if err := tx.QueryRow(ctx, distributed).Scan(&spread); err != nil || !spread {
-		return false, err
-	}
-	_, err = tx.Exec(ctx, "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
-	return true, err
 }
 
 func grantTo(ctx context.Context, tx pgx.Tx, role Role, spread bool) error {

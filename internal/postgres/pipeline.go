@@ -35,7 +35,7 @@ type Call func(ctx context.Context, q Statement) error
 // Every other error is either RolledBack or an AmbiguousError. pgconn.SafeToRetry is not used: it tells how many bytes
 // this process has written, and not what the server has done.
 func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
-	ctx, cancel := db.bounded(ctx)
+	ctx, cancel := bounded(ctx, db.answer)
 	defer cancel()
 	var p pipeline
 	defer p.stop()

@@ -32,7 +32,7 @@ func (Reader) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
 
 // Query runs a query. Its connection returns to the pool when the rows are closed or have been read to their end.
 func (r Reader) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	ctx, cancel := r.db.bounded(ctx)
+	ctx, cancel := bounded(ctx, r.db.answer)
 	conn, err := r.db.borrow(ctx)
 	if err != nil {
 		cancel()
@@ -119,15 +119,9 @@ func (db *DB) Clock(ctx context.Context) (at time.Time, err error) {
 
 // Ping checks whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {
-	ctx, cancel := db.bounded(ctx)
-	defer cancel()
-	conn, err := db.borrow(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.giveBack(ctx, conn)
-	if err := conn.Ping(ctx); err != nil {
-		return classifyRead(fmt.Errorf("ping database: %w", err))
+	var one int
+	if err := db.Reader().QueryRow(ctx, "SELECT 1").Scan(&one); err != nil {
+		return fmt.Errorf("ping database: %w", err)
 	}
 	return nil
 }

@@ -20,20 +20,13 @@ func Recall(ctx context.Context, ask func(try int) (done bool)) bool {
 		if ask(try) {
 			return true
 		}
-		if try == maxRecalls || !pauseBeforeRecall(ctx) {
+		if try == maxRecalls {
 			return false
 		}
-	}
-}
-
-// pauseBeforeRecall waits for recallPause. It returns false if ctx ends first.
-func pauseBeforeRecall(ctx context.Context) bool {
-	t := time.NewTimer(recallPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
+		select {
+		case <-time.After(recallPause):
+		case <-ctx.Done():
+			return false
+		}
 	}
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -42,25 +43,26 @@ func CreateRoles(ctx context.Context, url string, passwords map[Role]string, log
 		}
 		verifiers[role] = v
 	}
-	conn, err := connect(ctx, url)
+	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return err
+		return errUnreadableURL
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := runFile(ctx, conn, "roles/create.sql"); err != nil {
-		return fmt.Errorf("create roles: %w", err)
-	}
-	for _, role := range Roles() {
-		if verifiers[role] == "" {
-			continue
+	return connected(ctx, cfg, func(conn *pgx.Conn) error {
+		if err := runFile(ctx, conn, "roles/create.sql"); err != nil {
+			return fmt.Errorf("create roles: %w", err)
 		}
-		// A verifier has no character that must be escaped in a literal.
-		if _, err := conn.Exec(ctx, fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", role, verifiers[role])); err != nil {
-			return fmt.Errorf("set password of %s: %w", role, err)
+		for _, role := range Roles() {
+			if verifiers[role] == "" {
+				continue
+			}
+			// A verifier has no character that must be escaped in a literal.
+			if _, err := conn.Exec(ctx, fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", role, verifiers[role])); err != nil {
+				return fmt.Errorf("set password of %s: %w", role, err)
+			}
 		}
-	}
-	log.InfoContext(ctx, "roles are there", slog.Int("passwords", len(verifiers)))
-	return nil
+		log.InfoContext(ctx, "roles are there", slog.Int("passwords", len(verifiers)))
+		return nil
+	})
 }
 
 // DatabaseRights are the statements that give the roles their rights on a database itself, as CreateRoles does. They
@@ -73,16 +75,13 @@ func DatabaseRights(database string) string {
 		GRANT TEMPORARY ON DATABASE %[1]s TO %[4]s`, name, Migrator, API, Reconciler)
 }
 
-func connect(ctx context.Context, url string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, errUnreadableURL
-	}
+// connected runs do with a connection of its own.
+func connected(ctx context.Context, cfg *pgx.ConnConfig, do func(*pgx.Conn) error) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
-	return conn, nil
+	return errors.Join(do(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
 // runFile runs a file of statements as one message. If no transaction is open, the message is a transaction of its own.

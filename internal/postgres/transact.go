@@ -20,12 +20,7 @@ func (db *DB) Transact(ctx context.Context, fn func(context.Context, pgx.Tx) err
 // TransactFor is Transact with its own time limit, for work that takes longer than a request. Zero is no limit. The
 // server's statement_timeout still applies; such work changes it by SET LOCAL.
 func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(context.Context, pgx.Tx) error) error {
-	var cancel context.CancelFunc
-	if limit > 0 {
-		ctx, cancel = context.WithTimeout(ctx, limit)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-	}
+	ctx, cancel := bounded(ctx, limit)
 	defer cancel()
 	conn, err := db.borrow(ctx)
 	if err != nil {

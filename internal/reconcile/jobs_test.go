@@ -44,7 +44,7 @@ func setup(t *testing.T) *crew {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &crew{t: t, pool: pool, queue: queue, r: &Reconciler{client: client, now: time.Now, log: log}}
+	return &crew{t: t, pool: pool, queue: queue, r: &Reconciler{Config{Now: time.Now, Log: log}, client}}
 }
 
 func (c *crew) inTx(do func(context.Context, pgx.Tx) error) {
@@ -227,7 +227,7 @@ func counted(t *testing.T, reg *prometheus.Registry, name string) map[string]flo
 func TestEachEffectOfEvidenceIsCountedAsWhatItIs(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	r := &Reconciler{metrics: telemetry.NewMetrics(reg)}
+	r := &Reconciler{Config: Config{Metrics: telemetry.NewMetrics(reg)}}
 	for result, effects := range map[string][]payments.Effect{
 		resultCompleted: {payments.Completed{}},
 		resultConfirmed: {payments.Confirmed{}, payments.LeftAlone{}},

@@ -10,23 +10,16 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// observer measures every run of a job.
-type observer struct {
-	river.MiddlewareDefaults
-
-	r *Reconciler
-}
-
-// Work implements rivertype.WorkerMiddleware.
-func (o *observer) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) error {
-	began := o.r.now()
-	err := doInner(ctx)
+// observe measures a run of a job. It is a river.WorkerMiddlewareFunc.
+func (r *Reconciler) observe(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
+	began := r.Now()
+	err := work(ctx)
 	result := "done"
 	var snooze *river.JobSnoozeError // There is more to do. The run has not failed.
 	if err != nil && !errors.As(err, &snooze) {
 		result = "failed"
 	}
-	o.r.metrics.JobRan(job.Kind, result, o.r.now().Sub(began))
+	r.Metrics.JobRan(job.Kind, result, r.Now().Sub(began))
 	return err
 }
 

@@ -19,25 +19,19 @@ const (
 const webhookRetention = 7 * 24 * time.Hour
 
 // prune expires keys whose retention is over, and deletes keys and webhooks that were kept long enough.
-type prune struct {
-	river.WorkerDefaults[pruneArgs]
-
-	r *Reconciler
-}
-
-func (w *prune) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
-	return Paced(ctx, w.r.settings.PruneRate, min(w.r.settings.PruneEvery*9/10, longestRun),
+func (r *Reconciler) prune(ctx context.Context, _ *river.Job[pruneArgs]) error {
+	return Paced(ctx, r.PruneRate, min(r.PruneEvery*9/10, longestRun),
 		// Crash window 24: over, or expired and not known to be.
 		func(ctx context.Context, limit int32) (int64, error) {
-			n, err := w.r.keys.Expire(ctx, limit)
-			w.r.metrics.Pruned(n)
+			n, err := r.Keys.Expire(ctx, limit)
+			r.Metrics.Pruned(n)
 			return n, err
 		},
 		// Crash window 25: expired, or deleted and not known to be.
-		w.r.keys.Delete,
+		r.Keys.Delete,
 		// Crash window 26: the same for webhooks.
 		func(ctx context.Context, limit int32) (int64, error) {
-			return w.r.inbox.Prune(ctx, webhookRetention, limit)
+			return r.Inbox.Prune(ctx, webhookRetention, limit)
 		})
 }
 

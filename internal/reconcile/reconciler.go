@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"payonce/internal/config"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
@@ -21,19 +22,6 @@ import (
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
-
-// Settings say how often the jobs run, and how much they do.
-type Settings struct {
-	SweepEvery, ClaimEvery, ScanEvery, PruneEvery time.Duration
-	PruneRate                                     int32 // keys per second
-
-	ScanOverlap    time.Duration // how much of a ledger each new walk reads again
-	ResolveWorkers int           // lookups at the same time
-	// PollOnly is for a pooler in transaction mode, which does not support LISTEN.
-	PollOnly bool
-	// StopLimit is how long jobs may continue after the process was told to stop.
-	StopLimit time.Duration
-}
 
 // Config is what a Reconciler needs.
 type Config struct {
@@ -52,35 +40,21 @@ type Config struct {
 	Jitter        func() float64 // draws from [0, 1)
 	Metrics       *telemetry.Metrics
 	Log           *slog.Logger
-	Settings      Settings
+
+	config.Reconciler
 }
 
 // Reconciler runs the background jobs of one process. Any number of them may run on one database.
 type Reconciler struct {
-	db         *postgres.DB
-	keys       *idempotency.Keys
-	psps       gateway.PSPs
-	payments   *payments.Service
-	resolver   *payments.Resolver
-	inbox      *webhooks.Inbox
-	statements *statement.Reconciler
-	answered   func(ctx context.Context, limit int32) (int, error)
-	newID      func() (uuid.UUID, error)
-	now        func() time.Time
-	metrics    *telemetry.Metrics
-	log        *slog.Logger
-	settings   Settings
-	client     *river.Client[pgx.Tx]
+	Config
+
+	client *river.Client[pgx.Tx]
 }
 
 // New returns a Reconciler. Run starts it.
 func New(c Config) (*Reconciler, error) {
-	r := &Reconciler{
-		db: c.DB, keys: c.Keys, psps: c.PSPs, payments: c.Payments, resolver: c.Resolver,
-		inbox: c.Inbox, statements: c.Statements,
-		answered: c.CloseAnswered, newID: c.NewID, now: c.Now, metrics: c.Metrics, log: c.Log, settings: c.Settings,
-	}
-	client, err := river.NewClient(riverpgxv5.New(c.DB.Pool()), r.riverConfig(c.Jitter))
+	r := &Reconciler{Config: c}
+	client, err := river.NewClient(riverpgxv5.New(c.DB.Pool()), r.riverConfig())
 	if err != nil {
 		return nil, fmt.Errorf("make job queue: %w", err)
 	}
@@ -106,9 +80,9 @@ const (
 	pollOnlyFetch = 100 * time.Millisecond // a client that only polls is not notified of new jobs
 )
 
-func (r *Reconciler) riverConfig(jitter func() float64) *river.Config {
+func (r *Reconciler) riverConfig() *river.Config {
 	poll := fetchPoll
-	if r.settings.PollOnly {
+	if r.DBPooler { // A pooler in transaction mode does not support LISTEN.
 		poll = pollOnlyFetch
 	}
 	return &river.Config{
@@ -117,40 +91,54 @@ func (r *Reconciler) riverConfig(jitter func() float64) *river.Config {
 			webhookQueue:   {MaxWorkers: 20},
 			ledgerQueue:    {MaxWorkers: ledgerWorkers},
 			statementQueue: {MaxWorkers: statementWorkers},
-			resolveQueue:   {MaxWorkers: r.settings.ResolveWorkers},
+			resolveQueue:   {MaxWorkers: r.ResolveWorkers},
 		},
 		Workers:                     r.workers(),
 		PeriodicJobs:                r.periodicJobs(),
 		JobTimeout:                  jobTimeout,
 		RescueStuckJobsAfter:        rescueAfter,
-		RetryPolicy:                 backoff{now: r.now, jitter: jitter},
+		RetryPolicy:                 backoff{now: r.Now, jitter: r.Jitter},
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           poll,
-		PollOnly:                    r.settings.PollOnly,
+		PollOnly:                    r.DBPooler,
 		CompletedJobRetentionPeriod: keepCompleted,
 		DiscardedJobRetentionPeriod: keepDiscarded,
-		SoftStopTimeout:             r.settings.StopLimit,
-		ErrorHandler:                &jobErrors{log: r.log},
-		Middleware:                  []rivertype.Middleware{&observer{r: r}},
-		Logger:                      slog.New(stopping{r.log.Handler()}),
+		SoftStopTimeout:             r.StopLimit,
+		ErrorHandler:                &jobErrors{log: r.Log},
+		Middleware:                  []rivertype.Middleware{river.WorkerMiddlewareFunc(r.observe)},
+		Logger:                      slog.New(stopping{r.Log.Handler()}),
 	}
 }
 
 func (r *Reconciler) workers() *river.Workers {
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &sweep{r: r})
-	river.AddWorker(workers, &claim{r: r})
-	river.AddWorker(workers, &answered{r: r})
-	river.AddWorker(workers, &resolve{r: r})
-	river.AddWorker(workers, &webhook{r: r})
-	river.AddWorker(workers, &evidence{r: r})
-	river.AddWorker(workers, &scan{r: r})
-	river.AddWorker(workers, &scanLedger{r: r})
-	river.AddWorker(workers, &dueStatements{r: r})
-	river.AddWorker(workers, &statementDay{r: r})
-	river.AddWorker(workers, &prune{r: r})
+	river.AddWorker(workers, river.WorkFunc(r.sweep))
+	river.AddWorker(workers, river.WorkFunc(r.claim))
+	river.AddWorker(workers, river.WorkFunc(r.closeAnswered))
+	river.AddWorker(workers, river.WorkFunc(r.resolve))
+	river.AddWorker(workers, river.WorkFunc(r.processWebhook))
+	river.AddWorker(workers, river.WorkFunc(r.judgeEvidence))
+	river.AddWorker(workers, river.WorkFunc(r.enqueueScans))
+	river.AddWorker(workers, longWorker[scanLedgerArgs]{work: r.scanLedger, longest: scanTimeout})
+	river.AddWorker(workers, river.WorkFunc(r.enqueueStatements))
+	river.AddWorker(workers, longWorker[statementDayArgs]{work: r.judgeDay, longest: statementTimeout})
+	river.AddWorker(workers, river.WorkFunc(r.prune))
 	return workers
 }
+
+// longWorker works jobs that have more time than jobTimeout. River's rescuer uses that time, too.
+type longWorker[T river.JobArgs] struct {
+	river.WorkerDefaults[T]
+
+	work    func(context.Context, *river.Job[T]) error
+	longest time.Duration
+}
+
+// Work implements river.Worker.
+func (w longWorker[T]) Work(ctx context.Context, job *river.Job[T]) error { return w.work(ctx, job) }
+
+// Timeout implements river.Worker.
+func (w longWorker[T]) Timeout(*river.Job[T]) time.Duration { return w.longest }
 
 // periodicJobs are inserted by the process that River has elected.
 func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
@@ -160,11 +148,11 @@ func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
 			&river.PeriodicJobOpts{RunOnStart: true})
 	}
 	return []*river.PeriodicJob{
-		every(r.settings.SweepEvery, sweepArgs{}),
-		every(r.settings.ClaimEvery, claimArgs{}),
-		every(r.settings.SweepEvery, answeredArgs{}),
-		every(r.settings.ScanEvery, scanArgs{}),
-		every(r.settings.PruneEvery, pruneArgs{}),
+		every(r.SweepEvery, sweepArgs{}),
+		every(r.ClaimEvery, claimArgs{}),
+		every(r.SweepEvery, answeredArgs{}),
+		every(r.ScanEvery, scanArgs{}),
+		every(r.PruneEvery, pruneArgs{}),
 		every(statementsEvery, dueStatementsArgs{}),
 	}
 }
@@ -175,7 +163,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settings.StopLimit+stopGrace)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.StopLimit+stopGrace)
 	defer cancel()
 	if err := r.client.Stop(stopping); err != nil {
 		return fmt.Errorf("stop job queue: %w", errors.Join(err, r.client.StopAndCancel(stopping)))
@@ -203,7 +191,7 @@ func (r *Reconciler) start(ctx context.Context) (bool, error) {
 		case try == startTries:
 			return false, fmt.Errorf("start job queue: %w", err)
 		}
-		r.log.WarnContext(ctx, "job queue not started", slog.Int("try", try), slog.Any("error", err))
+		r.Log.WarnContext(ctx, "job queue not started", slog.Int("try", try), slog.Any("error", err))
 		select {
 		case <-ctx.Done():
 			return false, nil

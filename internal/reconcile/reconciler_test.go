@@ -19,20 +19,20 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"payonce/internal/config"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/test/pgtest"
 )
 
 // configured is how a reconciler of these settings has River work.
-func configured(s Settings) *river.Config {
-	r := &Reconciler{settings: s, now: time.Now, log: slog.New(slog.DiscardHandler)}
-	return r.riverConfig(func() float64 { return 0 })
+func configured(s config.Reconciler) *river.Config {
+	return (&Reconciler{Config: Config{Reconciler: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)}}).riverConfig()
 }
 
-func everyMinute() Settings {
-	return Settings{SweepEvery: time.Minute, ClaimEvery: time.Minute, ScanEvery: time.Minute, PruneEvery: time.Minute,
-		ResolveWorkers: 7}
+func everyMinute() config.Reconciler {
+	return config.Reconciler{SweepEvery: time.Minute, ClaimEvery: time.Minute, ScanEvery: time.Minute,
+		PruneEvery: time.Minute, ResolveWorkers: 7}
 }
 
 // River's own defaults would leave the jobs of a dead process alone for an hour.
@@ -58,14 +58,14 @@ func TestQueueFetchesAsFastAsItsWorkersAre(t *testing.T) {
 		t.Errorf("it asks the database every %s, although it is notified", c.FetchPollInterval)
 	}
 	polling := everyMinute()
-	polling.PollOnly = true
+	polling.DBPooler = true
 	if p := configured(polling); !p.PollOnly || p.FetchPollInterval > 100*time.Millisecond || c.PollOnly {
 		t.Fatalf("behind a pooler it asks every %s", p.FetchPollInterval)
 	}
 }
 
 // A lookup that hangs must not keep webhooks waiting, nor the sweep.
-func TestLookupsHaveWorkersOfTheirOwn(t *testing.T) {
+func TestWhatTakesLongHasWorkersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	queues := map[string]string{}
 	for _, args := range []interface {
@@ -80,6 +80,9 @@ func TestLookupsHaveWorkersOfTheirOwn(t *testing.T) {
 		}
 		if (queue == ledgerQueue) != (kind == scanLedgerArgs{}.Kind()) {
 			t.Errorf("%s is in queue %s", kind, queue) // long readings must not keep the sweep waiting
+		}
+		if (queue == statementQueue) != (kind == statementDayArgs{}.Kind()) {
+			t.Errorf("%s is in queue %s", kind, queue) // nor weeks of files that have to be made up
 		}
 		if _, worked := configured(everyMinute()).Queues[queue]; !worked {
 			t.Errorf("nobody works queue %s", queue)
@@ -139,19 +142,18 @@ var errAway = errors.New("the database is away")
 // atNoDatabase is a reconciler whose database is away.
 func atNoDatabase(t *testing.T) *Reconciler {
 	t.Helper()
-	config, err := pgxpool.ParseConfig("postgres://nobody@127.0.0.1:1/none")
+	cfg, err := pgxpool.ParseConfig("postgres://nobody@127.0.0.1:1/none")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return errAway }
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	cfg.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return errAway }
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	r := &Reconciler{now: time.Now, log: slog.New(slog.DiscardHandler), settings: everyMinute()}
-	c := r.riverConfig(func() float64 { return 0 })
-	if r.client, err = river.NewClient(riverpgxv5.New(pool), c); err != nil {
+	r := &Reconciler{Config: Config{Now: time.Now, Log: slog.New(slog.DiscardHandler), Reconciler: everyMinute()}}
+	if r.client, err = river.NewClient(riverpgxv5.New(pool), r.riverConfig()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -193,7 +195,7 @@ func TestQueueThatCannotWorkIsNotMade(t *testing.T) {
 	settings := everyMinute()
 	settings.ResolveWorkers = 0
 	r, err := New(Config{DB: postgres.Wrap(nil, 0), Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Settings: settings})
+		Reconciler: settings})
 	if r != nil || err == nil || !strings.Contains(err.Error(), "make job queue") {
 		t.Fatalf("%v, %v", r, err)
 	}
@@ -205,15 +207,15 @@ func (c *crew) running(job func(working, running context.Context) error) (stop f
 	begun, over := make(chan struct{}), make(chan error, 1)
 	ctx, stop := context.WithCancel(c.t.Context())
 	c.t.Cleanup(stop)
-	c.r.answered = func(working context.Context, _ int32) (int, error) {
+	c.r.CloseAnswered = func(working context.Context, _ int32) (int, error) {
 		close(begun)
 		return 0, job(working, ctx)
 	}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &answered{r: c.r})
+	river.AddWorker(workers, river.WorkFunc(c.r.closeAnswered))
 	var err error
 	c.r.client, err = river.NewClient(riverpgxv5.New(c.pool), &river.Config{
-		Logger: c.r.log, Workers: workers, Queues: map[string]river.QueueConfig{scheduleQueue: {MaxWorkers: 1}},
+		Logger: c.r.Log, Workers: workers, Queues: map[string]river.QueueConfig{scheduleQueue: {MaxWorkers: 1}},
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -231,7 +233,7 @@ func (c *crew) running(job func(working, running context.Context) error) (stop f
 func TestRunEndsAfterItsJobs(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	c.r.settings.StopLimit = 20 * time.Second
+	c.r.StopLimit = 20 * time.Second
 	stop, ended := c.running(func(working, running context.Context) error {
 		<-running.Done()
 		return working.Err() // nil, because the end of the run cancels no job
@@ -254,7 +256,7 @@ func TestRunEndsAfterItsJobs(t *testing.T) {
 func TestRunThatLeavesAJobBehindFails(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	c.r.settings.StopLimit = -stopGrace // no time at all
+	c.r.StopLimit = -stopGrace // no time at all
 	release := make(chan struct{})
 	stop, ended := c.running(func(context.Context, context.Context) error {
 		<-release
@@ -319,9 +321,9 @@ func TestOnlyTheLastAttemptOfAJobIsAnError(t *testing.T) {
 func TestRunIsCountedAsWhatCameOfIt(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	o := &observer{r: &Reconciler{metrics: telemetry.NewMetrics(reg), now: time.Now}}
+	r := &Reconciler{Config: Config{Metrics: telemetry.NewMetrics(reg), Now: time.Now}}
 	for _, result := range []error{nil, river.JobSnooze(time.Second), errors.New("broken")} {
-		err := o.Work(t.Context(), &rivertype.JobRow{Kind: "scan"}, func(context.Context) error { return result })
+		err := r.observe(t.Context(), &rivertype.JobRow{Kind: "scan"}, func(context.Context) error { return result })
 		if !errors.Is(err, result) {
 			t.Errorf("%v has become %v", result, err)
 		}

@@ -26,16 +26,10 @@ const scanTimeout = time.Minute
 // stalledPause is the pause before a run that would begin where the last one began.
 const stalledPause = 5 * time.Second
 
-// scan enqueues the scans of every account's ledgers. A scan that is still in the queue is not enqueued again.
-type scan struct {
-	river.WorkerDefaults[scanArgs]
-
-	r *Reconciler
-}
-
-func (w *scan) Work(ctx context.Context, _ *river.Job[scanArgs]) error {
-	return w.r.payments.Accounts(ctx, func(account string) error {
-		_, err := w.r.client.InsertMany(ctx, []river.InsertManyParams{
+// enqueueScans enqueues the scans of every account's ledgers. A scan that is still in the queue is not enqueued again.
+func (r *Reconciler) enqueueScans(ctx context.Context, _ *river.Job[scanArgs]) error {
+	return r.Payments.Accounts(ctx, func(account string) error {
+		_, err := r.client.InsertMany(ctx, []river.InsertManyParams{
 			{Args: scanLedgerArgs{Account: account, Object: string(gateway.ChargeObject)}},
 			{Args: scanLedgerArgs{Account: account, Object: string(gateway.RefundObject)}},
 		})
@@ -44,21 +38,12 @@ func (w *scan) Work(ctx context.Context, _ *river.Job[scanArgs]) error {
 }
 
 // scanLedger compares one account's list of charges, or of refunds, with our books.
-type scanLedger struct {
-	river.WorkerDefaults[scanLedgerArgs]
-
-	r *Reconciler
-}
-
-// Timeout implements river.Worker.
-func (w *scanLedger) Timeout(*river.Job[scanLedgerArgs]) time.Duration { return scanTimeout }
-
-func (w *scanLedger) Work(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
+func (r *Reconciler) scanLedger(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
 	reading, cancel := context.WithTimeout(ctx, scanReads)
 	defer cancel()
-	progress, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap,
+	progress, err := r.Payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, r.ScanOverlap,
 		scanPages, reading.Done(),
-		func(f payments.Effect) { w.r.countEffect(f, payments.SourceScan) })
+		func(f payments.Effect) { r.countEffect(f, payments.SourceScan) })
 	if err != nil {
 		return err
 	}

@@ -52,16 +52,9 @@ const (
 	statementBatch = 1000
 )
 
-// dueStatements enqueues the days of each account that no run has judged, or that can be judged again.
-type dueStatements struct {
-	river.WorkerDefaults[dueStatementsArgs]
-
-	r *Reconciler
-}
-
-// Work implements river.Worker.
-func (w *dueStatements) Work(ctx context.Context, _ *river.Job[dueStatementsArgs]) error {
-	due, err := w.r.statements.Due(ctx, statementDays)
+// enqueueStatements enqueues the days of each account that no run has judged, or that can be judged again.
+func (r *Reconciler) enqueueStatements(ctx context.Context, _ *river.Job[dueStatementsArgs]) error {
+	due, err := r.Statements.Due(ctx, statementDays)
 	if err != nil {
 		return err
 	}
@@ -70,25 +63,15 @@ func (w *dueStatements) Work(ctx context.Context, _ *river.Job[dueStatementsArgs
 		for i, d := range batch {
 			jobs[i].Args = statementDayArgs{Account: d.Account, Day: d.Day.Format(time.DateOnly)}
 		}
-		if _, err := w.r.client.InsertMany(ctx, jobs); err != nil {
+		if _, err := r.client.InsertMany(ctx, jobs); err != nil {
 			return fmt.Errorf("enqueue statements: %w", err)
 		}
 	}
 	return nil
 }
 
-// statementDay compares one account's day with our books. A run that finds breaks has not failed.
-type statementDay struct {
-	river.WorkerDefaults[statementDayArgs]
-
-	r *Reconciler
-}
-
-// statementTimeout is long enough for millions of lines. River's rescuer uses it, too.
+// statementTimeout is long enough for millions of lines.
 const statementTimeout = time.Hour
-
-// Timeout implements river.Worker.
-func (*statementDay) Timeout(*river.Job[statementDayArgs]) time.Duration { return statementTimeout }
 
 // If a statement is not published yet, the job tries again every hour, for up to a day. After that, the job fails. If
 // another run reads the account, the job tries again every minute: that run has a limit.
@@ -98,17 +81,17 @@ const (
 	statementBusy     = time.Minute
 )
 
-// Work implements river.Worker.
-func (w *statementDay) Work(ctx context.Context, job *river.Job[statementDayArgs]) error {
+// judgeDay compares one account's day with our books. A run that finds breaks has not failed.
+func (r *Reconciler) judgeDay(ctx context.Context, job *river.Job[statementDayArgs]) error {
 	day, err := time.Parse(time.DateOnly, job.Args.Day)
 	if err != nil {
 		return fmt.Errorf("read day: %w", err)
 	}
-	_, err = w.r.statements.Run(ctx, day, job.Args.Account)
+	_, err = r.Statements.Run(ctx, day, job.Args.Account)
 	if errors.Is(err, statement.ErrBusy) {
 		return river.JobSnooze(statementBusy)
 	}
-	if errors.Is(err, gateway.ErrNoStatement) && w.r.now().Sub(job.CreatedAt) < statementPatience {
+	if errors.Is(err, gateway.ErrNoStatement) && r.Now().Sub(job.CreatedAt) < statementPatience {
 		return river.JobSnooze(statementPause)
 	}
 	return err

@@ -42,8 +42,8 @@ func setupStatements(t *testing.T, publishedDay string) *crew {
 	config := statement.DefaultConfig()
 	config.DB, config.NewID = postgres.Wrap(c.pool, 20*time.Second), uuid.NewV7
 	config.PSPs = gateway.PSPs{native.Name: psp}
-	c.r.psps = config.PSPs
-	if c.r.statements, err = statement.New(config); err != nil {
+	c.r.PSPs = config.PSPs
+	if c.r.Statements, err = statement.New(config); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -51,15 +51,15 @@ func setupStatements(t *testing.T, publishedDay string) *crew {
 
 func (c *crew) lookForStatements() {
 	c.t.Helper()
-	if err := (&dueStatements{r: c.r}).Work(c.t.Context(), nil); err != nil {
+	if err := c.r.enqueueStatements(c.t.Context(), nil); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 // judges works the job of an account's day, which is so old.
 func (c *crew) judges(day string, age time.Duration) error {
-	return (&statementDay{r: c.r}).Work(c.t.Context(), &river.Job[statementDayArgs]{
-		JobRow: &rivertype.JobRow{CreatedAt: c.r.now().Add(-age)},
+	return c.r.judgeDay(c.t.Context(), &river.Job[statementDayArgs]{
+		JobRow: &rivertype.JobRow{CreatedAt: c.r.Now().Add(-age)},
 		Args:   statementDayArgs{Account: "acct_acme", Day: day},
 	})
 }
@@ -114,7 +114,7 @@ func TestStatementThatIsLateIsWaitedForADay(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	c.r.now = func() time.Time { return now }
+	c.r.Now = func() time.Time { return now }
 	if err := c.judges("2026-03-10", 24*time.Hour); !errors.Is(err, gateway.ErrNoStatement) || errors.As(err, &snooze) {
 		t.Fatal(err)
 	}
@@ -132,11 +132,11 @@ func TestJobOfADayThatFailsIsNotPutOff(t *testing.T) {
 	}
 	pool, outage := pgtest.WithOutage(t, c.pool)
 	var err error
-	if c.r.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: c.r.log}); err != nil {
+	if c.r.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: c.r.Log}); err != nil {
 		t.Fatal(err)
 	}
 	outage.On("INSERT INTO", 1)
-	if err := (&dueStatements{r: c.r}).Work(t.Context(), nil); err == nil ||
+	if err := c.r.enqueueStatements(t.Context(), nil); err == nil ||
 		!strings.Contains(err.Error(), "enqueue statements") {
 		t.Errorf("days that are not enqueued: %v", err)
 	}
@@ -158,21 +158,12 @@ func TestAccountThatAnotherRunHasIsWaitedFor(t *testing.T) {
 	var snooze *river.JobSnoozeError
 	now := time.Now()
 	for _, age := range []time.Duration{0, 25 * time.Hour} {
-		c.r.now = func() time.Time { return now }
+		c.r.Now = func() time.Time { return now }
 		if err := c.judges("2026-03-10", age); !errors.As(err, &snooze) || snooze.Duration != time.Minute {
 			t.Errorf("after %s: %v", age, err)
 		}
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Weeks of files that have to be made up must not keep the sweep waiting, nor the scan.
-func TestStatementsHaveWorkersOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	if q := (statementDayArgs{}).InsertOpts().Queue; q == scheduleQueue || q == ledgerQueue ||
-		configured(everyMinute()).Queues[q].MaxWorkers != statementWorkers {
-		t.Fatalf("they are in queue %s", q)
 	}
 }

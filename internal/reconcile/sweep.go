@@ -25,42 +25,24 @@ const hidden = 2 * jobTimeout
 
 // sweep makes keys unknown whose leases are over, and enqueues their lookups in the same transaction. So a key cannot
 // become unknown without a job that looks it up.
-type sweep struct {
-	river.WorkerDefaults[sweepArgs]
-
-	r *Reconciler
-}
-
-func (w *sweep) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
-	return w.r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
-		due, err := w.r.keys.SweepTx(ctx, tx, sweepBatch, hidden)
-		w.r.metrics.Swept(len(due))
+func (r *Reconciler) sweep(ctx context.Context, _ *river.Job[sweepArgs]) error {
+	return r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
+		due, err := r.Keys.SweepTx(ctx, tx, sweepBatch, hidden)
+		r.Metrics.Swept(len(due))
 		return due, err
 	})
 }
 
 // claim enqueues the lookups of the unknown keys that are due.
-type claim struct {
-	river.WorkerDefaults[claimArgs]
-
-	r *Reconciler
-}
-
-func (w *claim) Work(ctx context.Context, _ *river.Job[claimArgs]) error {
-	return w.r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
-		return w.r.keys.ClaimDueTx(ctx, tx, sweepBatch, hidden)
+func (r *Reconciler) claim(ctx context.Context, _ *river.Job[claimArgs]) error {
+	return r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
+		return r.Keys.ClaimDueTx(ctx, tx, sweepBatch, hidden)
 	})
 }
 
-// answered closes the dead letters whose keys were resolved meanwhile.
-type answered struct {
-	river.WorkerDefaults[answeredArgs]
-
-	r *Reconciler
-}
-
-func (w *answered) Work(ctx context.Context, _ *river.Job[answeredArgs]) error {
-	_, err := w.r.answered(ctx, sweepBatch)
+// closeAnswered closes the dead letters whose keys were resolved meanwhile.
+func (r *Reconciler) closeAnswered(ctx context.Context, _ *river.Job[answeredArgs]) error {
+	_, err := r.CloseAnswered(ctx, sweepBatch)
 	return err
 }
 
@@ -70,7 +52,7 @@ func (r *Reconciler) inBatches(
 ) error {
 	for range sweepRounds {
 		var taken int
-		err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			due, err := take(ctx, tx)
 			if taken = len(due); err != nil || taken == 0 {
 				return err
@@ -81,7 +63,7 @@ func (r *Reconciler) inBatches(
 		var ambiguous *postgres.AmbiguousError
 		switch {
 		case errors.As(err, &ambiguous):
-			r.metrics.CommitAmbiguous() // Committed or not, keys and jobs agree. The next round continues from there.
+			r.Metrics.CommitAmbiguous() // Committed or not, keys and jobs agree. The next round continues from there.
 		case err != nil:
 			return fmt.Errorf("take keys: %w", err)
 		case taken < sweepBatch:
@@ -130,22 +112,16 @@ func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (n
 }
 
 // resolve looks up one key at the PSP.
-type resolve struct {
-	river.WorkerDefaults[resolveArgs]
-
-	r *Reconciler
-}
-
-func (w *resolve) Work(ctx context.Context, job *river.Job[resolveArgs]) error {
+func (r *Reconciler) resolve(ctx context.Context, job *river.Job[resolveArgs]) error {
 	due := idempotency.Due{
 		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation,
 		Subject: job.Args.Subject,
 	}
-	resolution, err := w.r.resolver.Resolve(ctx, due)
+	resolution, err := r.Resolver.Resolve(ctx, due)
 	if err != nil {
 		return err
 	}
-	w.r.countLookup(resolution)
+	r.countLookup(resolution)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func dueKeys(n int) (due []idempotency.Due) {
 func TestSweepEnqueuesWhatItTakesUntilThereIsNoMore(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	c.r.db = postgres.Wrap(c.pool, 20*time.Second)
+	c.r.DB = postgres.Wrap(c.pool, 20*time.Second)
 	errBroken := errors.New("broken")
 	for name, row := range map[string]struct {
 		batches []int // how many keys each search finds
@@ -74,7 +74,7 @@ func TestSweepGoesOnAfterACommitThatIsInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	c.r.db = db
+	c.r.DB = db
 	lost := proxy.On("commit", pgproxy.DropAcknowledgement)
 	rounds := 0
 	err = c.r.inBatches(t.Context(), func(context.Context, pgx.Tx) ([]idempotency.Due, error) {
@@ -106,14 +106,14 @@ func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := (&dueStatements{r: c.r}).Work(ended, nil); err == nil {
+	if err := c.r.enqueueStatements(ended, nil); err == nil {
 		t.Error("no statement is due in a database that is away")
 	}
 	c.exec("UPDATE tenants SET created_at = clock_timestamp() + interval '1 day'")
 	c.lookForStatements() // Nothing is due, and this is no failure.
 	c.wantJobs("statement_day", 0)
 	broken := &river.Job[evidenceArgs]{JobRow: &rivertype.JobRow{}, Args: evidenceArgs{Record: []byte("{")}}
-	if err := (&evidence{r: c.r}).Work(t.Context(), broken); err == nil {
+	if err := c.r.judgeEvidence(t.Context(), broken); err == nil {
 		t.Error("half a record is one")
 	}
 }
@@ -139,24 +139,24 @@ func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 	c.receive("evt_1")
 	job := &river.Job[webhookArgs]{JobRow: &rivertype.JobRow{}, Args: webhookArgs{EventID: "evt_1"}}
 	pool, outage := pgtest.WithOutage(t, c.pool)
-	inbox := c.r.inbox
-	c.r.inbox = c.inboxOn(pool)
+	inbox := c.r.Inbox
+	c.r.Inbox = c.inboxOn(pool)
 	outage.On("name: GetEvent", 1)
-	if err := (&webhook{r: c.r}).Work(t.Context(), job); err == nil {
+	if err := c.r.processWebhook(t.Context(), job); err == nil {
 		t.Error("an event that cannot be read is processed")
 	}
-	c.r.inbox = inbox
-	psps := c.r.psps
-	c.r.psps = gateway.PSPs{native.Name: told{says: deaf}}
-	if err := (&webhook{r: c.r}).Work(t.Context(), job); !errors.Is(err, errDeaf) {
+	c.r.Inbox = inbox
+	psps := c.r.PSPs
+	c.r.PSPs = gateway.PSPs{native.Name: told{says: deaf}}
+	if err := c.r.processWebhook(t.Context(), job); !errors.Is(err, errDeaf) {
 		t.Errorf("an event that cannot be read now is processed: %v", err)
 	}
-	c.r.psps = psps
+	c.r.PSPs = psps
 	for range 2 { // A job may run twice. The second time, nobody reads the event.
-		if err := (&webhook{r: c.r}).Work(t.Context(), job); err != nil {
+		if err := c.r.processWebhook(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
-		c.r.psps = gateway.PSPs{native.Name: told{says: deaf}}
+		c.r.PSPs = gateway.PSPs{native.Name: told{says: deaf}}
 	}
 	found := pgtest.Value[string](t, c.pool, `SELECT count(*) || ' ' || min(kind) || ' ' || min(result)
 		FROM dead_letters, webhook_events`)
@@ -267,19 +267,12 @@ func TestScanThatDoesNotGetOnWaits(t *testing.T) {
 }
 
 // A page that is begun at the last moment may take as long as a PSP has for an answer, and then its records are
-// resolved.
-func TestScanHasTimeForItsLastPage(t *testing.T) {
+// resolved. And a dead run stands in the way of the next one: with a time of its own that is longer, the rescuer would
+// leave it there for as long.
+func TestScanHasTimeForItsLastPageAndIsTakenForDeadAsSoonAsAnyOtherJob(t *testing.T) {
 	t.Parallel()
-	if got := (&scanLedger{}).Timeout(nil); got < scanReads+2*8*time.Second {
-		t.Fatalf("a run that reads for %s has %s", scanReads, got)
-	}
-}
-
-// A dead run stands in the way of the next one. With a time of its own that is longer, the rescuer would leave it there
-// for as long.
-func TestScanThatDiedIsTakenForDeadAsSoonAsAnyOtherJob(t *testing.T) {
-	t.Parallel()
-	if got := (&scanLedger{}).Timeout(nil); got >= rescueAfter {
-		t.Fatalf("a scan has %s, and jobs are rescued after %s", got, rescueAfter)
+	got := longWorker[scanLedgerArgs]{longest: scanTimeout}.Timeout(nil)
+	if got < scanReads+2*8*time.Second || got >= rescueAfter {
+		t.Fatalf("a run that reads for %s has %s, and jobs are rescued after %s", scanReads, got, rescueAfter)
 	}
 }

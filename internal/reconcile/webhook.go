@@ -23,15 +23,9 @@ const (
 	resultIgnored      = "ignored"
 )
 
-// webhook judges one stored event for the key that it is about.
-type webhook struct {
-	river.WorkerDefaults[webhookArgs]
-
-	r *Reconciler
-}
-
-func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
-	event, err := w.r.inbox.Load(ctx, job.Args.EventID)
+// processWebhook judges one stored event for the key that it is about.
+func (r *Reconciler) processWebhook(ctx context.Context, job *river.Job[webhookArgs]) error {
+	event, err := r.Inbox.Load(ctx, job.Args.EventID)
 	switch {
 	case errors.Is(err, webhooks.ErrNoEvent):
 		return nil // The event was processed and then pruned. This is a late second run.
@@ -41,46 +35,46 @@ func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
 	if event.Processed {
 		return nil
 	}
-	result, err := w.resolve(ctx, event)
+	result, err := r.judgeEvent(ctx, event)
 	switch {
 	case errors.Is(err, gateway.ErrPayload) || errors.Is(err, gateway.ErrUnknownType):
-		return w.unmatched(ctx, event, err)
+		return r.unmatched(ctx, event, err)
 	case err != nil:
 		return err
 	}
 	// Crash window 9: resolved, not marked. The evidence is judged once more, which confirms it.
-	if err := w.r.inbox.MarkProcessed(ctx, event.ID, result); err != nil && !errors.Is(err, webhooks.ErrProcessed) {
+	if err := r.Inbox.MarkProcessed(ctx, event.ID, result); err != nil && !errors.Is(err, webhooks.ErrProcessed) {
 		return err
 	}
-	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
+	r.Metrics.WebhookLag(r.Now().Sub(event.SentAt))
 	return nil // Crash window 10: marked, the job not done. Its next run finds the event processed.
 }
 
-// resolve reads an event in the dialect of the PSP that has signed it, and judges what it says. It returns the result
-// for the event's row.
-func (w *webhook) resolve(ctx context.Context, event webhooks.Stored) (result string, err error) {
+// judgeEvent reads an event in the dialect of the PSP that has signed it, and judges what it says. It returns the
+// result for the event's row.
+func (r *Reconciler) judgeEvent(ctx context.Context, event webhooks.Stored) (result string, err error) {
 	psp := webhooks.PSPOf(event.ID)
-	said, err := w.r.psps.Of(psp).ParseEvent(event.Body)
+	said, err := r.PSPs.Of(psp).ParseEvent(event.Body)
 	if err != nil {
 		return "", err
 	}
 	switch said := said.(type) {
 	case gateway.Moved:
 		// Crash window 8: the job is taken, and the key has not moved.
-		finding, err := w.r.payments.ResolveByRecord(ctx,
+		finding, err := r.Payments.ResolveByRecord(ctx,
 			payments.Record{Source: payments.SourceWebhook, PSP: psp, Record: said.Record})
 		if err != nil {
 			return "", fmt.Errorf("resolve by webhook: %w", err)
 		}
-		return w.r.countEffect(finding, payments.SourceWebhook), nil
+		return r.countEffect(finding, payments.SourceWebhook), nil
 	case gateway.Ignored:
-		w.r.metrics.Foreign("event", 1)
+		r.Metrics.Foreign("event", 1)
 	}
 	return resultIgnored, nil
 }
 
 // unmatched opens a dead letter for an event that is genuine and cannot be understood.
-func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause error) error {
+func (r *Reconciler) unmatched(ctx context.Context, event webhooks.Stored, cause error) error {
 	evidence := struct {
 		EventID string         `json:"eventId"`
 		Body    jsontext.Value `json:"body,omitzero"`
@@ -95,7 +89,7 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	if err != nil {
 		return fmt.Errorf("marshal evidence: %w", err)
 	}
-	id, err := w.r.newID()
+	id, err := r.NewID()
 	if err != nil {
 		return fmt.Errorf("make dead letter id: %w", err)
 	}
@@ -103,31 +97,25 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 		ID: id, Kind: deadletters.WebhookUnmatched, Finding: "webhook " + event.ID, Evidence: raw,
 		Reason: "a genuine webhook that says nothing we understand: " + cause.Error(),
 	}
-	err = w.r.db.Pipeline(ctx, deadletters.Open(deadLetter), webhooks.Processed(event.ID, resultDeadLettered))
+	err = r.DB.Pipeline(ctx, deadletters.Open(deadLetter), webhooks.Processed(event.ID, resultDeadLettered))
 	if err != nil {
 		return fmt.Errorf("open dead letter: %w", err)
 	}
-	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
+	r.Metrics.WebhookLag(r.Now().Sub(event.SentAt))
 	return nil
 }
 
-// evidence judges one record again.
-type evidence struct {
-	river.WorkerDefaults[evidenceArgs]
-
-	r *Reconciler
-}
-
-func (w *evidence) Work(ctx context.Context, job *river.Job[evidenceArgs]) error {
+// judgeEvidence judges one record again.
+func (r *Reconciler) judgeEvidence(ctx context.Context, job *river.Job[evidenceArgs]) error {
 	record, err := gateway.ParseRecord(job.Args.Record)
 	if err != nil {
 		return fmt.Errorf("parse record: %w", err)
 	}
-	finding, err := w.r.payments.ResolveByRecord(ctx, payments.Record{Source: payments.SourceOperator, Record: record})
+	finding, err := r.Payments.ResolveByRecord(ctx, payments.Record{Source: payments.SourceOperator, Record: record})
 	if err != nil {
 		return fmt.Errorf("resolve by record: %w", err)
 	}
-	w.r.countEffect(finding, payments.SourceOperator)
+	r.countEffect(finding, payments.SourceOperator)
 	return nil
 }
 
@@ -135,16 +123,16 @@ func (w *evidence) Work(ctx context.Context, job *river.Job[evidenceArgs]) error
 func (r *Reconciler) countEffect(f payments.Effect, source payments.Source) string {
 	switch f := f.(type) {
 	case payments.Completed:
-		r.metrics.Reconciled("resolved", string(source))
+		r.Metrics.Reconciled("resolved", string(source))
 		return resultCompleted
 	case payments.DeadLettered:
 		if f.New { // A scan finds the same dead letter in each walk.
-			r.metrics.Reconciled("failed", string(source))
-			r.metrics.Discrepancy(string(f.Kind))
+			r.Metrics.Reconciled("failed", string(source))
+			r.Metrics.Discrepancy(string(f.Kind))
 		}
 		return resultDeadLettered
 	case payments.Foreign:
-		r.metrics.Foreign("event", 1)
+		r.Metrics.Foreign("event", 1)
 		return resultIgnored
 	case payments.Confirmed, payments.LeftAlone:
 	}
@@ -154,11 +142,11 @@ func (r *Reconciler) countEffect(f payments.Effect, source payments.Source) stri
 func (r *Reconciler) countLookup(resolution payments.LookupResult) {
 	switch resolution {
 	case payments.Resolved:
-		r.metrics.Reconciled("resolved", string(payments.SourceLookup))
+		r.Metrics.Reconciled("resolved", string(payments.SourceLookup))
 	case payments.Scheduled:
-		r.metrics.Reconciled("scheduled", string(payments.SourceLookup))
+		r.Metrics.Reconciled("scheduled", string(payments.SourceLookup))
 	case payments.ToOperator:
-		r.metrics.Reconciled("failed", string(payments.SourceLookup))
+		r.Metrics.Reconciled("failed", string(payments.SourceLookup))
 	case payments.Moot:
 	}
 }

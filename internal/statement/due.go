@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"payonce/internal/postgres"
@@ -71,22 +70,18 @@ func (r *Reconciler) missing(ctx context.Context, last time.Time, days int32) ([
 // a day is read again only for a movement that is missing, or whose line was left alone. It forgets the movements that
 // were not executed in the end.
 func (r *Reconciler) ripe(ctx context.Context, t dbsqlc.FindAccountsRow) (due []Due, err error) {
-	q := dbsqlc.New(r.config.DB.Reader())
-	last, err := q.LastJudged(ctx, t.Account)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if !t.Judged.Valid {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("find last day with a run: %w", err)
-	}
-	p := dbsqlc.ListPendingParams{Account: t.Account, Before: last, MaxRows: pageRows,
+	q := dbsqlc.New(r.config.DB.Reader())
+	p := dbsqlc.ListPendingParams{Account: t.Account, Before: t.Judged, MaxRows: pageRows,
 		AfterDay: pgtype.Date{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
 	for {
 		page, err := q.ListPending(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("list pending movements: %w", err)
 		}
-		asked := dbsqlc.FinalMovementsParams{TenantID: t.Tenant, Known: last.Time.Add(oneDay), Skew: r.config.Skew}
+		asked := dbsqlc.FinalMovementsParams{TenantID: t.Tenant, Known: t.Judged.Time.Add(oneDay), Skew: r.config.Skew}
 		for _, m := range page {
 			asked.Days = append(asked.Days, m.Day)
 			asked.Objects = append(asked.Objects, m.Object)

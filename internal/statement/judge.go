@@ -16,12 +16,11 @@ import (
 
 // judgement is the run for one account's day, in its transaction.
 type judgement struct {
+	dbsqlc.FindAccountsRow
+
 	config  Config
 	tx      pgx.Tx
 	q       *dbsqlc.Queries
-	tenant  string
-	psp     string
-	account string
 	day     time.Time
 	run     uuid.UUID
 	started time.Time // by the database's clock, before the statement is requested
@@ -38,10 +37,7 @@ func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, da
 	}
 	var s Summary
 	err = r.config.DB.TransactFor(ctx, r.config.Limit, func(ctx context.Context, tx pgx.Tx) error {
-		j := &judgement{
-			config: r.config, tx: tx, q: dbsqlc.New(tx), tenant: t.Tenant, psp: t.Psp, account: t.Account,
-			day: day, run: id,
-		}
+		j := &judgement{FindAccountsRow: t, config: r.config, tx: tx, q: dbsqlc.New(tx), day: day, run: id}
 		var err error
 		s, err = j.judge(ctx)
 		return err
@@ -56,10 +52,10 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	if err := j.load(ctx, j.day); err != nil {
 		return Summary{}, err
 	}
-	s := Summary{ID: j.run, Account: j.account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
+	s := Summary{ID: j.run, Account: j.Account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
 	found, err := j.q.WriteLineBreaks(ctx, dbsqlc.WriteLineBreaksParams{
-		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID,
-		Shared: j.config.PSPs.Of(j.psp).Traits().ForeignRecords,
+		Account: j.Account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID,
+		Shared: j.config.PSPs.Of(j.Psp).Traits().ForeignRecords,
 	})
 	if err != nil {
 		return Summary{}, fmt.Errorf("compare lines: %w", err)
@@ -75,7 +71,7 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 // begin locks the account for this run, and creates the tables for its lines. Runs of two days at once would not see
 // what the other one writes: the one an absence, and the other one the line that ends it.
 func (j *judgement) begin(ctx context.Context) error {
-	lock, err := j.q.TryLock(ctx, "statement "+j.account)
+	lock, err := j.q.TryLock(ctx, "statement "+j.Account)
 	j.started = lock.At
 	switch {
 	case err != nil:
@@ -130,11 +126,8 @@ func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64,
 	for absent.After > 0 && j.over(dayOf(known)) {
 		err := j.lookInto(ctx, known)
 		if errors.Is(err, gateway.ErrNoStatement) {
-			passed, err := j.passed(ctx, known)
-			if err != nil {
-				return 0, err
-			}
-			if !passed {
+			// Once a later day was judged as a whole, a day without a statement had no movements.
+			if !j.Judged.Valid || !j.Judged.Time.After(known) {
 				break
 			}
 		} else if err != nil {
@@ -146,7 +139,7 @@ func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64,
 		}
 	}
 	missing, err = j.q.WriteAbsences(ctx, dbsqlc.WriteAbsencesParams{
-		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, Late: known,
+		Account: j.Account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, Late: known,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("write absences: %w", err)
@@ -155,30 +148,18 @@ func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64,
 	return missing, j.writePending(ctx, known)
 }
 
-// passed reports whether a later day was judged as a whole. Then a day without a statement had no movements.
-func (j *judgement) passed(ctx context.Context, day time.Time) (bool, error) {
-	last, err := j.q.LastJudged(ctx, j.account)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("find last day with a run: %w", err)
-	}
-	return last.Time.After(day), nil
-}
-
 // writePending replaces what the day's last run has left pending, and forgets what was pending of other days and is in
 // this day's statement.
 func (j *judgement) writePending(ctx context.Context, known time.Time) error {
-	err := j.q.ForgetPending(ctx, dbsqlc.ForgetPendingParams{Account: j.account, Day: dateOf(j.day)})
+	err := j.q.ForgetPending(ctx, dbsqlc.ForgetPendingParams{Account: j.Account, Day: dateOf(j.day)})
 	if err != nil {
 		return fmt.Errorf("forget pending movements: %w", err)
 	}
-	err = j.q.ForgetListed(ctx, dbsqlc.ForgetListedParams{Day: dateOf(j.day), Account: j.account})
+	err = j.q.ForgetListed(ctx, dbsqlc.ForgetListedParams{Day: dateOf(j.day), Account: j.Account})
 	if err != nil {
 		return fmt.Errorf("forget listed movements: %w", err)
 	}
-	err = j.q.WritePending(ctx, dbsqlc.WritePendingParams{Account: j.account, Day: dateOf(j.day), Late: known,
+	err = j.q.WritePending(ctx, dbsqlc.WritePendingParams{Account: j.Account, Day: dateOf(j.day), Late: known,
 		RunID: j.run})
 	if err != nil {
 		return fmt.Errorf("write pending movements: %w", err)
@@ -191,7 +172,7 @@ func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
 	from, until := j.day.Add(-j.config.Skew), known.Add(-j.config.Skew)
 	err := j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
 		Horizon: j.config.Horizon, Skew: j.config.Skew, Most: maxHorizon,
-		TenantID: j.tenant, CreatedFrom: from, CreatedUntil: until,
+		TenantID: j.Tenant, CreatedFrom: from, CreatedUntil: until,
 		FirstID: payments.FirstIDAt(from.Add(-payments.IDSkew)),
 		LastID:  payments.FirstIDAt(until.Add(payments.IDSkew)),
 	})
@@ -235,7 +216,7 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 		status = "partial"
 	}
 	err = j.q.WriteRun(ctx, dbsqlc.WriteRunParams{
-		ID: j.run, Account: j.account, Day: dateOf(j.day), StartedAt: j.started, Status: status, Lines: s.Lines,
+		ID: j.run, Account: j.Account, Day: dateOf(j.day), StartedAt: j.started, Status: status, Lines: s.Lines,
 		Breaks: s.Breaks, Pending: s.Pending,
 	})
 	if err != nil {
@@ -245,10 +226,7 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 		s.New++
 		return j.tell(ctx, b.Break)
 	}
-	return pages(*s, &j.run, tell,
-		func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
-			return j.q.OpenBreaks(ctx, p)
-		})
+	return pages(ctx, j.q, *s, &j.run, tell)
 }
 
 // tell calls OnBreak.
@@ -269,7 +247,7 @@ func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
 		if _, err := j.tx.Exec(ctx, scansOn); err != nil {
 			return 0, fmt.Errorf("let the run scan: %w", err)
 		}
-		page, err := j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account,
+		page, err := j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.Account,
 			Day: dateOf(j.day), RunID: j.run, MaxRows: pageRows})
 		if err != nil {
 			return 0, fmt.Errorf("mark what has gone: %w", err)
@@ -281,7 +259,7 @@ func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
 			if !row.Listed {
 				continue
 			}
-			b := breakOf(dbsqlc.OpenBreaksRow{ID: row.ID, Account: j.account, Day: row.Day, Object: row.Object,
+			b := breakOf(dbsqlc.OpenBreaksRow{ID: row.ID, Account: j.Account, Day: row.Day, Object: row.Object,
 				Kind: row.Kind, PspID: row.PspID, Subject: row.Subject})
 			b.Listed = true
 			if err := j.tell(ctx, b.Break); err != nil {

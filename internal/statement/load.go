@@ -32,7 +32,7 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 	// CopyFrom calls us for the next line, and Statement calls us with a line. iter.Pull connects the two.
 	next, stop := iter.Pull(func(yield func(gateway.Record) bool) {
 		left := j.config.MaxLines
-		j.readErr = j.config.PSPs.Of(j.psp).Statement(ctx, j.account, day, func(r gateway.Record) error {
+		j.readErr = j.config.PSPs.Of(j.Psp).Statement(ctx, j.Account, day, func(r gateway.Record) error {
 			if left--; left < 0 {
 				return ErrTooLong
 			}
@@ -44,16 +44,37 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 	})
 	defer stop()
 	j.readErr = nil
-	s := &source{next: next, whole: func() bool { return j.readErr == nil }, day: day, tell: j.progress(day)}
-	_, err := j.tx.CopyFrom(ctx, pgx.Identifier{"statement_lines"}, columns(), s)
+	ended := false
+	j.loaded = 0
+	progress := func() {
+		if c := j.config; c.Progress != nil && (ended || j.loaded%c.Every == 0) {
+			c.Progress(Progress{Account: j.Account, Day: day, Lines: j.loaded, Done: ended})
+		}
+	}
+	_, err := j.tx.CopyFrom(ctx, pgx.Identifier{"statement_lines"}, columns(), pgx.CopyFromFunc(func() ([]any, error) {
+		r, more := next()
+		if !more {
+			if ended = true; j.readErr == nil {
+				progress()
+			}
+			// Not readErr: it would abort the whole transaction, even if only a neighbouring day has no statement.
+			return nil, nil
+		}
+		j.loaded++
+		progress()
+		id, ours := payments.SubjectOf(r.Object, r.Reference)
+		return []any{
+			day, j.loaded, string(r.Object), r.ID, r.Reference, pgtype.UUID{Bytes: id, Valid: ours}, r.AmountMinor,
+			r.Currency, r.ChargeID, r.Status, r.Created,
+		}, nil
+	}))
 	stop()
-	if s.ended && j.readErr != nil {
+	if ended && j.readErr != nil {
 		return j.readErr
 	}
 	if err != nil {
 		return fmt.Errorf("copy statement: %w", err)
 	}
-	j.loaded = s.line
 	// Without ANALYZE, the planner assumes that the table is empty.
 	if _, err := j.tx.Exec(ctx, "ANALYZE statement_lines"); err != nil {
 		return fmt.Errorf("analyze lines: %w", err)
@@ -63,10 +84,10 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 
 // findOurs finds our movements for the lines of a day.
 func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
-	if err := j.q.FetchOurs(ctx, dbsqlc.FetchOursParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
+	if err := j.q.FetchOurs(ctx, dbsqlc.FetchOursParams{Day: dateOf(day), TenantID: j.Tenant}); err != nil {
 		return fmt.Errorf("find movements: %w", err)
 	}
-	err := j.q.FetchCharges(ctx, dbsqlc.FetchChargesParams{Day: dateOf(day), TenantID: j.tenant})
+	err := j.q.FetchCharges(ctx, dbsqlc.FetchChargesParams{Day: dateOf(day), TenantID: j.Tenant})
 	if err != nil {
 		return fmt.Errorf("find the payments that others have changed: %w", err)
 	}
@@ -81,53 +102,3 @@ func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
 	}
 	return nil
 }
-
-// progress returns the function that reports how many lines were read.
-func (j *judgement) progress(day time.Time) func(lines int64, done bool) {
-	c := j.config
-	return func(lines int64, done bool) {
-		if c.Progress != nil && (done || lines%c.Every == 0) {
-			c.Progress(Progress{Account: j.account, Day: day, Lines: lines, Done: done})
-		}
-	}
-}
-
-// source is a statement as the source of a COPY. One line is in memory at a time.
-type source struct {
-	next   func() (gateway.Record, bool)
-	whole  func() bool
-	tell   func(lines int64, done bool)
-	day    time.Time
-	line   int64
-	record gateway.Record
-	ended  bool
-}
-
-// Next implements pgx.CopyFromSource.
-func (s *source) Next() bool {
-	var more bool
-	if s.record, more = s.next(); !more {
-		s.ended = true
-		if s.whole() {
-			s.tell(s.line, true)
-		}
-		return false
-	}
-	s.line++
-	s.tell(s.line, false)
-	return true
-}
-
-// Values implements pgx.CopyFromSource.
-func (s *source) Values() ([]any, error) {
-	r := s.record
-	id, ours := payments.SubjectOf(r.Object, r.Reference)
-	return []any{
-		s.day, s.line, string(r.Object), r.ID, r.Reference, pgtype.UUID{Bytes: id, Valid: ours}, r.AmountMinor,
-		r.Currency, r.ChargeID, r.Status, r.Created,
-	}, nil
-}
-
-// Err implements pgx.CopyFromSource. It is always nil, because an error would abort the whole transaction, even if only
-// a neighbouring day has no statement. load checks how the reading has ended.
-func (*source) Err() error { return nil }

@@ -23,8 +23,8 @@ func (d *fixture) judging() *judgement {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = tx.Rollback(d.t.Context()) })
-	j := &judgement{config: d.config, tx: tx, q: dbsqlc.New(tx), tenant: "acme", psp: native.Name,
-		account: "acct_acme", day: d.day, run: uuid.Must(uuid.NewV7())}
+	j := &judgement{dbsqlc.FindAccountsRow{Tenant: "acme", Psp: native.Name, Account: "acct_acme"},
+		d.config, tx, dbsqlc.New(tx), d.day, uuid.Must(uuid.NewV7()), time.Time{}, nil, 0}
 	if err := j.begin(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestLineIsAboutItsOwnMovementAlone(t *testing.T) {
 		statement_lines AS l JOIN statement_movements AS m ON m.tenant_id = 'acme' AND m.id = l.subject
 		WHERE l.by_psp_id`, "charge ch_by_id ch_by_id", "refund rf_by_id rf_by_id")
 
-	if _, err := j.q.WriteLineBreaks(t.Context(), dbsqlc.WriteLineBreaksParams{Account: j.account,
+	if _, err := j.q.WriteLineBreaks(t.Context(), dbsqlc.WriteLineBreaksParams{Account: j.Account,
 		Day: dateOf(d.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID}); err != nil {
 		t.Fatal(err)
 	}

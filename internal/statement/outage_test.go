@@ -113,7 +113,7 @@ func TestListOfDueDaysEndsWithTheStatementThatFails(t *testing.T) {
 	d.becomes(m, "declined", "ch_1", d.at(11))
 	o := d.outages()
 	for fragment, says := range map[string]string{
-		"name: FindAccounts": "list accounts", "name: LastJudged": "account acct_acme: find last day with a run",
+		"name: FindAccounts":   "list accounts",
 		"name: ListPending":    "account acct_acme: list pending movements",
 		"name: FinalMovements": "account acct_acme: find final movements",
 	} {

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/payments"
-	"payonce/internal/statement/internal/dbsqlc"
 )
 
 // job runs acme's day, and then each day that can be judged again, as the schedule does.
@@ -23,7 +22,11 @@ func (d *fixture) job(day time.Time) {
 
 func (d *fixture) ripe() []Due {
 	d.t.Helper()
-	ripe, err := d.reconciler().ripe(d.t.Context(), dbsqlc.FindAccountsRow{Tenant: "acme", Account: "acct_acme"})
+	found, err := d.reconciler().find(d.t.Context(), []string{"acct_acme"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ripe, err := d.reconciler().ripe(d.t.Context(), found[0])
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,49 +28,45 @@ type Report struct {
 
 // Summary is the result for one account's day.
 type Summary struct {
-	ID      uuid.UUID // the id of the run
-	Account string
-	Day     time.Time
-	Lines   int64
-	Breaks  int64
-	New     int64 // how many of the breaks are new
-	Gone    int64 // how many breaks of earlier runs are gone
+	ID      uuid.UUID `json:"id"` // the id of the run
+	Account string    `json:"account"`
+	Day     time.Time `json:"-"` // jsonRun has it
+	Lines   int64     `json:"lines"`
+	Breaks  int64     `json:"breaks"`
+	New     int64     `json:"new"`  // how many of the breaks are new
+	Gone    int64     `json:"gone"` // how many breaks of earlier runs are gone
 	// Pending counts our movements that are in no statement so far, and are open, or may be in a statement that is not
 	// published yet.
-	Pending int64
+	Pending int64 `json:"pending"`
 	// Partial says that the day was not over.
-	Partial bool
+	Partial bool `json:"partial"`
 }
 
 // Err is ErrBreaks if there are breaks.
 func (r Report) Err() error {
-	for _, s := range r.Runs {
-		if s.Breaks > 0 {
-			return ErrBreaks
-		}
+	if slices.ContainsFunc(r.Runs, func(s Summary) bool { return s.Breaks > 0 }) {
+		return ErrBreaks
 	}
 	return nil
 }
 
-func (r Report) runIDs() []uuid.UUID {
-	ids := make([]uuid.UUID, len(r.Runs))
-	for i, s := range r.Runs {
-		ids[i] = s.ID
-	}
-	return ids
-}
-
 // Total sums up the breaks of one kind and currency.
 type Total struct {
-	Kind     payments.BreakKind
-	Currency string
-	Breaks   int64
+	Kind     payments.BreakKind `json:"kind"`
+	Currency string             `json:"currency"`
+	Breaks   int64              `json:"breaks"`
 	// AtStakeMinor is the sum of the differences for BreakAmount, and otherwise the sum of what has moved. It is text,
 	// because the sum may be too large for an integer.
-	AtStakeMinor string
-	// ToOneDay, ToSevenDays and Older count the breaks by the time since they were first seen.
-	ToOneDay, ToSevenDays, Older int64
-	OldestMovement               time.Duration
+	AtStakeMinor          string `json:"atStakeMinor"`
+	Ages                  Ages   `json:"ages"`
+	OldestMovementSeconds int64  `json:"oldestMovementAgeSeconds"`
+}
+
+// Ages counts breaks by the time since they were first seen.
+type Ages struct {
+	ToOneDay    int64 `json:"toOneDay"`
+	ToSevenDays int64 `json:"toSevenDays"`
+	Older       int64 `json:"older"`
 }
 
 // Format is the format of a report.
@@ -125,7 +122,11 @@ func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Fo
 }
 
 func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error) {
-	rows, err := dbsqlc.New(r.config.DB.Reader()).Totals(ctx, report.runIDs())
+	ids := make([]uuid.UUID, len(report.Runs))
+	for i, s := range report.Runs {
+		ids[i] = s.ID
+	}
+	rows, err := dbsqlc.New(r.config.DB.Reader()).Totals(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("sum up breaks: %w", err)
 	}
@@ -133,8 +134,7 @@ func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error)
 	for _, t := range rows {
 		totals = append(totals, Total{
 			Kind: payments.BreakKind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor,
-			ToOneDay:    t.ToOneDay,
-			ToSevenDays: t.ToSevenDays, Older: t.Older, OldestMovement: time.Duration(t.OldestMovement) * time.Second,
+			Ages: Ages{t.ToOneDay, t.ToSevenDays, t.Older}, OldestMovementSeconds: t.OldestMovement,
 		})
 	}
 	return totals, nil
@@ -142,19 +142,14 @@ func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error)
 
 // Breaks calls each with every break that a run's day has now.
 func (r *Reconciler) Breaks(ctx context.Context, s Summary, each func(Break) error) error {
-	return pages(s, nil, each, func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
-		return dbsqlc.New(r.config.DB.Reader()).OpenBreaks(ctx, p)
-	})
+	return pages(ctx, dbsqlc.New(r.config.DB.Reader()), s, nil, each)
 }
 
 // pages reads the breaks of a day, or only those that a run has found first, one page at a time.
-func pages(
-	s Summary, raisedBy *uuid.UUID, each func(Break) error,
-	read func(dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error),
-) error {
+func pages(ctx context.Context, q *dbsqlc.Queries, s Summary, raisedBy *uuid.UUID, each func(Break) error) error {
 	p := dbsqlc.OpenBreaksParams{Account: s.Account, Day: dateOf(s.Day), RaisedBy: raisedBy, MaxRows: pageRows}
 	for {
-		page, err := read(p)
+		page, err := q.OpenBreaks(ctx, p)
 		if err != nil {
 			return fmt.Errorf("read breaks: %w", err)
 		}

@@ -83,7 +83,7 @@ func TestJSONIsOneDocument(t *testing.T) {
 	var got struct {
 		Day    string      `json:"day"`
 		Runs   []jsonRun   `json:"runs"`
-		Totals []jsonTotal `json:"totals"`
+		Totals []Total     `json:"totals"`
 		Breaks []jsonBreak `json:"breaks"`
 	}
 	if err := json.Unmarshal([]byte(d.written(JSON)), &got, json.RejectUnknownMembers(true)); err != nil {
@@ -104,7 +104,7 @@ func TestJSONIsOneDocument(t *testing.T) {
 	for _, total := range got.Totals {
 		stake := map[payments.BreakKind]string{payments.BreakAmount: "345", payments.BreakMissingHere: "700",
 			payments.BreakMissingThere: "12000"}[total.Kind]
-		if total.AtStakeMinor != stake || total.Breaks != 1 || total.Ages != (jsonAges{ToOneDay: 1}) {
+		if total.AtStakeMinor != stake || total.Breaks != 1 || total.Ages != (Ages{ToOneDay: 1}) {
 			t.Errorf("%+v", total)
 		}
 	}
@@ -228,8 +228,7 @@ func TestBreaksAgeFromTheirFirstSight(t *testing.T) {
 	if err != nil || len(totals) != 1 {
 		t.Fatalf("%+v, %v", totals, err)
 	}
-	if got := totals[0]; got.ToOneDay != 2 || got.ToSevenDays != 2 || got.Older != 2 || got.Breaks != 6 ||
-		got.AtStakeMinor != "72000" {
+	if got := totals[0]; got.Ages != (Ages{2, 2, 2}) || got.Breaks != 6 || got.AtStakeMinor != "72000" {
 		t.Fatalf("%+v", got)
 	}
 	oldest := d.open("acct_acme", d.day)[5]

@@ -80,9 +80,9 @@ func (w *tableWriter) end() error {
 	tw := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "KIND\tCURRENCY\tBREAKS\tAT STAKE\t0-1 d\t1-7 d\t> 7 d\tOLDEST MOVED\t")
 	for _, t := range w.totals {
+		oldest := time.Duration(t.OldestMovementSeconds) * time.Second
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s d\t\n", t.Kind, t.Currency, t.Breaks,
-			majorOf(t.Currency, t.AtStakeMinor),
-			t.ToOneDay, t.ToSevenDays, t.Older, wholeDays(t.OldestMovement))
+			majorOf(t.Currency, t.AtStakeMinor), t.Ages.ToOneDay, t.Ages.ToSevenDays, t.Ages.Older, wholeDays(oldest))
 	}
 	_ = tw.Flush() // w.out keeps the error, and returns it below.
 	return w.out.Flush()

@@ -32,27 +32,17 @@ var (
 	ErrAccountInUse = errors.New("is in use by another tenant")
 )
 
-// NewTenant is what an administrator decides about a new tenant. Its id, its provider and its account never change: its
-// unknown payments are looked up there.
-type NewTenant struct {
-	ID                string
-	PSP               PSP
-	PSPAccount        string // no two tenants have the same, not even at two providers
-	RequestsPerSecond int
-	Burst             int
-}
-
 // Check fails with ErrMalformed if the tenant cannot be. The database checks the form of the id and of the account.
-func (n NewTenant) Check() error {
-	if n.PSP != Native && n.PSP != Stripe {
-		return fmt.Errorf("provider %q is %w: it must be native or stripe", n.PSP, ErrMalformed)
+func (t Tenant) Check() error {
+	if t.PSP != Native && t.PSP != Stripe {
+		return fmt.Errorf("provider %q is %w: it must be native or stripe", t.PSP, ErrMalformed)
 	}
-	return checkRate(n.RequestsPerSecond, n.Burst)
+	return checkRate(t.RequestsPerSecond, t.Burst)
 }
 
 // Create makes a tenant. It may be called again after a failure: if the tenant exists and is what n says, nothing is
-// written. It fails with ErrMalformed, ErrTenantExists or ErrAccountInUse.
-func (r *Registry) Create(ctx context.Context, n NewTenant) error {
+// written. It fails with ErrMalformed, ErrTenantExists or ErrAccountInUse. n.Created is not used.
+func (r *Registry) Create(ctx context.Context, n Tenant) error {
 	if err := n.Check(); err != nil {
 		return err
 	}
@@ -69,23 +59,19 @@ func (r *Registry) Create(ctx context.Context, n NewTenant) error {
 		if err != nil {
 			return err
 		}
-		return n.compare(tenantOf(dbsqlc.Tenant(row)))
+		there := tenantOf(dbsqlc.Tenant(row))
+		if n.Created = there.Created; n != there {
+			return fmt.Errorf("tenant %q %w, at provider %s with account %s, %d requests per second and burst %d",
+				there.ID, ErrTenantExists, there.PSP, there.PSPAccount, there.RequestsPerSecond, there.Burst)
+		}
+		return nil
 	})
 	return n.refusal(err)
 }
 
-// compare fails with ErrTenantExists if the tenant that there is now is another one than n.
-func (n NewTenant) compare(t Tenant) error {
-	if n == (NewTenant{t.ID, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst}) {
-		return nil
-	}
-	return fmt.Errorf("tenant %q %w, at provider %s with account %s, %d requests per second and burst %d",
-		t.ID, ErrTenantExists, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst)
-}
-
 // EnsureTenant makes the tenant at the native provider, with an account of the same name there, unless it exists.
 func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
-	err := r.Create(ctx, NewTenant{ID: id, PSP: Native, PSPAccount: id, RequestsPerSecond: DefaultRate,
+	err := r.Create(ctx, Tenant{ID: id, PSP: Native, PSPAccount: id, RequestsPerSecond: DefaultRate,
 		Burst: DefaultBurst})
 	if errors.Is(err, ErrTenantExists) {
 		return nil
@@ -94,18 +80,18 @@ func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
 }
 
 // refusal translates the violation of a constraint.
-func (n NewTenant) refusal(err error) error {
+func (t Tenant) refusal(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrTenantExists):
 		return err
 	case postgres.Violates(err, "tenants_id_format"):
 		return fmt.Errorf("tenant %q is %w: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens",
-			n.ID, ErrMalformed)
+			t.ID, ErrMalformed)
 	case postgres.Violates(err, "tenants_psp_account_format"):
 		return fmt.Errorf("account %q is %w: an account has 1 to 64 letters, digits, hyphens or underscores",
-			n.PSPAccount, ErrMalformed)
+			t.PSPAccount, ErrMalformed)
 	case postgres.Violates(err, "tenants_psp_account_key"):
-		return fmt.Errorf("account %q %w: each tenant has an account of its own", n.PSPAccount, ErrAccountInUse)
+		return fmt.Errorf("account %q %w: each tenant has an account of its own", t.PSPAccount, ErrAccountInUse)
 	}
 	return fmt.Errorf("make tenant: %w", err)
 }

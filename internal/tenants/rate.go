@@ -11,11 +11,12 @@ import (
 	"payonce/internal/tenants/internal/dbsqlc"
 )
 
-// Tenant is a tenant as its administrator sees it.
+// Tenant is a tenant as its administrator sees it. Its id, its provider and its account never change: its unknown
+// payments are looked up there.
 type Tenant struct {
 	ID                string
 	PSP               PSP
-	PSPAccount        string
+	PSPAccount        string // no two tenants have the same, not even at two providers
 	RequestsPerSecond int
 	Burst             int
 	Created           time.Time

@@ -102,14 +102,10 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 		names[i] = string(p)
 	}
 	slices.Sort(names)
-	var owner *string
-	if tenant != "" {
-		owner = &tenant
-	}
 	var created time.Time
 	err = r.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		created, err = dbsqlc.New(tx).InsertKey(ctx, dbsqlc.InsertKeyParams{
-			ID: id, TenantID: owner, SecretSha256: digest[:], Scopes: names, Label: label,
+			ID: id, TenantID: postgres.Nullable(tenant), SecretSha256: digest[:], Scopes: names, Label: label,
 		})
 		return err
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
@@ -146,14 +142,10 @@ func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 	}
 	var keys []APIKey
 	for _, k := range rows {
-		key := APIKey{
-			ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt,
-			Expired: k.Expired,
-		}
-		if k.TenantID != nil {
-			key.Tenant = *k.TenantID
-		}
-		keys = append(keys, key)
+		keys = append(keys, APIKey{
+			ID: k.ID, Tenant: postgres.Text(k.TenantID), Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt,
+			Expires: k.ExpiresAt, Expired: k.Expired,
+		})
 	}
 	return keys, nil
 }

@@ -76,7 +76,7 @@ func TestTenantIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestTenantsThatCannotBe(t *testing.T) {
+func TestIDsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	for _, id := range []string{"", "Acme", "1acme", "-acme", "acme corp", "acme/x", "ac\nme", "acme\n", "äcme",
@@ -257,8 +257,8 @@ func TestRatesAndDigestsAreBounded(t *testing.T) {
 	}
 }
 
-func atStripe() NewTenant {
-	return NewTenant{ID: "initech", PSP: Stripe, PSPAccount: "acct_1", RequestsPerSecond: 7, Burst: 11}
+func atStripe() Tenant {
+	return Tenant{ID: "initech", PSP: Stripe, PSPAccount: "acct_1", RequestsPerSecond: 7, Burst: 11}
 }
 
 func TestTenantIsCreatedAsItWasAskedFor(t *testing.T) {
@@ -283,7 +283,7 @@ func TestTenantIsCreatedAsItWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestNewTenantsThatCannotBe(t *testing.T) {
+func TestTenantsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	if err := o.registry.Create(t.Context(), atStripe()); err != nil {
@@ -291,26 +291,26 @@ func TestNewTenantsThatCannotBe(t *testing.T) {
 	}
 	const exists = `tenant "initech" exists, at provider stripe with account acct_1, 7 requests per second and burst 11`
 	for name, c := range map[string]struct {
-		edit func(*NewTenant)
+		edit func(*Tenant)
 		want error
 		says string
 	}{
-		"another provider": {func(n *NewTenant) { n.PSP = Native }, ErrTenantExists, exists},
-		"another account":  {func(n *NewTenant) { n.PSPAccount = "acct_2" }, ErrTenantExists, exists},
-		"another rate":     {func(n *NewTenant) { n.RequestsPerSecond = 8 }, ErrTenantExists, exists},
-		"another burst":    {func(n *NewTenant) { n.Burst = 8 }, ErrTenantExists, exists},
-		"account in use": {func(n *NewTenant) { n.ID = "globex" }, ErrAccountInUse,
+		"another provider": {func(n *Tenant) { n.PSP = Native }, ErrTenantExists, exists},
+		"another account":  {func(n *Tenant) { n.PSPAccount = "acct_2" }, ErrTenantExists, exists},
+		"another rate":     {func(n *Tenant) { n.RequestsPerSecond = 8 }, ErrTenantExists, exists},
+		"another burst":    {func(n *Tenant) { n.Burst = 8 }, ErrTenantExists, exists},
+		"account in use": {func(n *Tenant) { n.ID = "globex" }, ErrAccountInUse,
 			`account "acct_1" is in use by another tenant`},
-		"account in use at another provider": {func(n *NewTenant) { n.ID, n.PSP = "globex", Native }, ErrAccountInUse,
+		"account in use at another provider": {func(n *Tenant) { n.ID, n.PSP = "globex", Native }, ErrAccountInUse,
 			`account "acct_1" is in use by another tenant`},
-		"no provider": {func(n *NewTenant) { n.PSP = "" }, ErrMalformed, "it must be native or stripe"},
-		"unknown provider": {func(n *NewTenant) { n.PSP = "adyen" }, ErrMalformed,
+		"no provider": {func(n *Tenant) { n.PSP = "" }, ErrMalformed, "it must be native or stripe"},
+		"unknown provider": {func(n *Tenant) { n.PSP = "adyen" }, ErrMalformed,
 			`provider "adyen" is malformed: it must be native or stripe`},
-		"account of two words": {func(n *NewTenant) { n.ID, n.PSPAccount = "globex", "acct_1 2" }, ErrMalformed,
+		"account of two words": {func(n *Tenant) { n.ID, n.PSPAccount = "globex", "acct_1 2" }, ErrMalformed,
 			"an account has 1 to 64 letters"},
-		"id":         {func(n *NewTenant) { n.ID, n.PSPAccount = "Globex", "acct_2" }, ErrMalformed, "an id is"},
-		"no rate":    {func(n *NewTenant) { n.RequestsPerSecond = 0 }, ErrMalformed, "it must be from 1 to 100000"},
-		"high burst": {func(n *NewTenant) { n.Burst = MaxRate + 1 }, ErrMalformed, "it must be from 1 to 100000"},
+		"id":         {func(n *Tenant) { n.ID, n.PSPAccount = "Globex", "acct_2" }, ErrMalformed, "an id is"},
+		"no rate":    {func(n *Tenant) { n.RequestsPerSecond = 0 }, ErrMalformed, "it must be from 1 to 100000"},
+		"high burst": {func(n *Tenant) { n.Burst = MaxRate + 1 }, ErrMalformed, "it must be from 1 to 100000"},
 	} {
 		n := atStripe()
 		c.edit(&n)

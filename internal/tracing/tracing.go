@@ -98,7 +98,10 @@ func (t *Tracer) Request(
 	if t == nil || !t.sampled.has(id) {
 		return ctx, Span{}
 	}
-	parent := propagation.TraceContext{}.Extract(ctx, traceparent(header))
+	parent := ctx
+	if values := header["Traceparent"]; len(values) == 1 {
+		parent = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": values[0]})
+	}
 	// The id is not in the context that is returned: only this root has it.
 	_, span := t.tracer.Start(withRoot(parent, id), operation, trace.WithSpanKind(trace.SpanKindServer))
 	return trace.ContextWithSpan(ctx, span), Span{span}
@@ -122,22 +125,3 @@ func (t *Tracer) Later(ctx context.Context, name string, id uuid.UUID) (context.
 		trace.WithLinks(trace.Link{SpanContext: rootOf(id)}))
 	return ctx, Span{span}
 }
-
-// traceparent is the headers of a request, with nothing but one traceparent.
-type traceparent http.Header
-
-var _ propagation.TextMapCarrier = traceparent{}
-
-// Get implements propagation.TextMapCarrier.
-func (h traceparent) Get(name string) string {
-	if values := h["Traceparent"]; name == "traceparent" && len(values) == 1 {
-		return values[0]
-	}
-	return ""
-}
-
-// Set implements propagation.TextMapCarrier.
-func (h traceparent) Set(name, value string) { http.Header(h).Set(name, value) }
-
-// Keys implements propagation.TextMapCarrier.
-func (traceparent) Keys() []string { return nil }

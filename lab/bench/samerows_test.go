@@ -94,7 +94,7 @@ func serveAPI(t *testing.T, databaseURL string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.Public())
+	server := httptest.NewServer(api.Public)
 	t.Cleanup(func() {
 		server.Close()
 		api.Close()

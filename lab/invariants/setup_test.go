@@ -80,7 +80,7 @@ func setup(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.api, s.operator = httptest.NewServer(api.Public()), httptest.NewServer(api.Operator())
+	s.api, s.operator = httptest.NewServer(api.Public), httptest.NewServer(api.Operator)
 	t.Cleanup(func() {
 		s.api.Close()
 		s.operator.Close()

@@ -35,7 +35,6 @@ var parsers = map[string]string{
 	"internal/cardnumber.dayFirst":  "FuzzIn",
 	"internal/deadletters.ParseID":  "- package uuid, and the comparison with what it has read",
 	"internal/cli.Parse":            "FuzzParse",
-	"internal/config.Level":         "FuzzLoad",
 	"internal/config.CheckAddress":  "FuzzLoad",
 	"internal/config.checkBase":     "FuzzLoad",
 	"internal/config.Parse":         "FuzzLoad",
@@ -160,7 +159,7 @@ var parsers = map[string]string{
 	"internal/payments.deadLetterSeen":      "- evidence that the database has written",
 	"internal/payments.recordIn":            "- gateway.ParseRecord alone",
 	"internal/payments.hasStatus":           "- evidence that judge and gateway have written",
-	"internal/reconcile.Work":               "- a job's arguments, which we have written",
+	"internal/reconcile.judgeDay":           "- a job's arguments, which we have written",
 	"internal/statement.majorOf":            "- an amount that a column has held",
 }
 

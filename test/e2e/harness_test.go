@@ -129,7 +129,7 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))); err != nil {
 		t.Fatal(err)
 	}
-	w.api.Config.Handler = w.app.Public()
+	w.api.Config.Handler = w.app.Public
 	w.api.Start()
 	t.Cleanup(func() {
 		w.api.CloseClientConnections()
@@ -183,7 +183,7 @@ func seedTenants(t testing.TB, url string, atStripe bool) {
 		{"", resolvingKey, []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
 	} {
 		if k.tenant != "" {
-			n := tenants.NewTenant{ID: k.tenant, PSP: tenants.Native, PSPAccount: k.tenant,
+			n := tenants.Tenant{ID: k.tenant, PSP: tenants.Native, PSPAccount: k.tenant,
 				RequestsPerSecond: tenants.DefaultRate, Burst: tenants.DefaultBurst}
 			if atStripe {
 				n.PSP, n.PSPAccount = tenants.Stripe, "acct_"+k.tenant

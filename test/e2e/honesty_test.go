@@ -128,7 +128,7 @@ func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {
 	r.Header.Set("Idempotency-Key", key)
 	func() {
 		defer func() { _ = recover() }() // the connection is cut
-		w.app.Public().ServeHTTP(httptest.NewRecorder(), r)
+		w.app.Public.ServeHTTP(httptest.NewRecorder(), r)
 	}()
 	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 ||
 		w.pspRequests("acme", key) != 0 {

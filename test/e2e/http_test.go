@@ -559,7 +559,7 @@ func (w *world) served(edit func(*http.Server)) (addr string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := httpapi.NewServer(w.app.Public(), slog.New(slog.NewJSONHandler(w.logs,
+	s := httpapi.NewServer(w.app.Public, slog.New(slog.NewJSONHandler(w.logs,
 		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	edit(s)
 	done := make(chan error, 1)
@@ -645,7 +645,7 @@ func TestServerHasTheLimitsOfTheContract(t *testing.T) {
 func (w *world) operator(path string) reply {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
-	w.app.Operator().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	w.app.Operator.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 	return reply{status: rec.Code, header: rec.Result().Header, body: rec.Body.Bytes()}
 }
 

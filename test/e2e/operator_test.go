@@ -129,7 +129,7 @@ type ops struct {
 // one and is connected to ours.
 func (w *world) openOps() *ops {
 	w.t.Helper()
-	server := httptest.NewServer(w.app.Operator())
+	server := httptest.NewServer(w.app.Operator)
 	w.t.Cleanup(server.Close)
 	base := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())

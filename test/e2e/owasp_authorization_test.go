@@ -197,9 +197,9 @@ func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 			s.at(o).do(c).expect(t, http.StatusForbidden, "forbidden")
 		}
 		// Each listener has its own routes and no other's.
-		other := s.app.Operator()
+		other := s.app.Operator
 		if o.operator {
-			other = s.app.Public()
+			other = s.app.Public
 		}
 		for _, as := range []string{acmeKey, resolvingKey} {
 			c := s.callOf(o)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -40,7 +41,7 @@ func TestOWASPAPI8SecurityMisconfiguration(t *testing.T) {
 		r.expect(t, http.StatusMethodNotAllowed, "method_not_allowed")
 		s.harmless(o, r)
 	}
-	for _, h := range []http.Handler{s.app.Public(), s.app.Operator()} {
+	for _, h := range []http.Handler{s.app.Public, s.app.Operator} {
 		for _, path := range []string{
 			"/debug/pprof/", "/debug/vars", "/.git/config", "/.env", "/actuator", "/admin", "/swagger.json",
 			"/docs/../payments", "/docs//docs.js", "/docs/%2e%2e/%2e%2e/etc/passwd",
@@ -137,7 +138,7 @@ func TestOWASPAPI8DefaultsAreSafe(t *testing.T) {
 			t.Errorf("%s is %s by default", setting, addr)
 		}
 	}
-	if api.DatabaseURL != "" || api.PSPSecret != "" || len(api.WebhookSecrets) > 0 || api.LogLevel != "info" {
+	if api.DatabaseURL != "" || api.PSPSecret != "" || len(api.WebhookSecrets) > 0 || api.LogLevel != slog.LevelInfo {
 		t.Errorf("a default that everybody knows: %+v", api)
 	}
 	var help bytes.Buffer
@@ -177,7 +178,7 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 	written[1] = append(written[1], "GET /docs", "GET /docs/*", "GET /openapi.yaml")
 	// The console has a router of its own, whose routes are tested in owasp_console_test.go.
 	written[1] = append(written[1], "GET /", "GET /console", "GET /console/*", "POST /console/*")
-	for side, h := range []http.Handler{s.app.Public(), s.app.Operator()} {
+	for side, h := range []http.Handler{s.app.Public, s.app.Operator} {
 		served[side] = httpapi.Routes(h)
 		slices.Sort(written[side])
 		slices.Sort(served[side])
@@ -194,7 +195,7 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 	}
 	// Operators get the same one, in which the public operations have the public address.
 	const here = "url: /\n    description: The server that shows you this page."
-	toOperators := unchecked(s.app.Operator(), call{method: "GET", path: "/openapi.yaml"})
+	toOperators := unchecked(s.app.Operator, call{method: "GET", path: "/openapi.yaml"})
 	if !strings.Contains(want, here) || string(toOperators.body) != strings.Replace(want, here, "url: "+s.own.PublicURL+
 		"\n    description: The public API.", 1) {
 		t.Error("another document is published to operators")

@@ -49,28 +49,44 @@ func (q *Queries) AnsweredDeadLetters(ctx context.Context, arg AnsweredDeadLette
 	return items, nil
 }
 
-const countJobs = `-- name: CountJobs :many
-SELECT state::text AS state, count(*) AS jobs
+const backlog = `-- name: Backlog :many
+SELECT 'webhooks'::text AS what, ''::text AS state, count(*) AS waiting,
+       coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
+FROM webhook_events WHERE processed_at IS NULL
+UNION ALL
+SELECT 'lookups', '', count(*), coalesce(extract(epoch FROM payonce_now() - min(reconcile_after)), 0)::float8
+FROM idempotency_keys WHERE reconcile_after <= payonce_now()
+UNION ALL
+SELECT 'jobs', state::text, count(*), 0::float8
 FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
 GROUP BY river_job.state
 `
 
-type CountJobsRow struct {
-	State string
-	Jobs  int64
+type BacklogRow struct {
+	What          string
+	State         string
+	Waiting       int64
+	OldestSeconds float64
 }
 
-// The jobs that are not finished.
-func (q *Queries) CountJobs(ctx context.Context) ([]CountJobsRow, error) {
-	rows, err := q.db.Query(ctx, countJobs)
+// What waits: webhooks that are not processed, unknown keys whose next lookup should have begun (a few such keys are
+// normal: their jobs are about to be made), and jobs that are not finished, by state. oldest_seconds is how long the
+// oldest webhook or lookup has waited. The index of the lookups is idempotency_keys_reconcile_after.
+func (q *Queries) Backlog(ctx context.Context) ([]BacklogRow, error) {
+	rows, err := q.db.Query(ctx, backlog)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountJobsRow
+	var items []BacklogRow
 	for rows.Next() {
-		var i CountJobsRow
-		if err := rows.Scan(&i.State, &i.Jobs); err != nil {
+		var i BacklogRow
+		if err := rows.Scan(
+			&i.What,
+			&i.State,
+			&i.Waiting,
+			&i.OldestSeconds,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -680,25 +696,6 @@ func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) (string, error
 	return status, err
 }
 
-const overdueLookups = `-- name: OverdueLookups :one
-SELECT count(*) AS keys, coalesce(extract(epoch FROM payonce_now() - min(reconcile_after)), 0)::float8 AS oldest_seconds
-FROM idempotency_keys WHERE reconcile_after <= payonce_now()
-`
-
-type OverdueLookupsRow struct {
-	Keys          int64
-	OldestSeconds float64
-}
-
-// The unknown keys whose next lookup should have begun, by the index idempotency_keys_reconcile_after. A few such keys
-// are normal: their jobs are about to be made.
-func (q *Queries) OverdueLookups(ctx context.Context) (OverdueLookupsRow, error) {
-	row := q.db.QueryRow(ctx, overdueLookups)
-	var i OverdueLookupsRow
-	err := row.Scan(&i.Keys, &i.OldestSeconds)
-	return i, err
-}
-
 const searchDeadLetters = `-- name: SearchDeadLetters :many
 SELECT d.id, d.kind, d.status, coalesce(d.tenant_id, '')::text AS tenant_id,
        coalesce(d.operation, '')::text AS operation, coalesce(d.key, '')::text AS key, d.opened_at
@@ -968,21 +965,4 @@ func (q *Queries) StampKeys(ctx context.Context, arg StampKeysParams) ([]StampKe
 		return nil, err
 	}
 	return items, nil
-}
-
-const unprocessedWebhooks = `-- name: UnprocessedWebhooks :one
-SELECT count(*) AS events, coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
-FROM webhook_events WHERE processed_at IS NULL
-`
-
-type UnprocessedWebhooksRow struct {
-	Events        int64
-	OldestSeconds float64
-}
-
-func (q *Queries) UnprocessedWebhooks(ctx context.Context) (UnprocessedWebhooksRow, error) {
-	row := q.db.QueryRow(ctx, unprocessedWebhooks)
-	var i UnprocessedWebhooksRow
-	err := row.Scan(&i.Events, &i.OldestSeconds)
-	return i, err
 }

@@ -248,22 +248,26 @@ func (q *Queries) FindAbsent(ctx context.Context, arg FindAbsentParams) error {
 
 const findAccounts = `-- name: FindAccounts :many
 
-SELECT id AS tenant, psp, psp_account AS account FROM tenants
-WHERE cardinality($1::text[]) = 0 OR psp_account = ANY ($1::text[])
-ORDER BY psp_account
+SELECT t.id AS tenant, t.psp, t.psp_account AS account, r.day AS judged
+FROM tenants AS t
+LEFT JOIN LATERAL (SELECT i.day FROM statement_runs AS i WHERE i.account = t.psp_account AND i.status = 'complete'
+                   ORDER BY i.day DESC LIMIT 1) AS r ON true
+WHERE cardinality($1::text[]) = 0 OR t.psp_account = ANY ($1::text[])
+ORDER BY t.psp_account
 `
 
 type FindAccountsRow struct {
 	Tenant  string
 	Psp     string
 	Account string
+	Judged  pgtype.Date
 }
 
 // Reconciliation of the PSP's settlement files. One transaction for each account and day fills statement_lines by COPY
 // (internal/statement/tables.sql), and compares the lines with statement_movements. It only reads payments, refunds,
 // tenants and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was
 // read, the time of the resolution decides (FindAbsent).
-// The accounts that are named, or all accounts if none is named.
+// The accounts that are named, or all accounts if none is named. judged is the last day whose whole file was compared.
 func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAccountsRow, error) {
 	rows, err := q.db.Query(ctx, findAccounts, accounts)
 	if err != nil {
@@ -273,7 +277,12 @@ func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAc
 	var items []FindAccountsRow
 	for rows.Next() {
 		var i FindAccountsRow
-		if err := rows.Scan(&i.Tenant, &i.Psp, &i.Account); err != nil {
+		if err := rows.Scan(
+			&i.Tenant,
+			&i.Psp,
+			&i.Account,
+			&i.Judged,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -379,18 +388,6 @@ func (q *Queries) ForgetUnmoved(ctx context.Context, arg ForgetUnmovedParams) ([
 		return nil, err
 	}
 	return items, nil
-}
-
-const lastJudged = `-- name: LastJudged :one
-SELECT day FROM statement_runs WHERE account = $1 AND status = 'complete' ORDER BY day DESC LIMIT 1
-`
-
-// The last day of an account whose whole file was compared.
-func (q *Queries) LastJudged(ctx context.Context, account string) (pgtype.Date, error) {
-	row := q.db.QueryRow(ctx, lastJudged, account)
-	var day pgtype.Date
-	err := row.Scan(&day)
-	return day, err
 }
 
 const listPending = `-- name: ListPending :many
