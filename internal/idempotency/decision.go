@@ -30,42 +30,22 @@ type Execution struct {
 // PassThroughKey is the Idempotency-Key that was sent to the PSP. It is the same for every attempt of a generation.
 func (e Execution) PassThroughKey() string { return passThrough(e.Ref.Key, e.Generation) }
 
-// Lease is the exclusive right to execute a key once. Only the request that has reserved the key has one.
+// Lease is the exclusive right to execute a key once, as attempt number Attempt, which is the fencing token. Only the
+// request that has reserved the key has one: the field is not exported, so nobody else makes one. Two requests with the
+// same attempt number have different lease ids.
 type Lease struct {
-	ref        Ref
-	id         uuid.UUID
-	subject    uuid.UUID
-	attempt    int32
-	generation int32
-	expires    time.Time
-	asked      time.Time
+	execution
+	expires time.Time
+	asked   time.Time
 }
+
+type execution = Execution
 
 // Execution names the execution that the lease is for.
-func (l Lease) Execution() Execution {
-	return Execution{Ref: l.ref, LeaseID: l.id, Subject: l.subject, Attempt: l.attempt, Generation: l.generation}
-}
-
-// Ref is the key that the lease is for.
-func (l Lease) Ref() Ref { return l.ref }
-
-// ID identifies the lease. Two requests with the same attempt number have different lease ids.
-func (l Lease) ID() uuid.UUID { return l.id }
-
-// Subject is the domain object that this generation of the key stands for.
-func (l Lease) Subject() uuid.UUID { return l.subject }
-
-// Attempt is the fencing token. It counts from 1 in each generation.
-func (l Lease) Attempt() int32 { return l.attempt }
-
-// Generation counts from 1.
-func (l Lease) Generation() int32 { return l.generation }
+func (l Lease) Execution() Execution { return l.execution }
 
 // KeyExpires is when the key, not the lease, expires, by the database's clock.
 func (l Lease) KeyExpires() time.Time { return l.expires }
-
-// PassThroughKey is the Idempotency-Key to send to the PSP. It is the same for every attempt of a generation.
-func (l Lease) PassThroughKey() string { return passThrough(l.ref.Key, l.generation) }
 
 // Decision is the result of a reservation: one of Execute, Replay, InProgress, Mismatch, Unknown, Retake, Held,
 // LeaseOver.
@@ -83,36 +63,23 @@ type Replay struct {
 }
 
 // InProgress says that another request is executing the key now.
-type InProgress struct {
-	Subject uuid.UUID
-	Expires time.Time
-}
+type InProgress struct{ KeyRow }
 
 // Mismatch says that the key was used for another request.
 type Mismatch struct{ Expires time.Time }
 
 // Unknown says that the key may have been executed. No request may execute it again.
-type Unknown struct {
-	Subject uuid.UUID
-	Expires time.Time
-}
+type Unknown struct{ KeyRow }
 
-// Retake says that the key may be executed again. Keys.Retake takes it.
-type Retake struct{ seen snapshot }
+// Retake says that the key may be executed again. Keys.Retake takes it. Its subject is that of the present generation.
+type Retake struct{ snapshot }
 
 // Renews reports whether the retake begins a new generation, which has a subject of its own.
-func (r Retake) Renews() bool { return r.seen.Status == ExpiredStatus }
-
-// Subject is the domain object of the present generation.
-func (r Retake) Subject() uuid.UUID { return r.seen.Subject }
-
-// KeyExpires is when the key expires.
-func (r Retake) KeyExpires() time.Time { return r.seen.Expires }
+func (r Retake) Renews() bool { return r.Status == ExpiredStatus }
 
 // Same reports whether r and other have read the same state of the key. Then nobody has taken the key in between.
 func (r Retake) Same(other Retake) bool {
-	return r.seen.Status == other.seen.Status && r.seen.Generation == other.seen.Generation &&
-		r.seen.Attempt == other.seen.Attempt
+	return r.Status == other.Status && r.Generation == other.Generation && r.Attempt == other.Attempt
 }
 
 // Held says that an open dead letter says that money moved under this key. Nobody executes the key before an operator
@@ -121,13 +88,7 @@ type Held struct{}
 
 // LeaseOver says that the lease has ended and the key is still in_progress: the owner is gone or late. Keys.ExpireLease
 // makes the key unknown.
-type LeaseOver struct{ seen snapshot }
-
-// Subject is the domain object of the key.
-func (l LeaseOver) Subject() uuid.UUID { return l.seen.Subject }
-
-// KeyExpires is when the key expires.
-func (l LeaseOver) KeyExpires() time.Time { return l.seen.Expires }
+type LeaseOver struct{ snapshot }
 
 func (Execute) decision()    {}
 func (Replay) decision()     {}
@@ -180,15 +141,15 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 		if s.charged {
 			return Held{}
 		}
-		return Retake{seen: s}
+		return Retake{s}
 	case InProgressStatus:
 		if s.leaseOver {
-			return LeaseOver{seen: s}
+			return LeaseOver{s}
 		}
-		return InProgress{Subject: s.Subject, Expires: s.Expires}
+		return InProgress{s.KeyRow}
 	case UnknownStatus:
 	}
-	return Unknown{Subject: s.Subject, Expires: s.Expires}
+	return Unknown{s.KeyRow}
 }
 
 // fromRow is the only mapper of a key's row.

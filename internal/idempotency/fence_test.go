@@ -86,11 +86,11 @@ func wantFenced(t *testing.T, name string) {
 	before, events := b.row(), len(b.events())
 
 	for who, change := range map[string]func(*Lease){
-		"an earlier attempt":    func(l *Lease) { l.attempt = 1 },
-		"an earlier generation": func(l *Lease) { l.generation = 1 },
-		"another tenant":        func(l *Lease) { l.ref.Tenant = "globex" },
-		"another operation":     func(l *Lease) { l.ref.Operation = "POST /payments/{id}/refunds" },
-		"another key":           func(l *Lease) { l.ref = refOf(t, "acme", "order-0000000043") },
+		"an earlier attempt":    func(l *Lease) { l.Attempt = 1 },
+		"an earlier generation": func(l *Lease) { l.Generation = 1 },
+		"another tenant":        func(l *Lease) { l.Ref.Tenant = "globex" },
+		"another operation":     func(l *Lease) { l.Ref.Operation = "POST /payments/{id}/refunds" },
+		"another key":           func(l *Lease) { l.Ref = refOf(t, "acme", "order-0000000043") },
 	} {
 		late := owner
 		change(&late)

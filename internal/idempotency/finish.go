@@ -22,11 +22,11 @@ type Completion struct {
 func (k *Keys) Complete(completions []Completion, out *[]GuardResult) postgres.Call {
 	var p dbsqlc.CompleteKeysParams
 	for _, c := range completions {
-		p.TenantIds = append(p.TenantIds, c.Lease.ref.Tenant)
-		p.Operations = append(p.Operations, string(c.Lease.ref.Operation))
-		p.Keys = append(p.Keys, c.Lease.ref.Key.value)
-		p.Generations = append(p.Generations, c.Lease.generation)
-		p.Attempts = append(p.Attempts, c.Lease.attempt)
+		p.TenantIds = append(p.TenantIds, c.Lease.Ref.Tenant)
+		p.Operations = append(p.Operations, string(c.Lease.Ref.Operation))
+		p.Keys = append(p.Keys, c.Lease.Ref.Key.value)
+		p.Generations = append(p.Generations, c.Lease.Generation)
+		p.Attempts = append(p.Attempts, c.Lease.Attempt)
 		p.UnlessCharged = append(p.UnlessCharged, c.UnlessCharged)
 		status, version := c.Response.columns()
 		p.ResponseStatuses = append(p.ResponseStatuses, status)
@@ -46,7 +46,7 @@ func (k *Keys) Complete(completions []Completion, out *[]GuardResult) postgres.C
 	}
 }
 
-func (c Completion) ref() Ref { return c.Lease.ref }
+func (c Completion) ref() Ref { return c.Lease.Ref }
 
 // guardResults gives each key its result, in order. rows are the keys that the statement has moved. A key without a row
 // gets the zero value: it has not passed.
@@ -71,8 +71,8 @@ func guardResults[Key any, Row dbsqlc.CompleteKeysRow | dbsqlc.ResolveKeysRow](
 func (k *Keys) Release(l Lease, reason string, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.ReleaseKey(ctx, dbsqlc.ReleaseKeyParams{
-			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
-			Attempt: l.attempt, Generation: l.generation,
+			TenantID: l.Ref.Tenant, Operation: string(l.Ref.Operation), Key: l.Ref.Key.value, Reason: reason,
+			Attempt: l.Attempt, Generation: l.Generation,
 		})
 	})
 }
@@ -82,10 +82,10 @@ func (k *Keys) Release(l Lease, reason string, out *GuardResult) postgres.Call {
 func (k *Keys) Lose(l Lease, reason string, evidence []byte, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.LoseKey(ctx, dbsqlc.LoseKeyParams{
-			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
+			TenantID: l.Ref.Tenant, Operation: string(l.Ref.Operation), Key: l.Ref.Key.value, Reason: reason,
 			Evidence:    evidence,
 			FirstLookup: k.terms.FirstLookup,
-			Attempt:     l.attempt, Generation: l.generation,
+			Attempt:     l.Attempt, Generation: l.Generation,
 		})
 	})
 }

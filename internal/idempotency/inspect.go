@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
@@ -56,49 +54,6 @@ func (r KeyRow) Timeline(written []Event) []Event {
 	return timeline
 }
 
-// Find reads a key's row. It fails with ErrNoKey.
-func (k *Keys) Find(ctx context.Context, ref Ref) (KeyRow, error) {
-	row, err := k.readRow(ctx, ref)
-	if err != nil {
-		return KeyRow{}, err
-	}
-	return fromRow(ref, row).KeyRow, nil
-}
-
-// Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
-// reservation's own lease. It is nil if the key has no row and is not held.
-func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
-	row, err := k.readRow(ctx, c.Ref)
-	if errors.Is(err, ErrNoKey) {
-		return k.HeldWithoutRow(ctx, c.Ref)
-	}
-	return peeked(c, row, err)
-}
-
-// HeldWithoutRow returns Held if an open dead letter says that money moved under a key that has no row. Otherwise the
-// decision is nil.
-func (k *Keys) HeldWithoutRow(ctx context.Context, ref Ref) (Decision, error) {
-	held, err := dbsqlc.New(k.db.Reader()).FindHold(ctx,
-		dbsqlc.FindHoldParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("find hold: %w", err)
-	case held:
-		return Held{}, nil
-	}
-	return nil, nil //nolint:nilnil // not held, no decision: the key is free
-}
-
-func peeked(c Reservation, row dbsqlc.FindKeyRow, err error) (Decision, error) {
-	if errors.Is(err, ErrNoKey) {
-		return nil, nil //nolint:nilnil // no row, no decision: the key is free
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decisionOn(c, row), nil
-}
-
 // Undecided says which of these keys are in progress or unknown. The value of a key says whether the key is in flight:
 // executed now, under a lease that is not over. It takes one statement for all of the keys.
 func (k *Keys) Undecided(ctx context.Context, refs []Ref) (inFlight map[Ref]bool, err error) {
@@ -136,16 +91,4 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	}
 	slices.Reverse(events)
 	return events, nil
-}
-
-func (k *Keys) readRow(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
-	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx,
-		dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return row, ErrNoKey
-	case err != nil:
-		return row, fmt.Errorf("find key: %w", err)
-	}
-	return row, nil
 }

@@ -33,7 +33,7 @@ func TestRequestThatMeetsAnExpiredLeaseMakesTheKeyUnknown(t *testing.T) {
 	lease := b.own()
 	b.endLease()
 	over := is[LeaseOver](t, b.reserve(b.reservation()))
-	if over.Subject() != lease.Subject() || !over.KeyExpires().Equal(lease.KeyExpires()) {
+	if over.Subject != lease.Subject || !over.Expires.Equal(lease.KeyExpires()) {
 		t.Fatalf("lease over is %+v", over)
 	}
 	b.wantStatus(InProgressStatus, 1, 1) // reading it decides nothing

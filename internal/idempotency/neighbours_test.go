@@ -114,7 +114,7 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 	b := setup(t)
 	lease := b.amidNeighbours(UnknownStatus)
 	b.send(b.keys.Note(lease.Execution(), found()))
-	mine := lease.Subject()
+	mine := lease.Subject
 	r, err := b.keys.Find(t.Context(), b.ref)
 	if err != nil || r.Subject != mine {
 		t.Errorf("Find: %+v, %v", r, err)
@@ -167,7 +167,7 @@ func TestKeysThatAreReservedTogetherAreKeptApart(t *testing.T) {
 		b.ref = mine
 		var decisions []Decision
 		b.send(b.keys.Reserve(b.both(mine, neighbour), &decisions))
-		if is[Execute](t, decisions[0]).Lease.Generation() != 1 {
+		if is[Execute](t, decisions[0]).Lease.Generation != 1 {
 			t.Errorf("%s: decision is %+v", part, decisions[0])
 		}
 		is[InProgress](t, decisions[1])
@@ -188,7 +188,7 @@ func (b *bench) reserveBoth(what string, one, other Ref, generations ...int32) {
 	var decisions []Decision
 	b.send(b.keys.Reserve(b.both(one, other), &decisions))
 	for i, d := range decisions {
-		if got := is[Execute](b.t, d).Lease.Generation(); got != generations[i] {
+		if got := is[Execute](b.t, d).Lease.Generation; got != generations[i] {
 			b.t.Errorf("%s: key %d has generation %d, want %d", what, i, got, generations[i])
 		}
 	}

@@ -12,10 +12,7 @@ import (
 // Expire marks up to limit finished keys as expired whose retention is over, and returns how many. It never expires a
 // key that is in progress or unknown, or that an open dead letter about its generation holds.
 func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
-	return k.prune(ctx, "expire keys",
-		func(ctx context.Context, tx pgx.Tx) (int, error) {
-			return k.expireTx(ctx, tx, limit)
-		})
+	return k.prune(ctx, "expire keys", limit, k.expireTx)
 }
 
 func (k *Keys) expireTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
@@ -32,10 +29,7 @@ func (k *Keys) expireTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error
 // key stays. A key with an open dead letter stays, too. Since its expiry, each key has a tombstone: if the key is used
 // again, it begins with the next generation.
 func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
-	return k.prune(ctx, "delete keys",
-		func(ctx context.Context, tx pgx.Tx) (int, error) {
-			return k.deleteTx(ctx, tx, limit)
-		})
+	return k.prune(ctx, "delete keys", limit, k.deleteTx)
 }
 
 func (k *Keys) deleteTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
@@ -53,11 +47,11 @@ func (k *Keys) deleteTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error
 
 // prune runs one batch in a transaction of its own.
 func (k *Keys) prune(
-	ctx context.Context, what string, batch func(context.Context, pgx.Tx) (int, error),
+	ctx context.Context, what string, limit int32, batch func(context.Context, pgx.Tx, int32) (int, error),
 ) (int64, error) {
 	var n int
 	err := k.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		n, err = batch(ctx, tx)
+		n, err = batch(ctx, tx, limit)
 		return err
 	})
 	if err != nil {

@@ -170,7 +170,7 @@ func TestDeletedKeyTakesItsTimelineAlongAndNothingElse(t *testing.T) {
 	b := setup(t)
 	lease := b.putInto(ExpiredStatus)
 	b.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
-		VALUES ($1, 'acme', $2, 1, 'cus-1', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`, lease.Subject(), b.ref.Key.String())
+		VALUES ($1, 'acme', $2, 1, 'cus-1', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`, lease.Subject, b.ref.Key.String())
 	b.outlive()
 	b.wantDeleted(1)
 	b.wantNoEvents()
@@ -189,7 +189,7 @@ func TestDeletedKeyGoesOnFromItsLastGeneration(t *testing.T) {
 		b.outlive()
 		b.wantDeleted(1)
 		lease := b.own()
-		if lease.Attempt() != 1 || lease.Generation() != generation+2 {
+		if lease.Attempt != 1 || lease.Generation != generation+2 {
 			t.Fatalf("lease is %+v, want generation %d", lease, generation+2)
 		}
 		b.wantTimeline()

@@ -11,11 +11,16 @@ import (
 	"payonce/internal/postgres"
 )
 
+// Find reads a key's row. It fails with ErrNoKey.
+func (k *Keys) Find(ctx context.Context, ref Ref) (KeyRow, error) {
+	return k.find(ctx, ref, k.readNow)
+}
+
 // FindDurably is Find for what somebody acts on: after a lost acknowledgement, or in an answer that tells of the row. A
 // row that can be read is committed, but a failover may still undo the commit. FindDurably returns the row only if a
 // failover cannot undo it, and fails otherwise.
 func (k *Keys) FindDurably(ctx context.Context, ref Ref) (KeyRow, error) {
-	return k.findDurably(ctx, ref, k.readAnyway)
+	return k.find(ctx, ref, k.readDurably)
 }
 
 // FindToTell is FindDurably for a client, who may ask again and again. A completed key was reserved durably, because it
@@ -26,49 +31,95 @@ func (k *Keys) FindToTell(ctx context.Context, ref Ref) (KeyRow, error) {
 	if err != nil || row.Status == CompletedStatus || row.Status == ExpiredStatus {
 		return row, err
 	}
-	return k.findDurably(ctx, ref, k.db.ReadDurably)
+	return k.find(ctx, ref, func(ctx context.Context, q query) error { return k.db.ReadDurably(ctx, q.call) })
 }
 
-func (k *Keys) findDurably(
-	ctx context.Context, ref Ref, read func(context.Context, postgres.Call) error,
-) (KeyRow, error) {
-	row, err := k.readRowDurably(ctx, ref, read)
+func (k *Keys) find(ctx context.Context, ref Ref, read reading) (KeyRow, error) {
+	row, err := k.readRow(ctx, ref, read)
 	if err != nil {
 		return KeyRow{}, err
 	}
 	return fromRow(ref, row).KeyRow, nil
 }
 
+// Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
+// reservation's own lease. It is nil if the key has no row and is not held.
+func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
+	d, err := k.peek(ctx, c, k.readNow)
+	if err == nil && d == nil {
+		return k.HeldWithoutRow(ctx, c.Ref)
+	}
+	return d, err
+}
+
 // PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was
-// acknowledged.
+// acknowledged. It does not ask whether a key without a row is held.
 func (k *Keys) PeekDurably(ctx context.Context, c Reservation) (Decision, error) {
-	row, err := k.readRowDurably(ctx, c.Ref, k.readAnyway)
-	return peeked(c, row, err)
+	return k.peek(ctx, c, k.readDurably)
 }
 
-// readAnyway is for an owner, who needs no place: it has lost an acknowledgement, and must know.
-func (k *Keys) readAnyway(ctx context.Context, query postgres.Call) error {
-	return k.db.Pipeline(ctx, query, postgres.Durable)
+func (k *Keys) peek(ctx context.Context, c Reservation, read reading) (Decision, error) {
+	row, err := k.readRow(ctx, c.Ref, read)
+	switch {
+	case errors.Is(err, ErrNoKey):
+		return nil, nil //nolint:nilnil // no row, no decision: the key is free
+	case err != nil:
+		return nil, err
+	}
+	return decisionOn(c, row), nil
 }
 
-// readRowDurably reads the row and waits until it is durable, in one transaction, so one server does both.
-func (k *Keys) readRowDurably(
-	ctx context.Context, ref Ref, read func(context.Context, postgres.Call) error,
-) (row dbsqlc.FindKeyRow, err error) {
-	none := false
-	err = read(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
-		row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant,
-			Operation: string(ref.Operation), Key: ref.Key.value})
-		if none = errors.Is(err, pgx.ErrNoRows); none {
-			return nil
-		}
+// HeldWithoutRow returns Held if an open dead letter says that money moved under a key that has no row. Otherwise the
+// decision is nil.
+func (k *Keys) HeldWithoutRow(ctx context.Context, ref Ref) (Decision, error) {
+	held, err := dbsqlc.New(k.db.Reader()).FindHold(ctx,
+		dbsqlc.FindHoldParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("find hold: %w", err)
+	case held:
+		return Held{}, nil
+	}
+	return nil, nil //nolint:nilnil // not held, no decision: the key is free
+}
+
+// query is one statement that only reads. A reading runs it.
+type (
+	query   func(ctx context.Context, q dbsqlc.DBTX) error
+	reading func(ctx context.Context, q query) error
+)
+
+func (q query) call(ctx context.Context, s postgres.Statement) error { return q(ctx, s) }
+
+func (k *Keys) readNow(ctx context.Context, q query) error { return q(ctx, k.db.Reader()) }
+
+// readDurably is for an owner, who needs no place: it has lost an acknowledgement, and must know. It waits until what
+// it has read is durable, in one transaction, so one server does both.
+func (k *Keys) readDurably(ctx context.Context, q query) error {
+	return k.db.Pipeline(ctx, q.call, postgres.Durable)
+}
+
+// readRow fails with ErrNoKey if there is no row.
+func (k *Keys) readRow(ctx context.Context, ref Ref, read reading) (row dbsqlc.FindKeyRow, err error) {
+	found := false
+	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) (err error) {
+		row, found, err = findKey(ctx, q, ref)
 		return err
 	})
 	switch {
 	case err != nil:
-		return dbsqlc.FindKeyRow{}, fmt.Errorf("find key durably: %w", err)
-	case none:
-		return dbsqlc.FindKeyRow{}, ErrNoKey
+		return row, fmt.Errorf("find key: %w", err)
+	case !found:
+		return row, ErrNoKey
 	}
 	return row, nil
+}
+
+func findKey(ctx context.Context, q dbsqlc.DBTX, ref Ref) (row dbsqlc.FindKeyRow, found bool, err error) {
+	row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation),
+		Key: ref.Key.value})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, false, nil
+	}
+	return row, err == nil, err
 }

@@ -133,7 +133,7 @@ func (k *Keys) sendRetake(ctx context.Context, q *dbsqlc.Queries, c Reservation,
 			TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value,
 			Fingerprint: c.Fingerprint[:],
 			LeaseID:     c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
-			Generation: r.seen.Generation,
+			Generation: r.Generation,
 		})
 		return dbsqlc.FindKeyRow(row), err
 	}
@@ -141,7 +141,7 @@ func (k *Keys) sendRetake(ctx context.Context, q *dbsqlc.Queries, c Reservation,
 		TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
 		LeaseID: c.LeaseID, Lease: k.terms.Lease, Retention: k.terms.Retention,
 		PspMemory: k.terms.PSPMemory - k.terms.Lease,
-		Attempt:   r.seen.Attempt, Generation: r.seen.Generation,
+		Attempt:   r.Attempt, Generation: r.Generation,
 	})
 	return dbsqlc.FindKeyRow(row), err
 }
@@ -151,8 +151,8 @@ func (k *Keys) sendRetake(ctx context.Context, q *dbsqlc.Queries, c Reservation,
 func (k *Keys) ExpireLease(l LeaseOver) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		_, err := dbsqlc.New(q).ExpireLease(ctx, dbsqlc.ExpireLeaseParams{
-			TenantID: l.seen.Ref.Tenant, Operation: string(l.seen.Ref.Operation), Key: l.seen.Ref.Key.value,
-			Attempt: l.seen.Attempt, Generation: l.seen.Generation,
+			TenantID: l.Ref.Tenant, Operation: string(l.Ref.Operation), Key: l.Ref.Key.value,
+			Attempt: l.Attempt, Generation: l.Generation,
 		})
 		return err
 	}
@@ -172,10 +172,7 @@ func (k *Keys) Paused(l Lease) bool {
 func decisionOn(c Reservation, row dbsqlc.FindKeyRow) Decision {
 	s := fromRow(c.Ref, row)
 	if s.LeaseID == c.LeaseID && s.Status == InProgressStatus && !s.leaseOver {
-		return Execute{Lease: Lease{
-			ref: c.Ref, id: c.LeaseID, subject: s.Subject, attempt: s.Attempt, generation: s.Generation,
-			expires: s.Expires, asked: c.asked,
-		}}
+		return Execute{Lease: Lease{execution: s.Execution(), expires: s.Expires, asked: c.asked}}
 	}
 	return s.decide(c.Fingerprint)
 }

@@ -17,8 +17,8 @@ func TestNewKeyIsTheReserversToExecute(t *testing.T) {
 	b := setup(t)
 	c := b.reservation()
 	lease := is[Execute](t, b.reserve(c)).Lease
-	if lease.Ref() != c.Ref || lease.ID() != c.LeaseID || lease.Subject() != c.Subject || lease.Attempt() != 1 ||
-		lease.Generation() != 1 {
+	if lease.Ref != c.Ref || lease.LeaseID != c.LeaseID || lease.Subject != c.Subject || lease.Attempt != 1 ||
+		lease.Generation != 1 {
 		t.Fatalf("the lease is not that of the reservation: %+v", lease)
 	}
 	r := b.row()
@@ -41,7 +41,7 @@ func TestSecondRequestFindsTheKeyInProgress(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	d := is[InProgress](t, b.reserve(b.reservation()))
-	if d.Subject != lease.Subject() || !d.Expires.Equal(lease.KeyExpires()) {
+	if d.Subject != lease.Subject || !d.Expires.Equal(lease.KeyExpires()) {
 		t.Fatalf("in progress is %+v, the lease %+v", d, lease)
 	}
 	b.wantStatus(InProgressStatus, 1, 1)
@@ -100,7 +100,7 @@ func TestUnknownKeyIsNeverExecuted(t *testing.T) {
 	seen := snapshot{KeyRow: b.row()}
 	for range 3 {
 		d := is[Unknown](t, b.reserve(b.reservation()))
-		if d.Subject != lease.Subject() || !d.Expires.Equal(lease.KeyExpires()) {
+		if d.Subject != lease.Subject || !d.Expires.Equal(lease.KeyExpires()) {
 			t.Fatalf("unknown is %+v", d)
 		}
 	}
@@ -129,14 +129,14 @@ func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
 
 	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
-	if free.Renews() || free.Subject() != first.Subject() || !free.KeyExpires().Equal(first.KeyExpires()) {
+	if free.Renews() || free.Subject != first.Subject || !free.Expires.Equal(first.KeyExpires()) {
 		t.Fatalf("retake is %+v", free)
 	}
 	second := is[Execute](t, b.retake(c, free)).Lease
-	if second.Attempt() != 2 || second.Generation() != 1 || second.ID() != c.LeaseID {
+	if second.Attempt != 2 || second.Generation != 1 || second.LeaseID != c.LeaseID {
 		t.Fatalf("lease is %+v", second)
 	}
-	if second.Subject() != first.Subject() || second.PassThroughKey() != first.PassThroughKey() {
+	if second.Subject != first.Subject || second.PassThroughKey() != first.PassThroughKey() {
 		t.Fatal("the second attempt stands for something else, or is another key to the PSP")
 	}
 	r := b.row()
@@ -170,7 +170,7 @@ func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
 	is[InProgress](t, b.reserve(mine))
 
 	// Also when the rival has been and gone: what was seen free is another attempt now.
-	b.release(Lease{ref: b.ref, attempt: 2, generation: 1})
+	b.release(Lease{execution: Execution{Ref: b.ref, Attempt: 2, Generation: 1}})
 	if d := b.retake(mine, free); d != nil {
 		t.Fatalf("an attempt was taken that was never seen: %T", d)
 	}
@@ -200,7 +200,7 @@ func TestRetakeTakesOnlyWhatItSaw(t *testing.T) {
 		before := b.frozen()
 		for what, change := range changes {
 			mine, stale := c, free
-			change(&mine, &stale.seen)
+			change(&mine, &stale.snapshot)
 			if d := b.retake(mine, stale); d != nil || b.frozen() != before {
 				t.Errorf("%s: taken as %T by a request that saw %s", status, d, what)
 			}
@@ -238,7 +238,7 @@ func TestExpiredKeyIsRenewedByAnyRequest(t *testing.T) {
 	c := b.reservationOf("pear")
 	free := is[Retake](t, b.reserve(c))
 	second := is[Execute](t, b.retake(c, free)).Lease
-	if second.Generation() != 2 || second.Attempt() != 1 || second.Subject() != c.Subject || second.ID() != c.LeaseID {
+	if second.Generation != 2 || second.Attempt != 1 || second.Subject != c.Subject || second.LeaseID != c.LeaseID {
 		t.Fatalf("lease is %+v", second)
 	}
 	if second.PassThroughKey() == first.PassThroughKey() {
@@ -372,7 +372,7 @@ func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
 		"the next generation": func(s *snapshot) { s.Generation++ },
 	} {
 		other := seen
-		change(&other.seen)
+		change(&other.snapshot)
 		if other.Same(seen) {
 			t.Errorf("%s reads as the same", what)
 		}

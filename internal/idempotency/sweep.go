@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -83,17 +82,11 @@ type KeyView struct {
 // LookIn is the call that reads a key. If there is no such key, out is a KeyView without a status.
 func (k *Keys) LookIn(ref Ref, out *KeyView) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		row, err := dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant,
-			Operation: string(ref.Operation), Key: ref.Key.value})
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			*out = KeyView{}
-			return nil
-		case err != nil:
-			return fmt.Errorf("look at key: %w", err)
+		row, found, err := findKey(ctx, q, ref)
+		if *out = (KeyView{}); found {
+			*out = k.viewOf(ref, row)
 		}
-		*out = k.viewOf(ref, row)
-		return nil
+		return err
 	}
 }
 

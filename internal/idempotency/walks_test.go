@@ -374,7 +374,8 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 		b.wantTimeline("sweeper in_progress>unknown 1/1 lease over")
 	}
 	// What it holds is evidence all the same.
-	if !b.completeLost(Lease{ref: b.ref, subject: b.row().Subject, attempt: 1, generation: 1}, answer("late")) {
+	late := Lease{execution: Execution{Ref: b.ref, Subject: b.row().Subject, Attempt: 1, Generation: 1}}
+	if !b.completeLost(late, answer("late")) {
 		t.Fatal("the late success is lost")
 	}
 }

@@ -382,7 +382,7 @@ func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 	for name, c := range ownersSteps {
 		g := s.charging(key("order", name))
 		reserved := gatherReserved(g.lease, g.movement)
-		step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: g.lease.Attempt(), Outcome: c.reply(g)})
+		step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: g.lease.Attempt, Outcome: c.reply(g)})
 		proxy.OnNext(3, c.query, pgproxy.CutBefore)
 		applied, err := s.service.apply(t.Context(), reserved, step, false)
 		if !errors.Is(err, errStepInDoubt) || applied.Passed {

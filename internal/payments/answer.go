@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 )
@@ -43,7 +41,7 @@ type Pending struct {
 // pendingFor answers for a movement whose key has no verdict yet, as far as we know. The movement's row may have been
 // read later than the key, and may show a verdict. The answer does not show it: a body that says succeeded would
 // contradict the status 202.
-func pendingFor(m movement, expires time.Time) Pending {
+func pendingFor(m *movement, expires time.Time) Pending {
 	return Pending{Resource: undecided(m.resource()), Expires: expires}
 }
 
@@ -114,7 +112,7 @@ var (
 
 // answerWithoutPSP answers while the circuit breaker of the account is open. It reserves nothing. A key that has an
 // answer is answered from its row. Any other request is told that nothing was executed.
-func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservation, m movement) (Answer, error) {
+func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservation, m *movement) (Answer, error) {
 	decision, err := s.keys.Peek(ctx, r)
 	if err != nil {
 		s.metrics.StoreFailed("peek")
@@ -127,10 +125,10 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 		if d.Renews() {
 			return NotExecuted{}, nil
 		}
-		if err := m.load(ctx, d.Subject()); err != nil {
+		if err := m.load(ctx, d.Subject); err != nil {
 			return nil, err
 		}
-		return NotExecuted{Resource: m.resource(), Expires: d.KeyExpires()}, nil
+		return NotExecuted{Resource: m.resource(), Expires: d.Expires}, nil
 	case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown,
 		idempotency.LeaseOver, idempotency.Held:
 	}
@@ -139,7 +137,7 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 
 // answerDecision answers a request that did not get the key.
 func (s *Service) answerDecision(
-	ctx context.Context, ref idempotency.Ref, decision idempotency.Decision, m movement,
+	ctx context.Context, ref idempotency.Ref, decision idempotency.Decision, m *movement,
 ) (Answer, error) {
 	switch d := decision.(type) {
 	case idempotency.Replay:
@@ -147,8 +145,7 @@ func (s *Service) answerDecision(
 		return Final{Response: d.Response, Replayed: true, Expires: d.Expires}, nil
 	case idempotency.InProgress:
 		s.metrics.Reserved("in_progress")
-		return s.unfinished(ctx, ref, m, d.Subject, d.Expires,
-			func() Answer { return InFlight{Resource: m.resource(), Expires: d.Expires} })
+		return s.unfinished(ctx, m, d.KeyRow, inFlight)
 	case idempotency.Mismatch:
 		s.metrics.Reserved("key_misuse")
 		// A client gives up for good because of it, so the row must be one that a failover does not undo.
@@ -158,51 +155,51 @@ func (s *Service) answerDecision(
 		return Mismatch{Expires: d.Expires}, nil
 	case idempotency.Unknown:
 		s.metrics.Reserved("unknown")
-		return s.pending(ctx, ref, m, d.Subject, d.Expires)
+		return s.unfinished(ctx, m, d.KeyRow, recalled)
 	case idempotency.Retake:
-		return Forgotten{Expires: d.KeyExpires()}, nil
+		return Forgotten{Expires: d.Expires}, nil
 	case idempotency.Held:
 		s.metrics.Reserved("held")
 		return Held{}, nil
 	case idempotency.LeaseOver:
-		return s.pending(ctx, ref, m, d.Subject(), d.KeyExpires())
+		return s.unfinished(ctx, m, d.KeyRow, recalled)
 	case idempotency.Execute:
 	}
 	return nil, fmt.Errorf("decision %T has no answer of its own", decision)
-}
-
-// pending answers for a payment or refund whose outcome is not known.
-func (s *Service) pending(
-	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time,
-) (Answer, error) {
-	return s.unfinished(ctx, ref, m, subject, expires, func() Answer {
-		pending := pendingFor(m, expires)
-		pending.Recalled = true
-		return pending
-	})
 }
 
 // unfinished answers for a key that had no final response when its row was read. The row of the payment is read after
 // the key, and evidence may have arrived in between. Then the verdict is the answer: a body that says succeeded under a
 // status that says pending would contradict itself.
 func (s *Service) unfinished(
-	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time, otherwise func() Answer,
+	ctx context.Context, m *movement, key idempotency.KeyRow, otherwise func(*movement, time.Time) Answer,
 ) (Answer, error) {
-	if err := m.load(ctx, subject); err != nil {
+	if err := m.load(ctx, key.Subject); err != nil {
 		return nil, err
 	}
 	switch m.rowVerdict().status {
 	case Succeeded, Declined:
-		row, err := s.keys.Find(ctx, ref)
+		row, err := s.keys.Find(ctx, key.Ref)
 		if err != nil {
 			return nil, err
 		}
-		if row.Status == idempotency.CompletedStatus && row.Subject == subject {
+		if row.Status == idempotency.CompletedStatus && row.Subject == key.Subject {
 			return Final{Response: *row.Response, Replayed: true, Expires: row.Expires}, nil
 		}
 	case Failed:
-		return NotExecuted{Resource: m.resource(), Expires: expires}, nil
+		return NotExecuted{Resource: m.resource(), Expires: key.Expires}, nil
 	case Processing:
 	}
-	return otherwise(), nil
+	return otherwise(m, key.Expires), nil
+}
+
+func inFlight(m *movement, expires time.Time) Answer {
+	return InFlight{Resource: m.resource(), Expires: expires}
+}
+
+// recalled is the answer if another request has executed the key, and its outcome is not known.
+func recalled(m *movement, expires time.Time) Answer {
+	pending := pendingFor(m, expires)
+	pending.Recalled = true
+	return pending
 }

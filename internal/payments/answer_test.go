@@ -14,6 +14,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/idempotency"
 	"payonce/internal/telemetry"
 )
 
@@ -113,7 +114,7 @@ func TestAnswerIsThatOfTheKey(t *testing.T) {
 			c.state(g)
 			asked := orderBy(cmp.Or(c.asks, "pm_ok"))
 			before := shop.everything()
-			if got := inShort(shop.withoutPSP().create(key, asked), g.lease.Subject()); got != c.open {
+			if got := inShort(shop.withoutPSP().create(key, asked), g.lease.Subject); got != c.open {
 				t.Errorf("with an open breaker: %s, want %s", got, c.open)
 			}
 			if after := shop.everything(); after != before {
@@ -122,7 +123,7 @@ func TestAnswerIsThatOfTheKey(t *testing.T) {
 			if c.closed == "" {
 				return
 			}
-			if got := inShort(shop.create(key, asked), g.lease.Subject()); got != c.closed {
+			if got := inShort(shop.create(key, asked), g.lease.Subject); got != c.closed {
 				t.Errorf("%s, want %s", got, c.closed)
 			}
 			if written := shop.everything() != before; written != c.written {
@@ -158,12 +159,13 @@ func TestVerdictThatCameAfterTheReadingOfTheKeyIsTheAnswer(t *testing.T) {
 			shop.t = t
 			g := shop.charging(keyFor(name))
 			c.state(g)
-			answer, err := s.service.unfinished(t.Context(), g.reservation.Ref, g.again(), g.lease.Subject(),
-				time.Now().Add(time.Hour), func() Answer { return InFlight{} })
+			answer, err := s.service.unfinished(t.Context(), g.again(), idempotency.KeyRow{Ref: g.reservation.Ref,
+				Subject: g.lease.Subject, Expires: time.Now().Add(time.Hour)},
+				func(*movement, time.Time) Answer { return InFlight{} })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := inShort(answer, g.lease.Subject()); got != c.want {
+			if got := inShort(answer, g.lease.Subject); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -178,8 +180,8 @@ func TestKeyThatCannotBeReadHasNoAnswer(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	unfinished := func(ctx context.Context, subject uuid.UUID) error {
-		_, err := s.service.unfinished(ctx, g.reservation.Ref, g.again(), subject, time.Time{},
-			func() Answer { return InFlight{} })
+		_, err := s.service.unfinished(ctx, g.again(), idempotency.KeyRow{Ref: g.reservation.Ref, Subject: subject},
+			inFlight)
 		return err
 	}
 	for name, ask := range map[string]func() error{
@@ -194,7 +196,7 @@ func TestKeyThatCannotBeReadHasNoAnswer(t *testing.T) {
 		}
 	}
 	g.deleted()
-	if err := unfinished(t.Context(), g.lease.Subject()); err == nil {
+	if err := unfinished(t.Context(), g.lease.Subject); err == nil {
 		t.Error("the key is gone, and there was an answer")
 	}
 }

@@ -65,17 +65,17 @@ func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p pre
 		return false, Applied{} // Somebody else may have made the key unknown, without our dead letter.
 	case step.To != idempotency.CompletedStatus:
 		// The answer is not final, so this read need not be durable. If a failover undoes the write, the lease ends.
-		row, err := s.keys.Find(ctx, l.Ref())
-		if err != nil || row.LeaseID != l.ID() || row.Status != step.To {
+		row, err := s.keys.Find(ctx, l.Ref)
+		if err != nil || row.LeaseID != l.LeaseID || row.Status != step.To {
 			return false, Applied{}
 		}
 		return true, applied
 	}
-	row, err := s.durably(ctx, l.Ref(), g.movement)
+	row, err := s.durably(ctx, l.Ref, g.movement)
 	switch {
 	case postgres.GaveUp(err):
 		return true, Applied{} // Written or not: nothing can be acknowledged now.
-	case err != nil || row.LeaseID != l.ID() || row.Status != step.To:
+	case err != nil || row.LeaseID != l.LeaseID || row.Status != step.To:
 		return false, Applied{}
 	}
 	// The stored bytes count, not ours: another version of this program may have written the same verdict in other
@@ -120,7 +120,7 @@ type prepared struct {
 
 func (s *Service) prepare(g gathered, step Step) (p prepared, err error) {
 	if step.To == idempotency.CompletedStatus {
-		if p.applied.Resource, p.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
+		if p.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
 			return prepared{}, fmt.Errorf("build response: %w", err)
 		}
 	}
@@ -140,8 +140,7 @@ func (s *Service) commitStep(
 		applied.Passed = true
 		return applied, nil
 	}
-	_, charged := g.movement.(*charge)
-	shared := charged && step.To == idempotency.CompletedStatus && step.Open == nil && !alone
+	shared := step.To == idempotency.CompletedStatus && !g.movement.isRefund() && step.Open == nil && !alone
 	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
 	var written bool
 	if shared {
@@ -167,9 +166,9 @@ func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied,
 	var calls []postgres.Call
 	switch {
 	case step.To == idempotency.CompletedStatus && step.ByOwner:
-		calls = append(calls, oneGuardResult(s.keys.Complete, s.completionOf(g, step, p), out))
+		calls = append(calls, oneOf(s.keys.Complete, s.completionOf(g, step, p), out))
 	case step.To == idempotency.CompletedStatus:
-		calls = append(calls, oneGuardResult(s.keys.Resolve, s.resolutionOf(g, step, p), out))
+		calls = append(calls, oneOf(s.keys.Resolve, s.resolutionOf(g, step, p), out))
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
 	case step.To == idempotency.FailedRetryableStatus:

@@ -34,7 +34,7 @@ func TestOwnersDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 		g.wantStatus(idempotency.UnknownStatus, 1)
 		g.wantMoved(Processing, "")
 		g.wantTimeline("owner in_progress>unknown")
-		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND evidence #>> '{record,status}' = 'declined'", g.lease.Subject()); n != 1 {
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND evidence #>> '{record,status}' = 'declined'", g.lease.Subject); n != 1 {
 			t.Errorf("%d dead letters hold the decline", n)
 		}
 	}
@@ -122,7 +122,7 @@ func (g *stage) breaks(b Break) {
 
 // lineOf is the statement's line of the stage's record, against what our row says.
 func (g *stage) lineOf(kind BreakKind, ours Status) Break {
-	subject := g.lease.Subject()
+	subject := g.lease.Subject
 	return Break{
 		Kind: kind, Account: "acme", Object: g.record.Object, PSPID: g.record.ID, Subject: &subject,
 		Reference: g.record.Reference, Moved: g.record.Created,

@@ -146,7 +146,7 @@ func TestOnlyARetryIsToldWhatIsAssumed(t *testing.T) {
 
 // breakOf is the line of a statement that has the stage's movement as executed, while our row says otherwise.
 func (g *stage) breakOf(pspID string, ours Status) Break {
-	subject := g.lease.Subject()
+	subject := g.lease.Subject
 	return Break{
 		Kind: BreakStatus, Account: "acme", Day: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Object: g.record.Object,
 		PSPID: pspID, Subject: &subject, Reference: g.record.Reference, Moved: g.record.Created,

@@ -82,11 +82,12 @@ func TestEvidenceDuringASecondAttemptFencesItsOwner(t *testing.T) {
 			g := s.charging("order-0000000001").failed()
 			m := g.again()
 			second := g.reserve(m)
-			completed := is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+			is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+			stored := *g.row().Response
 			answer := is[Final](t, g.live(second, m, tells(g.record.ID)))
 			// The second attempt is what was completed: to its owner it is no replay.
-			if answer.Replayed || !cmp.Equal(answer.Response, completed.Response) {
-				t.Errorf("answered %+v, stored is %+v", answer, completed.Response)
+			if answer.Replayed || !cmp.Equal(answer.Response, stored) {
+				t.Errorf("answered %+v, stored is %+v", answer, stored)
 			}
 			g.wantStatus(idempotency.CompletedStatus, 2)
 			g.wantTimeline("owner in_progress>failed_retryable", "request failed_retryable>in_progress",
@@ -127,8 +128,8 @@ func TestKeyThatIsFinishedWhileItIsAnsweredForIsAnsweredAsFinished(t *testing.T)
 	t.Parallel()
 	decisions := func(g *stage) map[string]idempotency.Decision {
 		return map[string]idempotency.Decision{
-			"unknown":     idempotency.Unknown{Subject: g.row().Subject},
-			"in progress": idempotency.InProgress{Subject: g.row().Subject},
+			"unknown":     idempotency.Unknown{KeyRow: g.row()},
+			"in progress": idempotency.InProgress{KeyRow: g.row()},
 		}
 	}
 	s := setupOn(t, &actor{})

@@ -93,7 +93,7 @@ func TestDeadLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
 	if n := s.count(`SELECT count(*) FROM dead_letters WHERE tenant_id = 'acme' AND tenant_id = 'acme' AND operation = 'POST /payments'
 		AND key = 'order-0000000001' AND generation = 1 AND subject = $1 AND reason LIKE '%another amount%'
 		AND evidence ->> 'source' = 'scan' AND evidence #>> '{record,amountCents}' = '12001' AND evidence #>> '{record,id}' = $2`,
-		g.lease.Subject(), g.record.ID); n != 1 {
+		g.lease.Subject, g.record.ID); n != 1 {
 		t.Fatalf("the dead letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
 	// Not by looking for the amount in the rows: their timestamps and random ids have the same digits now and then.
@@ -189,7 +189,7 @@ func TestRecordOfNothingOfOursIsADeadLetterWithoutAKey(t *testing.T) {
 	for id, change := range map[string]func(*gateway.Record){
 		"psp_reference":       func(r *gateway.Record) { r.Reference = PaymentID(uuid.Must(uuid.NewV7())).String() },
 		"psp_words":           func(r *gateway.Record) { r.Reference = "order 42" },
-		"psp_other_object":    func(r *gateway.Record) { r.Reference = RefundID(g.lease.Subject()).String() },
+		"psp_other_object":    func(r *gateway.Record) { r.Reference = RefundID(g.lease.Subject).String() },
 		"psp_no_such_key":     func(r *gateway.Record) { r.Reference, r.Key = "", "order-0000000002" },
 		"psp_no_key":          func(r *gateway.Record) { r.Reference, r.Key = "", "" },
 		"psp_next_generation": func(r *gateway.Record) { r.Reference = ""; r.Key += ".g2" },
@@ -238,8 +238,8 @@ func TestRecordWithoutAReferenceIsFoundByItsKey(t *testing.T) {
 		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
 			t.Errorf("%s: dead letter %s", r.Key, l.Kind)
 		}
-		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject(),
-			want.Generation()); n != 1 {
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject,
+			want.Generation); n != 1 {
 			t.Errorf("%s: %d dead letters about it", r.Key, n)
 		}
 	}
@@ -334,7 +334,7 @@ func TestDeclineDoesNotPassADeadLetterThatWasOpenedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out idempotency.GuardResult
-		err = postgres.PipelineTx(t.Context(), tx, oneGuardResult(s.keys.Resolve, idempotency.Resolution{
+		err = postgres.PipelineTx(t.Context(), tx, oneOf(s.keys.Resolve, idempotency.Resolution{
 			Execution: row.Execution(), Seen: idempotency.UnknownStatus,
 			Note:     idempotency.Note{Actor: "webhook", Reason: "declined"},
 			Response: idempotency.Response{Status: c.status, Body: []byte("{}")}, UnlessCharged: c.unlessCharged,

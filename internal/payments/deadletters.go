@@ -36,7 +36,7 @@ func (s *Service) deadLetter(g gathered, step Step) (*deadletters.DeadLetter, er
 }
 
 // withAsked adds the amount and currency of the movement to evidence.
-func withAsked(evidence []byte, m movement) ([]byte, error) {
+func withAsked(evidence []byte, m *movement) ([]byte, error) {
 	kept := map[string]jsontext.Value{}
 	if len(evidence) > 0 {
 		if err := json.Unmarshal(evidence, &kept); err != nil {

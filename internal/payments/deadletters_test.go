@@ -28,7 +28,7 @@ func TestDeadLetterHasAllOfItsEvidence(t *testing.T) {
 		"cut off":              {`{"b":1`, asked, ""},
 		"asked for in no text": {`{"b":1}`, odd, ""},
 	} {
-		got, err := withAsked([]byte(c.evidence), &charge{payment: &c.of})
+		got, err := withAsked([]byte(c.evidence), &movement{payment: &c.of})
 		if string(got) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}

@@ -15,7 +15,7 @@ import (
 
 // about is a dead letter about what the stage's key stood for at first.
 func (g *stage) about(generation int32) deadletters.DeadLetter {
-	subject := g.lease.Subject()
+	subject := g.lease.Subject
 	return deadletters.DeadLetter{Subject: &subject, About: &deadletters.About{
 		Tenant: g.reservation.Ref.Tenant, Operation: string(g.reservation.Ref.Operation), Key: g.key.Key.String(),
 		Generation: generation,

@@ -211,8 +211,8 @@ func TestKeyThatIsFreeAgainIsTakenAndNotCalledForgotten(t *testing.T) {
 	m := g.again()
 	g.live(g.reserve(m), m, gateway.NotExecuted{Reason: "no connection"})
 	held.Release()
-	if won := is[idempotency.Execute](t, <-decisions); won.Lease.Attempt() != 3 {
-		t.Errorf("it is attempt %d", won.Lease.Attempt())
+	if won := is[idempotency.Execute](t, <-decisions); won.Lease.Attempt != 3 {
+		t.Errorf("it is attempt %d", won.Lease.Attempt)
 	}
 }
 
@@ -426,7 +426,7 @@ func TestStepWithoutAResponseIsNotWritten(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001")
-	g.movement.(*charge).payment.Description = "\xff"
+	g.movement.payment.Description = "\xff"
 	if answer, err := g.ends(g.lease, g.movement, g.success()); err == nil ||
 		!strings.Contains(err.Error(), "build response") {
 		t.Errorf("answered %T, %v", answer, err)

@@ -20,14 +20,14 @@ import (
 // ctx belongs to the client. After the reservation has begun, a client that hangs up no longer stops the execution: an
 // execution that stops in the middle has to be resolved later. An answer that nobody reads does no harm.
 func (s *Service) execute(
-	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m movement,
+	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m *movement,
 ) (Answer, error) {
 	leaseID, err := s.newID()
 	if err != nil {
 		return nil, fmt.Errorf("make lease id: %w", err)
 	}
 	reservation := s.keys.NewReservation(ref, f, leaseID, subject)
-	if !s.psps.Of(m.onBehalfOf().PSP).Ready(m.onBehalfOf().PSPAccount) {
+	if !s.psps.Of(m.merchant.PSP).Ready(m.merchant.PSPAccount) {
 		return s.answerWithoutPSP(ctx, reservation, m)
 	}
 	if err := ctx.Err(); err != nil {
@@ -65,7 +65,7 @@ func (s *Service) execute(
 // be over before the PSP answers: somebody else may have acted on the end of the lease. A pause after this check is not
 // noticed. Then only the PSP prevents a second charge: it recognises the pass-through key, or it refuses to execute an
 // object that was cancelled meanwhile.
-func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Reply {
+func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) Reply {
 	outcome := s.prepareAtPSP(ctx, l, m)
 	switch {
 	case outcome != nil:
@@ -74,5 +74,5 @@ func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Rep
 	default:
 		outcome = m.send(ctx, l.Execution())
 	}
-	return Reply{Attempt: l.Attempt(), Outcome: outcome}
+	return Reply{Attempt: l.Attempt, Outcome: outcome}
 }

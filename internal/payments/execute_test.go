@@ -70,7 +70,7 @@ func TestPaymentThatCannotBeReadKeepsItsID(t *testing.T) {
 	g := s.charging("order-0000000001").swept().proven().expired()
 	s.proxied().On("GetPayment", pgproxy.CutBefore)
 	p := is[Pending](t, g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"}))
-	if id := is[Payment](t, p.Resource).ID; uuid.UUID(id) != g.lease.Subject() {
+	if id := is[Payment](t, p.Resource).ID; uuid.UUID(id) != g.lease.Subject {
 		t.Errorf("answered for %s", id)
 	}
 }
@@ -95,7 +95,7 @@ func TestRetakenPaymentIsNotReadAgain(t *testing.T) {
 	g := s.charging("order-0000000001").failed()
 	m := g.again()
 	g.reserve(m)
-	if n := proxy.Sent("GetPayment"); n != 0 || m.subject() != g.lease.Subject() {
+	if n := proxy.Sent("GetPayment"); n != 0 || m.subject() != g.lease.Subject {
 		t.Errorf("the payment was read %d times, and is %s", n, m.subject())
 	}
 }

@@ -50,14 +50,14 @@ func TestBudgetOfUnansweredLookupsEndsAsADeadLetter(t *testing.T) {
 		g.wantWait(wait)
 		s.wantDeadLetters()
 	}
-	finding := "lookups_exhausted key acme POST /payments order-0000000001 1 " + g.lease.Subject().String()
+	finding := "lookups_exhausted key acme POST /payments order-0000000001 1 " + g.lease.Subject.String()
 	for range 3 {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
 		s.wantDeadLetters(finding)
 		g.wantStatus(idempotency.UnknownStatus, 1)
 	}
-	if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND reason LIKE '%4 lookups in a row%PSP answered 500'", g.lease.Subject()); n != 1 {
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND reason LIKE '%4 lookups in a row%PSP answered 500'", g.lease.Subject); n != 1 {
 		t.Errorf("the dead letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
 	// While an operator has the case, a lookup releases nothing.
@@ -116,7 +116,7 @@ func TestNothingIsNoProofWhenThePSPMayHaveForgotten(t *testing.T) {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		s.wantDeadLetters("psp_memory_over key acme POST /payments order-0000000001 1 " + g.lease.Subject().String())
+		s.wantDeadLetters("psp_memory_over key acme POST /payments order-0000000001 1 " + g.lease.Subject.String())
 	}
 	psp.onLookup(finds(g.record))
 	g.resolves(Resolved)

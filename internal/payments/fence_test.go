@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/uuid"
@@ -14,16 +13,15 @@ import (
 // unless the key stands where that statement would have brought it, they write nothing.
 
 // movements makes one of each kind, with the table that it is written to.
-func (s *shop) movements(k Keyed) map[string]movement {
-	return map[string]movement{
+func (s *shop) movements(k Keyed) map[string]*movement {
+	return map[string]*movement{
 		"payments": s.charge(k),
-		"refunds": &refundMovement{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"),
-			wanted: RefundRequest{}},
+		"refunds":  s.service.newRefund(k.Merchant, s.paid("paid-00000000042"), RefundRequest{}),
 	}
 }
 
 // charge is the movement of an order.
-func (s *shop) charge(k Keyed) *charge {
+func (s *shop) charge(k Keyed) *movement {
 	s.t.Helper()
 	m, err := s.service.newCharge(k.Merchant, order())
 	if err != nil {
@@ -41,15 +39,7 @@ func (s *shop) mustSend(calls ...postgres.Call) {
 
 // reserving is the call that reserves one key.
 func (s *shop) reserving(c idempotency.Reservation, out *idempotency.Decision) postgres.Call {
-	var all []idempotency.Decision
-	reserve := s.keys.Reserve([]idempotency.Reservation{c}, &all)
-	return func(ctx context.Context, q postgres.Statement) error {
-		err := reserve(ctx, q)
-		if err == nil {
-			*out = all[0]
-		}
-		return err
-	}
+	return oneOf(s.keys.Reserve, c, out)
 }
 
 // keyAlone reserves a key for nothing.
@@ -135,7 +125,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			wantNone("not in progress", c)
 
 			c = s.reservation(CreateOperation, k)
-			c.Subject = s.keyAgain(c).Subject()
+			c.Subject = s.keyAgain(c).Subject
 			s.mustSend(m.begin(c)...)
 			if s.withStatus(table, Processing) != 1 || m.resource() == nil {
 				t.Fatal("the owner's own row was not written")
@@ -172,26 +162,26 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 				}
 			}
 			fail(first)
-			resume("not in progress", c, first.Subject())
+			resume("not in progress", c, first.Subject)
 			c = s.reservation(CreateOperation, k)
 			second := s.keyAgain(c)
 			for what, other := range otherReservations(t, c) {
 				if what != "subject" {
-					resume("another "+what, other, first.Subject())
+					resume("another "+what, other, first.Subject)
 				}
 			}
 			resume("another subject", c, uuid.New())
-			s.mustSend(m.resume(c, second.Subject())...)
+			s.mustSend(m.resume(c, second.Subject)...)
 			if s.withStatus(table, Processing) != 1 {
 				t.Fatal("the owner's own row was not resumed")
 			}
 			// A row with a verdict stays as it is, whatever its key says.
 			sql := map[string]string{"payments": "UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_42' WHERE id = $1",
 				"refunds": "UPDATE refunds SET status = 'succeeded', psp_refund_id = 'rf_42' WHERE id = $1"}[table]
-			if _, err := s.pool.Exec(t.Context(), sql, second.Subject()); err != nil {
+			if _, err := s.pool.Exec(t.Context(), sql, second.Subject); err != nil {
 				t.Fatal(err)
 			}
-			s.mustSend(m.resume(c, second.Subject())...)
+			s.mustSend(m.resume(c, second.Subject)...)
 			if s.withStatus(table, Succeeded) != 1 {
 				t.Fatal("a verdict was taken back")
 			}
@@ -224,7 +214,7 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 				new(bool))...)
 			c = s.reservation(CreateOperation, other)
 			s.keyAgain(c)
-			s.mustSend(m.resume(c, lease.Subject())...)
+			s.mustSend(m.resume(c, lease.Subject)...)
 			if s.withStatus(table, Failed) != 1 {
 				t.Fatal("the row was resumed by the owner of another key")
 			}
@@ -254,9 +244,9 @@ func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 			bring(first, verdict{status: Failed}, idempotency.FailedRetryableStatus)
 			c := s.reservation(CreateOperation, k)
 			second := s.keyAgain(c)
-			s.mustSend(m.resume(c, second.Subject())...)
+			s.mustSend(m.resume(c, second.Subject)...)
 			var out idempotency.GuardResult
-			s.mustSend(oneGuardResult(s.keys.Complete,
+			s.mustSend(oneOf(s.keys.Complete,
 				idempotency.Completion{Lease: second, Response: idempotency.Response{Status: 201, Body: []byte(
 					"{}")}}, &out))
 			bring(first, paid, idempotency.CompletedStatus)

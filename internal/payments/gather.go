@@ -22,7 +22,7 @@ var errNotOurs = errors.New("nothing of ours")
 // gathered is what is known before judge is called: the movement that the evidence is about, and what was read of its
 // key.
 type gathered struct {
-	movement movement // nil for evidence about nothing of ours
+	movement *movement // nil for evidence about nothing of ours
 	seen     Seen
 	lease    idempotency.Lease // set only if the request itself brings the evidence
 	askedAt  time.Time         // when the key was read, before the PSP is asked; "not found" is judged by this time
@@ -31,21 +31,24 @@ type gathered struct {
 	due time.Time
 }
 
+// sender sends calls as one transaction, or as a part of one.
+type sender func(ctx context.Context, calls ...postgres.Call) error
+
+// sendIn sends calls in the caller's transaction.
+func sendIn(tx pgx.Tx) sender {
+	return func(ctx context.Context, calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) }
+}
+
 // gather reads the key and the movement of an execution in one round trip. It reads the key first, so the movement's
 // row is never older than the key. If the key is final, judge compares the evidence with that row.
 func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
-	return s.gatherBy(own, func(calls ...postgres.Call) error { return s.db.Pipeline(ctx, calls...) })
+	return s.gatherBy(ctx, own, s.db.Pipeline)
 }
 
-// gatherTx is gather in the caller's transaction.
-func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execution) (gathered, error) {
-	return s.gatherBy(own, func(calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) })
-}
-
-func (s *Service) gatherBy(own idempotency.Execution, send func(...postgres.Call) error) (gathered, error) {
+func (s *Service) gatherBy(ctx context.Context, own idempotency.Execution, send sender) (gathered, error) {
 	var view idempotency.KeyView
-	var m movement
-	if err := send(s.keys.LookIn(own.Ref, &view), s.findMovement(own.Ref, &own.Subject, &m)); err != nil {
+	var m *movement
+	if err := send(ctx, s.keys.LookIn(own.Ref, &view), s.findMovement(own.Ref, &own.Subject, &m)); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
@@ -70,17 +73,16 @@ func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (g
 	return fresh, nil
 }
 
-func gatheredOf(m movement, own idempotency.Execution, view idempotency.KeyView) gathered {
+func gatheredOf(m *movement, own idempotency.Execution, view idempotency.KeyView) gathered {
 	return gathered{movement: m, seen: seenOf(m, own, view), askedAt: view.AskedAt, due: view.Due}
 }
 
 // seenOf makes a Seen from what one gather has read.
-func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) Seen {
-	merchant := m.onBehalfOf()
+func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) Seen {
 	return Seen{
 		Status: view.Status, Key: view.Execution, Own: own,
-		Tenant: merchant.Tenant, PSP: merchant.PSP, Account: merchant.PSPAccount,
-		Request: m.asked(own), Row: m.rowVerdict(),
+		Tenant: m.merchant.Tenant, PSP: m.merchant.PSP, Account: m.merchant.PSPAccount,
+		Request: m.request(own), Row: m.rowVerdict(),
 		GraceLeft: view.GraceLeft, MemoryOver: view.MemoryOver, Failures: view.LookupFailures,
 		Held: view.Held, Charged: view.Charged,
 	}
@@ -88,7 +90,7 @@ func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) See
 
 // gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
 // read.
-func gatherReserved(l idempotency.Lease, m movement) gathered {
+func gatherReserved(l idempotency.Lease, m *movement) gathered {
 	return gathered{
 		movement: m, lease: l,
 		seen: seenOf(m, l.Execution(), idempotency.KeyView{Status: idempotency.InProgressStatus,
@@ -208,7 +210,7 @@ func (s *Service) gatherDue(ctx context.Context, due idempotency.Due) (gathered,
 
 // standsFor fails unless the key still stands for what is due and m is the key's movement. Two statements have read
 // them, and each sees what was committed when it began. The key may have been renewed in between.
-func standsFor(due idempotency.Due, view idempotency.KeyView, m movement) error {
+func standsFor(due idempotency.Due, view idempotency.KeyView, m *movement) error {
 	switch {
 	case view.Execution.Generation != due.Generation: // This is also the case if there is no key.
 		return idempotency.ErrNoKey

@@ -24,18 +24,22 @@ type groups struct {
 
 func (s *Service) newGroups() groups {
 	return groups{
-		reservations: postgres.NewGroup(s.db, func(r chargeReservation) string { return lockOrder(r.reservation.Ref) },
-			s.sendReservations).
-			ByTenant(func(r chargeReservation) string { return r.reservation.Ref.Tenant }),
-		completions: postgres.NewGroup(s.db, func(c completion) string { return lockOrder(c.Lease.Ref()) },
-			s.sendCompletions).
-			ByTenant(func(c completion) string { return c.Lease.Ref().Tenant }),
-		resolutions: postgres.NewGroup(s.db, func(r resolution) string { return lockOrder(r.Execution.Ref) },
-			s.sendResolutions).
-			ByTenant(func(r resolution) string { return r.Execution.Ref.Tenant }),
-		lookups: postgres.NewGroup(s.db, func(d idempotency.Due) string { return lockOrder(d.Ref) }, s.sendLookups).
-			ByTenant(func(d idempotency.Due) string { return d.Ref.Tenant }),
+		reservations: groupBy(s.db, func(r chargeReservation) idempotency.Ref { return r.reservation.Ref },
+			s.sendReservations),
+		completions: groupBy(s.db, func(c completion) idempotency.Ref { return c.own.Ref },
+			sendConclusions(s, s.keys.Complete)),
+		resolutions: groupBy(s.db, func(c resolution) idempotency.Ref { return c.own.Ref },
+			sendConclusions(s, s.keys.Resolve)),
+		lookups: groupBy(s.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, s.sendLookups),
 	}
+}
+
+// groupBy is a group whose members each work on the key that ref gives.
+func groupBy[In, Out any](
+	db *postgres.DB, ref func(In) idempotency.Ref, send func(context.Context, []In) ([]Out, error),
+) *postgres.Group[In, Out] {
+	return postgres.NewGroup(db, func(m In) string { return lockOrder(ref(m)) }, send).
+		ByTenant(func(m In) string { return ref(m).Tenant })
 }
 
 // lockOrder is the order in which the members of a group lock their keys: tenant, operation, key. Neither a tenant's id
@@ -47,7 +51,7 @@ func lockOrder(ref idempotency.Ref) string {
 // chargeReservation is the reservation of a key for a charge.
 type chargeReservation struct {
 	reservation idempotency.Reservation
-	charge      *charge // what the client asks for; the group reads it and does not change it
+	movement    *movement // what the client asks for; the group reads it and does not change it
 	span        tracing.Span
 }
 
@@ -87,13 +91,13 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) po
 		p.Operations = append(p.Operations, string(m.reservation.Ref.Operation))
 		p.Keys = append(p.Keys, m.reservation.Ref.Key.String())
 		p.LeaseIds = append(p.LeaseIds, m.reservation.LeaseID)
-		wanted := m.charge.wanted
+		wanted := m.movement.wanted
 		p.CustomerIds = append(p.CustomerIds, wanted.CustomerID)
 		p.AmountsMinor = append(p.AmountsMinor, int64(wanted.AmountCents))
 		p.Currencies = append(p.Currencies, string(wanted.Currency))
 		p.PaymentMethods = append(p.PaymentMethods, wanted.PaymentMethod)
 		p.Descriptions = append(p.Descriptions, wanted.Description)
-		p.Metadata = append(p.Metadata, m.charge.metadata)
+		p.Metadata = append(p.Metadata, m.movement.metadata)
 	}
 	p.OnlyTenant = s.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
@@ -117,21 +121,19 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) po
 	}
 }
 
-// completion is the owner's step to a final response, with the outcome of its charge.
-type completion struct {
-	idempotency.Completion
-	outcome rowUpdate
-	span    tracing.Span
-}
+// conclusion is a step to a final response, with the outcome of its charge. The step is the owner's completion, or a
+// resolution by evidence.
+type (
+	conclusion[Step any] struct {
+		rowUpdate
+		step Step
+		span tracing.Span
+	}
+	completion = conclusion[idempotency.Completion]
+	resolution = conclusion[idempotency.Resolution]
+)
 
-// resolution is a step to a final response by evidence, with the outcome of its charge.
-type resolution struct {
-	idempotency.Resolution
-	outcome rowUpdate
-	span    tracing.Span
-}
-
-// recorded is the result of a completion or a resolution.
+// recorded is the result of a conclusion.
 type recorded struct {
 	idempotency.GuardResult
 	written bool // whether the payment's row is written
@@ -144,9 +146,9 @@ func (s *Service) commitTogether(
 	o, span := rowUpdate{g.seen.Key, step.Verdict, step.To}, tracing.Current(ctx)
 	var came recorded
 	if step.ByOwner {
-		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, p), o, span})
+		came, err = s.groups.completions.Do(ctx, completion{o, s.completionOf(g, step, p), span})
 	} else {
-		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, p), o, span})
+		came, err = s.groups.resolutions.Do(ctx, resolution{o, s.resolutionOf(g, step, p), span})
 	}
 	applied = p.applied
 	applied.GuardResult = came.GuardResult
@@ -165,41 +167,29 @@ func (s *Service) resolutionOf(g gathered, step Step, p prepared) idempotency.Re
 	}
 }
 
-func (s *Service) sendCompletions(ctx context.Context, members []completion) ([]recorded, error) {
-	keys, outcomes := make([]idempotency.Completion, len(members)), make([]rowUpdate, len(members))
-	for i, m := range members {
-		keys[i], outcomes[i] = m.Completion, m.outcome
+// sendConclusions completes keys, and then writes the outcomes of their payments, in one transaction.
+func sendConclusions[Step any](
+	s *Service, complete func([]Step, *[]idempotency.GuardResult) postgres.Call,
+) func(context.Context, []conclusion[Step]) ([]recorded, error) {
+	return func(ctx context.Context, members []conclusion[Step]) ([]recorded, error) {
+		steps, outcomes := make([]Step, len(members)), make([]rowUpdate, len(members))
+		for i, m := range members {
+			steps[i], outcomes[i] = m.step, m.rowUpdate
+		}
+		ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
+		defer span.End()
+		var guardResults []idempotency.GuardResult
+		var written []bool
+		if err := s.db.GroupPipeline(ctx, len(members), complete(steps, &guardResults),
+			s.recordPayments(outcomes, &written)); err != nil {
+			return nil, err
+		}
+		out := make([]recorded, len(members))
+		for i := range members {
+			out[i] = recorded{guardResults[i], written[i]}
+		}
+		return out, nil
 	}
-	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
-	defer span.End()
-	var guardResults []idempotency.GuardResult
-	return s.sendOutcomes(ctx, s.keys.Complete(keys, &guardResults), &guardResults, outcomes)
-}
-
-func (s *Service) sendResolutions(ctx context.Context, members []resolution) ([]recorded, error) {
-	keys, outcomes := make([]idempotency.Resolution, len(members)), make([]rowUpdate, len(members))
-	for i, m := range members {
-		keys[i], outcomes[i] = m.Resolution, m.outcome
-	}
-	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
-	defer span.End()
-	var guardResults []idempotency.GuardResult
-	return s.sendOutcomes(ctx, s.keys.Resolve(keys, &guardResults), &guardResults, outcomes)
-}
-
-// sendOutcomes completes keys, and then writes the outcomes of their payments, in one transaction.
-func (s *Service) sendOutcomes(
-	ctx context.Context, keys postgres.Call, guardResults *[]idempotency.GuardResult, outcomes []rowUpdate,
-) ([]recorded, error) {
-	var written []bool
-	if err := s.db.GroupPipeline(ctx, len(outcomes), keys, s.recordPayments(outcomes, &written)); err != nil {
-		return nil, err
-	}
-	out := make([]recorded, len(outcomes))
-	for i := range outcomes {
-		out[i] = recorded{(*guardResults)[i], written[i]}
-	}
-	return out, nil
 }
 
 // recordPayments is the call that writes outcomes to payments, after the statement that moves their keys. out says for
@@ -235,7 +225,7 @@ func (s *Service) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Cal
 // looked is a key as a lookup reads it, with the movement that the key stands for.
 type looked struct {
 	view     idempotency.KeyView
-	movement movement
+	movement *movement
 }
 
 // sendLookups reads keys that are due, many in one round trip. Read one by one, they would cost more time in the

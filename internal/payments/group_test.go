@@ -232,14 +232,14 @@ func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = amount
-		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), charge: m})
+		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), movement: m})
 	}
 	if out, err := s.service.sendReservations(t.Context(), members); out != nil ||
 		!postgres.Violates(err, "no_thirteen") {
 		t.Fatalf("%d members are told of a group that was rolled back: %v", len(out), err)
 	}
 	for _, m := range members {
-		if m.charge.resource() != nil {
+		if m.movement.resource() != nil {
 			t.Fatal("a payment is in hand that was rolled back")
 		}
 	}
@@ -254,7 +254,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = AmountMinor(100 + i)
-		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), charge: m})
+		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), movement: m})
 	}
 	taken := members[1].reservation
 	taken.LeaseID, taken.Subject = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
@@ -272,19 +272,19 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 			continue
 		}
 		lease := is[idempotency.Execute](t, o.decision).Lease
-		if lease.Ref() != members[i].reservation.Ref || o.payment == nil || o.payment.Amount != AmountMinor(100+i) {
-			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref(), o.payment)
+		if lease.Ref != members[i].reservation.Ref || o.payment == nil || o.payment.Amount != AmountMinor(100+i) {
+			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref, o.payment)
 		}
 		completions = append(completions, completion{
-			Completion: idempotency.Completion{Lease: lease,
+			step: idempotency.Completion{Lease: lease,
 				Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
-			outcome: rowUpdate{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
+			rowUpdate: rowUpdate{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
 				idempotency.CompletedStatus},
 		})
 	}
 	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
-		"WHERE key = $1", completions[1].Lease.Ref().Key.String())
-	done, err := s.service.sendCompletions(t.Context(), completions)
+		"WHERE key = $1", completions[1].own.Ref.Key.String())
+	done, err := sendConclusions(s.service, s.service.keys.Complete)(t.Context(), completions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,9 +338,9 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 
 func TestMovementThatIsSentAgainForgetsItsRow(t *testing.T) {
 	t.Parallel()
-	for what, again := range map[string]func(movement, idempotency.Reservation) []postgres.Call{
-		"begin":  func(m movement, c idempotency.Reservation) []postgres.Call { return m.begin(c) },
-		"resume": func(m movement, c idempotency.Reservation) []postgres.Call { return m.resume(c, c.Subject) },
+	for what, again := range map[string]func(*movement, idempotency.Reservation) []postgres.Call{
+		"begin":  func(m *movement, c idempotency.Reservation) []postgres.Call { return m.begin(c) },
+		"resume": func(m *movement, c idempotency.Reservation) []postgres.Call { return m.resume(c, c.Subject) },
 	} {
 		s := setup(t)
 		for table, m := range s.movements(keyed(t, "order-0000000042")) {

@@ -166,7 +166,7 @@ func TestKeyIsNotExecutedAgainWhileMoneyUnderItIsACase(t *testing.T) {
 			}
 			s.dismissed()
 			lease := g.reserve(g.again())
-			if lease.Attempt()+lease.Generation() != 3 {
+			if lease.Attempt+lease.Generation != 3 {
 				t.Errorf("after the decision it is reserved as %+v", lease)
 			}
 		})

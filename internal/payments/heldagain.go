@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 )
@@ -39,15 +37,4 @@ func (s *Service) gatherAgainFor(ctx context.Context, seen Seen, step Step) (*re
 	e := Record{Source: SourceOperator, Record: r}
 	g, err := s.gatherFor(ctx, e)
 	return &recordAgain{gathered: g, evidence: e}, err
-}
-
-// judgeAgainTx judges the record, and writes the step in the operator's transaction.
-func (s *Service) judgeAgainTx(ctx context.Context, tx pgx.Tx, r recordAgain) error {
-	g := r.gathered
-	err := s.applyTx(ctx, tx, g, judge(LookupPolicy{}, g.seen, r.evidence))
-	if judgeable(err) {
-		g.seen.IDTaken, g.seen.ShareGone = BelongsToAnother(err), shareGone(err)
-		err = s.applyTx(ctx, tx, g, judge(LookupPolicy{}, g.seen, r.evidence))
-	}
-	return err
 }

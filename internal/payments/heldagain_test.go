@@ -84,7 +84,7 @@ func TestRetryFindsThePaymentThatIsThereAgain(t *testing.T) {
 	s.timePasses("UPDATE payments SET id = '00000000-0000-7000-8000-000000000000'")
 	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
 	l := s.open()[0]
-	s.timePasses("UPDATE payments SET id = $1", g.lease.Subject())
+	s.timePasses("UPDATE payments SET id = $1", g.lease.Subject)
 	if again := s.retried(l); again != nil || len(s.open()) != 0 || l.Kind != deadletters.UnknownMovement {
 		t.Errorf("of %s is left %+v, and open are %+v", l.Kind, again, s.open())
 	}

@@ -1,11 +1,11 @@
 package payments
 
 import (
-	"encoding/binary"
 	"errors"
 	"strings"
 
 	"github.com/google/uuid"
+	"go.jetify.com/typeid/base32"
 
 	"payonce/internal/gateway"
 )
@@ -43,41 +43,15 @@ func ParseRefundID(s string) (RefundID, error) {
 	return RefundID(id), err
 }
 
-// crockford is Crockford's alphabet in lower case: no i, l, o, u.
-const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
-
-// digits is how many digits of 5 bits an id of 128 bits needs. The first digit begins with two zero bits.
-const digits = 26
-
-// encode and decode treat the id as a number of two words. Package base32 does not fit: it pads at the end, and TypeID
-// pads at the beginning.
-func encode(prefix string, id uuid.UUID) string {
-	high, low := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
-	var text [digits]byte
-	for i := digits - 1; i >= 0; i-- {
-		text[i] = crockford[low&31]
-		high, low = high>>5, high<<59|low>>5
-	}
-	return prefix + string(text[:])
-}
+func encode(prefix string, id uuid.UUID) string { return prefix + base32.Encode(id) }
 
 func decode(prefix, s string) (uuid.UUID, error) {
 	text, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(text) != digits || text[0] > '7' { // A first digit above 7 needs more than 128 bits.
+	id, err := base32.Decode(text)
+	if !ok || err != nil || text[0] > '7' { // A first digit above 7 needs more than 128 bits.
 		return uuid.UUID{}, ErrIDMalformed
 	}
-	var high, low uint64
-	for i := range digits {
-		digit := strings.IndexByte(crockford, text[i])
-		if digit < 0 {
-			return uuid.UUID{}, ErrIDMalformed
-		}
-		high, low = high<<5|low>>59, low<<5|uint64(digit)
-	}
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:8], high)
-	binary.BigEndian.PutUint64(id[8:], low)
-	return id, nil
+	return uuid.UUID(id), nil
 }
 
 // ReferenceOf is our id of a movement, in the form in which we send it to the PSP.

@@ -163,7 +163,7 @@ func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
 	is[Pending](t, s.create("order-0000000001", order()))
 
 	g := s.charging("order-0000000002")
-	if o, is := g.movement.asked(g.lease.Execution()).Judge(as(OperatorPSPID+"2", g.record)).(gateway.Succeeded); is {
+	if o, is := g.movement.request(g.lease.Execution()).Judge(as(OperatorPSPID+"2", g.record)).(gateway.Succeeded); is {
 		t.Errorf("a record is a success as %s", o.ID)
 	}
 	if _, err := as(OperatorPSPID+"2", g.record).Accept(); err == nil {

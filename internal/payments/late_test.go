@@ -110,9 +110,9 @@ func key(prefix, name string) string {
 func TestLateSuccessLeavesALaterAttemptAlone(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
-	for name, bring := range map[string]func(g *stage, second idempotency.Lease, m movement){
-		"in progress": func(*stage, idempotency.Lease, movement) {},
-		"unknown": func(g *stage, l idempotency.Lease, m movement) {
+	for name, bring := range map[string]func(g *stage, second idempotency.Lease, m *movement){
+		"in progress": func(*stage, idempotency.Lease, *movement) {},
+		"unknown": func(g *stage, l idempotency.Lease, m *movement) {
 			g.live(l, m, gateway.Indeterminate{Reason: "no answer in time"})
 		},
 	} {
@@ -132,10 +132,11 @@ func TestLateSuccessConfirmsTheSameResult(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept()
-	completed := is[Completed](t, s.evidenceBy(SourceLookup, g.record))
+	is[Completed](t, s.evidenceBy(SourceLookup, g.record))
+	stored := *g.row().Response
 	before := s.everything()
 	answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
-	if answer.Replayed || !cmp.Equal(answer.Response, completed.Response) || s.everything() != before {
+	if answer.Replayed || !cmp.Equal(answer.Response, stored) || s.everything() != before {
 		t.Fatalf("answered %+v, moved %v", answer, s.everything() != before)
 	}
 	s.wantDeadLetters()
@@ -168,10 +169,11 @@ func TestLateSuccessThatContradictsTheResultIsADeadLetter(t *testing.T) {
 			"contradicts_completed"},
 	} {
 		g := s.charging(key("order", name)).swept()
-		completed := is[Completed](t, s.evidenceBy(SourceLookup, c.verdict(g.record)))
+		is[Completed](t, s.evidenceBy(SourceLookup, c.verdict(g.record)))
+		stored := *g.row().Response
 		before := s.everything()
 		answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
-		if !cmp.Equal(answer.Response, completed.Response) || s.everything() != before {
+		if !cmp.Equal(answer.Response, stored) || s.everything() != before {
 			t.Errorf("%s: answered %+v, moved %v", name, answer, s.everything() != before)
 		}
 		is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record))
@@ -256,7 +258,7 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"),
 		"refund": s.refunding("refund-000000009", p, 100)} {
 		g.evidenceBy(SourceWebhook, g.record)
-		if err := g.movement.load(t.Context(), g.lease.Subject()); err != nil ||
+		if err := g.movement.load(t.Context(), g.lease.Subject); err != nil ||
 			g.movement.rowVerdict().status != Succeeded {
 			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.rowVerdict().status, err)
 		}

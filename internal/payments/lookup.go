@@ -143,7 +143,7 @@ func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID
 	rows, err := dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
 		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(),
 		Generation: g.seen.Own.Generation,
-		Object:     string(g.movement.object()),
+		Object:     string(g.movement.object),
 	})
 	booked := make(map[uuid.UUID]bool, len(rows))
 	for _, row := range rows {

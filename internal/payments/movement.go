@@ -2,54 +2,199 @@ package payments
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
+	"payonce/internal/problem"
 )
 
-// movement is a charge or a refund. The interface is what a charge and a refund do differently. Its calls are sent
-// after a call of package idempotency, in the same pipeline. They write nothing unless that call has passed its guard.
-type movement interface {
-	onBehalfOf() Merchant
-	// begin writes the row that belongs to a reservation. It forgets the row of an earlier try, because that try may
-	// have been rolled back.
-	begin(r idempotency.Reservation) []postgres.Call
-	// resume brings a failed row back to processing. Like begin, it forgets the row of an earlier try.
-	resume(r idempotency.Reservation, subject uuid.UUID) []postgres.Call
-	// load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for
-	// a request that does not own the key.
-	load(ctx context.Context, subject uuid.UUID) error
-	// resource is the row that was begun, resumed or loaded. It is nil before.
-	resource() Resource
-	// domainError translates the violation of a constraint by begin or resume into an error of the domain. For every
-	// other error it is nil.
-	domainError(err error) error
-	// prepare has the PSP make an object of the movement, if the PSP executes in two steps. Otherwise it returns "" and
-	// nil.
-	prepare(ctx context.Context, own idempotency.Execution) (objectID string, refused gateway.Outcome)
-	// prepared keeps the id of that object, after it was stored.
-	prepared(objectID string)
-	// send asks the PSP to move the money, once.
-	send(ctx context.Context, own idempotency.Execution) gateway.Outcome
-	// conclude returns the resource with a verdict, and the response that tells the verdict. It changes nothing.
-	conclude(v verdict) (Resource, idempotency.Response, error)
-	// updateRow writes an outcome to the row. written says whether the row was written.
-	updateRow(o rowUpdate, written *bool) []postgres.Call
-	// object is the PSP's name for this kind of movement.
-	object() gateway.Object
-	// terms are the amount and the currency.
-	terms() (AmountMinor, Currency)
-	// asked is the request to the PSP of an execution.
-	asked(own idempotency.Execution) gateway.Request
-	// subject is the id of the row.
-	subject() uuid.UUID
-	// paid is the payment whose money it moves.
-	paid() Payment
-	// rowVerdict is the verdict that the row shows.
-	rowVerdict() verdict
+// movement is a charge or a refund. Its calls are sent after a call of package idempotency, in the same pipeline. They
+// write nothing unless that call has passed its guard.
+type movement struct {
+	service  *Service
+	merchant Merchant
+	object   gateway.Object // ChargeObject or RefundObject
+	// The rows that were begun, resumed or loaded. A charge has none of them before. A refund has its payment from the
+	// beginning.
+	payment *Payment
+	refund  *Refund
+
+	// What the client asks for, for the first transaction.
+	wanted       CreateRequest
+	metadata     []byte // of the charge, as JSON; or nil
+	wantedRefund RefundRequest
+}
+
+func (s *Service) newCharge(m Merchant, r CreateRequest) (*movement, error) {
+	c := &movement{service: s, merchant: m, object: gateway.ChargeObject, wanted: r}
+	if len(r.Metadata) > 0 {
+		var err error
+		if c.metadata, err = json.Marshal(r.Metadata, json.Deterministic(true)); err != nil {
+			return nil, fmt.Errorf("marshal metadata: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func (s *Service) newRefund(m Merchant, p Payment, r RefundRequest) *movement {
+	return &movement{service: s, merchant: m, object: gateway.RefundObject, payment: &p, wantedRefund: r}
+}
+
+func (m *movement) isRefund() bool { return m.object == gateway.RefundObject }
+
+// begin writes the row that belongs to a reservation. It forgets the row of an earlier try, because that try may have
+// been rolled back.
+func (m *movement) begin(r idempotency.Reservation) []postgres.Call {
+	if m.isRefund() {
+		return m.beginRefund(r)
+	}
+	m.payment = nil
+	return []postgres.Call{oneOf(m.service.beginPayments, chargeReservation{reservation: r, movement: m}, &m.payment)}
+}
+
+// resume brings a failed row back to processing. Like begin, it forgets the row of an earlier try.
+func (m *movement) resume(r idempotency.Reservation, subject uuid.UUID) []postgres.Call {
+	p := dbsqlc.ResumePaymentParams{ID: subject, TenantID: r.Ref.Tenant, Operation: string(r.Ref.Operation),
+		Key: r.Ref.Key.String(), LeaseID: r.LeaseID}
+	if m.isRefund() {
+		return m.writeRefund(r, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+			return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams(p))
+		})
+	}
+	m.payment = nil
+	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
+		row, err := dbsqlc.New(q).ResumePayment(ctx, p)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		resumed, err := paymentOf(row)
+		m.payment = &resumed
+		return err
+	}}
+}
+
+// load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for a
+// request that does not own the key.
+func (m *movement) load(ctx context.Context, subject uuid.UUID) error {
+	s, tenant := m.service, m.merchant.Tenant
+	if m.isRefund() {
+		r, err := s.readRefund(ctx, tenant, RefundID(subject), s.readDurably)
+		if err == nil {
+			m.refund = &r
+		}
+		return err
+	}
+	p, err := s.readPayment(ctx, tenant, PaymentID(subject), s.readDurably)
+	if err == nil {
+		m.payment = &p
+	}
+	return err
+}
+
+// resource is the row that was begun, resumed or loaded. It is nil before.
+func (m *movement) resource() Resource {
+	switch {
+	case m.refund != nil:
+		return *m.refund
+	case m.isRefund() || m.payment == nil:
+		return nil
+	}
+	return *m.payment
+}
+
+// send asks the PSP to move the money, once.
+func (m *movement) send(ctx context.Context, own idempotency.Execution) gateway.Outcome {
+	psp := m.service.psps.Of(m.merchant.PSP)
+	if m.isRefund() {
+		return psp.Refund(ctx, m.refundRequest(own))
+	}
+	return psp.Charge(ctx, m.chargeRequest(own))
+}
+
+// request is the request to the PSP of an execution.
+func (m *movement) request(own idempotency.Execution) gateway.Request {
+	if m.isRefund() {
+		return m.refundRequest(own)
+	}
+	return m.chargeRequest(own)
+}
+
+func (m *movement) chargeRequest(own idempotency.Execution) gateway.Charge {
+	return gateway.Charge{
+		Account: m.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
+		TwoSteps: m.service.psps.Of(m.merchant.PSP).Traits().TwoSteps,
+		ObjectID: m.payment.pspObjectID, Reference: m.payment.ID.String(),
+		AmountMinor: int64(m.payment.Amount), Currency: string(m.payment.Currency),
+		PaymentMethod: m.payment.PaymentMethod,
+	}
+}
+
+func (m *movement) refundRequest(own idempotency.Execution) gateway.Refund {
+	return gateway.Refund{
+		Account: m.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
+		Reference: m.refund.ID.String(), ChargeID: m.payment.PSPChargeID,
+		AmountMinor: int64(m.refund.Amount), Currency: string(m.refund.Currency), Reason: m.refund.Reason,
+	}
+}
+
+// terms are the amount and the currency.
+func (m *movement) terms() (AmountMinor, Currency) {
+	if m.isRefund() {
+		return m.refund.Amount, m.refund.Currency
+	}
+	return m.payment.Amount, m.payment.Currency
+}
+
+// subject is the id of the row.
+func (m *movement) subject() uuid.UUID {
+	if m.isRefund() {
+		return uuid.UUID(m.refund.ID)
+	}
+	return uuid.UUID(m.payment.ID)
+}
+
+// rowVerdict is the verdict that the row shows.
+func (m *movement) rowVerdict() verdict {
+	if m.isRefund() {
+		return verdict{status: m.refund.Status, pspID: m.refund.PSPRefundID, code: m.refund.DeclineCode}
+	}
+	return verdict{status: m.payment.Status, pspID: m.payment.PSPChargeID, code: m.payment.DeclineCode}
+}
+
+// conclude returns the response that tells a verdict. It changes nothing.
+func (m *movement) conclude(v verdict) (idempotency.Response, error) {
+	if m.isRefund() {
+		return m.concludeRefund(v)
+	}
+	p := *m.payment
+	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
+	p.outside = 0 // all who complete the key store the same bytes
+	if v.status == Declined {
+		d := problem.New(m.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".",
+			p.Location())
+		d.PaymentID, d.DeclineCode = p.ID.String(), v.code
+		return refused(p, d), nil
+	}
+	return created(p)
+}
+
+// updateRow writes an outcome to the row. written says whether the row was written.
+func (m *movement) updateRow(o rowUpdate, written *bool) []postgres.Call {
+	if m.isRefund() {
+		return m.recordRefund(o, written)
+	}
+	return []postgres.Call{oneOf(m.service.recordPayments, o, written)}
 }
 
 // verdict is the PSP's decision about a movement, or Failed if it is proven that the PSP has executed nothing.

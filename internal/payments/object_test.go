@@ -116,8 +116,8 @@ func (s *shop) remembered(id uuid.UUID) string {
 // rememberedBy are the parameters of the owner of a lease.
 func rememberedBy(l idempotency.Lease, object string) dbsqlc.RememberObjectParams {
 	return dbsqlc.RememberObjectParams{
-		ObjectID: object, TenantID: l.Ref().Tenant, ID: l.Subject(), Operation: string(l.Ref().Operation),
-		Key: l.Ref().Key.String(), LeaseID: l.ID(),
+		ObjectID: object, TenantID: l.Ref.Tenant, ID: l.Subject, Operation: string(l.Ref.Operation),
+		Key: l.Ref.Key.String(), LeaseID: l.LeaseID,
 	}
 }
 
@@ -168,7 +168,7 @@ func TestObjectIsRememberedByTheOwnerOfTheLeaseOnly(t *testing.T) {
 	second := s.keyAgain(c)
 	refused("not resumed", rememberedBy(second, "pi_1"))
 	refused("an earlier attempt", right)
-	s.mustSend(m.resume(c, second.Subject())...)
+	s.mustSend(m.resume(c, second.Subject)...)
 	if object := s.remembered(right.ID); object != "" {
 		t.Fatalf("the next attempt begins with the object %q", object)
 	}

@@ -24,22 +24,15 @@ type Inquiry struct {
 
 // Inquire asks the PSP, if the decision must be compared with the PSP's answer. No transaction is open.
 func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter, d OperatorDecision) (Inquiry, error) {
-	var g gathered
-	if deadLetter.About != nil {
-		var err error
-		g, err = s.gatherDeadLetter(deadLetter, d,
-			func(calls ...postgres.Call) error { return s.db.Pipeline(ctx, calls...) })
-		if err != nil {
-			return Inquiry{}, err
-		}
+	g, err := s.gatherDeadLetter(ctx, deadLetter, d, s.db.Pipeline)
+	if err != nil {
+		return Inquiry{}, err
 	}
-	g.seen.DeadLetter = deadLetterSeen(deadLetter)
 	step := judge(LookupPolicy{}, g.seen, d)
 	if !step.Ask {
 		record, err := s.gatherAgainFor(ctx, g.seen, step)
 		return Inquiry{gathered: g, decision: d, record: record}, err
 	}
-	var err error
 	d.Answer, d.Others, d.Unbooked, err = s.ask(ctx, g, d.mayEnd(g.seen))
 	return Inquiry{gathered: g, decision: d}, err
 }
@@ -51,16 +44,10 @@ func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter
 func (s *Service) DecideTx(
 	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter, i Inquiry, closing func() error,
 ) (Step, error) {
-	var g gathered
-	if deadLetter.About != nil {
-		var err error
-		g, err = s.gatherDeadLetter(deadLetter, i.decision,
-			func(calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) })
-		if err != nil {
-			return Step{}, err
-		}
+	g, err := s.gatherDeadLetter(ctx, deadLetter, i.decision, sendIn(tx))
+	if err != nil {
+		return Step{}, err
 	}
-	g.seen.DeadLetter = deadLetterSeen(deadLetter)
 	if i.decision.Answer != nil {
 		before := i.gathered
 		if g.seen.Status != before.seen.Status || g.seen.Key != before.seen.Key {
@@ -72,7 +59,7 @@ func (s *Service) DecideTx(
 	step := judge(LookupPolicy{}, g.seen, i.decision)
 	switch {
 	case step.Refuse != nil:
-		return step, nil //nolint:nilerr // a refusal is what was decided, and the caller rolls back for it
+		return step, nil
 	case step.Ask:
 		return step, ErrMoved // The PSP was not asked, because the key was not unknown then.
 	case g.seen.freedByRetry(step) && i.record == nil:
@@ -84,37 +71,33 @@ func (s *Service) DecideTx(
 	}
 	if g.seen.freedByRetry(step) {
 		step.Again = nil
-		return step, s.judgeAgainTx(ctx, tx, *i.record)
+		_, err := s.judgeAndApplyTx(ctx, tx, i.record.gathered, i.record.evidence)
+		return step, err
 	}
-	err := s.applyTx(ctx, tx, g, step)
-	if BelongsToAnother(err) {
-		g.seen.IDTaken = true
-		if step = judge(LookupPolicy{}, g.seen, i.decision); step.Refuse != nil {
-			return step, nil //nolint:nilerr // as above
-		}
-		err = s.applyTx(ctx, tx, g, step)
-	}
-	return step, err
+	return s.judgeAndApplyTx(ctx, tx, g, i.decision)
 }
 
 // gatherDeadLetter reads the key of a dead letter, the key's movement, another open dead letter of the key, and whether
-// the id that the operator names is another movement's. If the key is gone or stands for something else, the result has
-// no movement. run sends the statements.
+// the id that the operator names is another movement's. The result has no movement if the dead letter names no key, or
+// if the key is gone or stands for something else.
 func (s *Service) gatherDeadLetter(
-	deadLetter deadletters.DeadLetter, d OperatorDecision, run func(...postgres.Call) error,
+	ctx context.Context, deadLetter deadletters.DeadLetter, d OperatorDecision, send sender,
 ) (gathered, error) {
+	if deadLetter.About == nil {
+		return gathered{seen: Seen{DeadLetter: deadLetterSeen(deadLetter)}}, nil
+	}
 	var view idempotency.KeyView
-	var m movement
+	var m *movement
 	var open deadletters.OnKey
 	var taken bool
 	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
-	err := run(s.keys.LookIn(ref, &view), s.findMovement(ref, nil, &m), deadletters.OpenOnKey(deadLetter, &open),
+	err := send(ctx, s.keys.LookIn(ref, &view), s.findMovement(ref, nil, &m), deadletters.OpenOnKey(deadLetter, &open),
 		idTaken(ref, d.PSPID, &taken))
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
-	g.seen.Charged, g.seen.IDTaken = open.Charged, taken
+	g.seen.DeadLetter, g.seen.Charged, g.seen.IDTaken = deadLetterSeen(deadLetter), open.Charged, taken
 	if open.Other != nil {
 		g.seen.OtherHeld = open.Other.String()
 	}
@@ -133,7 +116,7 @@ func idTaken(ref idempotency.Ref, id string, out *bool) postgres.Call {
 
 // gatheredAbout is what was read for a dead letter. A dead letter that names no payment is about none of ours, also if
 // a payment has its generation of the key.
-func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, m movement) gathered {
+func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, m *movement) gathered {
 	if !deadLetter.Concerns(view.Execution.Generation, view.Execution.Subject) || m == nil ||
 		m.subject() != view.Execution.Subject {
 		own := idempotency.Execution{Ref: idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation,
@@ -146,46 +129,41 @@ func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, 
 	return gatheredOf(m, view.Execution, view)
 }
 
-// deadLetterSeen is a dead letter with the ids that are in its evidence.
+// deadLetterSeen is a dead letter with the ids that are in its evidence. Evidence of another form has none of them.
 func deadLetterSeen(l deadletters.DeadLetter) *DeadLetterSeen {
-	var job struct {
+	parts := in[map[string]jsontext.Value](l.Evidence)
+	job := in[struct {
 		JobID   int64  `json:"jobId"`
 		EventID string `json:"eventId"`
 		Args    struct {
 			EventID string `json:"eventId"`
 		} `json:"args"`
-	}
-	if json.Unmarshal(l.Evidence, &job) != nil {
-		job.JobID, job.EventID, job.Args.EventID = 0, "", "" // The evidence has another form.
-	}
+	}](l.Evidence)
 	if l.Kind == deadletters.JobDiscarded {
 		job.EventID = job.Args.EventID
 	}
 	seen := &DeadLetterSeen{
 		ID: l.ID, Kind: l.Kind, Version: l.Version, Resolution: l.Resolution, AboutKey: l.About != nil,
-		JobID: job.JobID, EventID: job.EventID, Record: recordIn(l.Evidence),
+		JobID: job.JobID, EventID: job.EventID,
+	}
+	for _, raw := range []jsontext.Value{parts["record"], l.Evidence} {
+		if _, err := gateway.ParseRecord(raw); err == nil {
+			seen.Record = raw
+		}
 	}
 	if l.About != nil {
-		seen.readPSP(l)
+		seen.readPSP(l, parts["answer"], parts["record"], l.Evidence)
 	}
 	return seen
 }
 
-// recordIn finds a record of the PSP's ledger in evidence: the evidence itself, or its member record.
-func recordIn(evidence []byte) []byte {
-	if _, err := gateway.ParseRecord(evidence); err == nil {
-		return evidence
+// in reads a part of evidence. If it is not there, or has another form, in returns the zero value.
+func in[T any](raw jsontext.Value) T {
+	var v, none T
+	if raw == nil || json.Unmarshal(raw, &v) != nil {
+		return none
 	}
-	var e struct {
-		Record jsontext.Value `json:"record"`
-	}
-	if err := json.Unmarshal(evidence, &e); err != nil || e.Record == nil {
-		return nil
-	}
-	if _, err := gateway.ParseRecord(e.Record); err != nil {
-		return nil
-	}
-	return e.Record
+	return v
 }
 
 // pspFields is what evidence may say about a movement: it is a record, or the PSP's answer to a request of ours.
@@ -197,28 +175,19 @@ type pspFields struct {
 	Reference      string `json:"reference"`
 }
 
-// readPSP finds in the evidence what the PSP says about the dead letter's movement: its answer to a request of ours, or
-// a record. It takes no id of a decline, and no id of another movement: the answer may be meant for another request.
-func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter) {
-	var e struct {
-		Answer *pspFields `json:"answer"`
-		Record *pspFields `json:"record"`
-	}
-	var whole pspFields
-	if json.Unmarshal(l.Evidence, &e) != nil {
-		e.Answer, e.Record = nil, nil
-	}
-	if json.Unmarshal(l.Evidence, &whole) != nil {
-		whole = pspFields{}
-	}
+// readPSP finds in parts of the evidence what the PSP says about the dead letter's movement: its answer to a request of
+// ours, or a record. It takes no id of a decline, and no id of another movement: the answer may be meant for another
+// request.
+func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter, parts ...jsontext.Value) {
 	key := idempotency.Execution{Generation: l.About.Generation,
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
 	reference := ""
 	if l.Subject != nil {
 		reference = ReferenceOf(objectOf(idempotency.Operation(l.About.Operation)), *l.Subject)
 	}
-	for _, t := range []*pspFields{e.Answer, e.Record, &whole} {
-		if t == nil || !gateway.IsID(t.ID) || t.Status == string(Declined) {
+	for _, raw := range parts {
+		t := in[pspFields](raw)
+		if !gateway.IsID(t.ID) || t.Status == string(Declined) {
 			continue
 		}
 		if t.Object != "" && string(operationOf(gateway.Object(t.Object))) != l.About.Operation {

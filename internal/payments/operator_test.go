@@ -113,15 +113,15 @@ func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 		return idempotency.KeyView{Status: idempotency.UnknownStatus, Execution: idempotency.Execution{Ref: ref,
 			Subject: subject, Generation: generation}}
 	}
-	of := func(subject uuid.UUID) movement {
-		return &charge{service: &Service{}, payment: &Payment{ID: PaymentID(subject), Status: Processing}}
+	of := func(subject uuid.UUID) *movement {
+		return &movement{service: &Service{}, payment: &Payment{ID: PaymentID(subject), Status: Processing}}
 	}
 	nameless := aboutOwn(`{}`)
 	nameless.Subject = nil
 	for name, c := range map[string]struct {
 		deadLetter deadletters.DeadLetter
 		view       idempotency.KeyView
-		m          movement
+		m          *movement
 		is         bool
 	}{
 		"it is":                         {aboutOwn(`{}`), at(1, ownSubject), of(ownSubject), true},

@@ -111,18 +111,18 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	p := s.charging("order-0000000001").paidFor()
 	g, h := s.charging("order-0000000002"), s.refunding("refund-0000000001", p, 100)
 	s.exec("ALTER TABLE payments RENAME TO gone; ALTER TABLE refunds RENAME TO gone_as_well")
-	var found movement
+	var found *movement
 	var payment []*Payment
 	var written []bool
 	calls := map[string]postgres.Call{
 		"begin payments": s.service.beginPayments([]chargeReservation{{reservation: g.reservation,
-			charge: g.again().(*charge)}}, &payment),
+			movement: g.again()}}, &payment),
 		"record payments": s.service.recordPayments([]rowUpdate{{own: g.lease.Execution()}}, &written),
 	}
 	for kind, m := range map[string]*stage{"payment": g, "refund": h} {
-		calls["find "+kind] = s.service.findMovement(m.reservation.Ref, new(m.lease.Subject()), &found)
+		calls["find "+kind] = s.service.findMovement(m.reservation.Ref, new(m.lease.Subject), &found)
 		calls[kind+" of a key"] = s.service.findMovement(m.reservation.Ref, nil, &found)
-		for i, call := range m.again().resume(m.reservation, m.lease.Subject()) {
+		for i, call := range m.again().resume(m.reservation, m.lease.Subject) {
 			calls[fmt.Sprintf("resume %s, %d", kind, i)] = call
 		}
 	}

@@ -231,7 +231,7 @@ func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {
 	s.wantTotals(p, 0, 0)
 	s.wantDeadLetters("moved_outside succeeded 12000 refund record acme re_1", "moved_outside "+deadletters.About{
 		Tenant: "acme", Operation: string(RefundOperation), Key: "refund-000000001", Generation: 1,
-	}.KeyFinding(ours.lease.Subject()))
+	}.KeyFinding(ours.lease.Subject))
 }
 
 // A released refund has no share. Others may have taken it before its client tries again.
@@ -263,8 +263,7 @@ func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
 				byOthers(gateway.RefundObject, p.PSPChargeID, fmt.Sprint("re_", i), "succeeded", 100))
 			return
 		}
-		m := &refundMovement{service: s.service, merchant: keyed(t, "any-key-0000000000").Merchant, payment: p,
-			wanted: RefundRequest{AmountCents: 2000}}
+		m := s.service.newRefund(keyed(t, "any-key-0000000000").Merchant, p, RefundRequest{AmountCents: 2000})
 		k := keyed(t, fmt.Sprintf("refund-%09d", i))
 		c := s.keys.NewReservation(s.reservation(RefundOperation, k).Ref, idempotency.Fingerprint{},
 			uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
@@ -296,7 +295,7 @@ func TestOutsideRefundOfAPaymentThatIsUnknownIsNotLost(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	is[Completed](t, s.evidenceBy(SourceWebhook, as("pi_1", g.record)))
 	s.wantOutside(500)
-	p := Payment{ID: PaymentID(g.lease.Subject()), Tenant: "acme"}
+	p := Payment{ID: PaymentID(g.lease.Subject), Tenant: "acme"}
 	if _, err := s.refunds("refund-000000001", p, 11501); !errors.Is(err, ErrRefundExceedsPayment) {
 		t.Errorf("a refund of more than is left: %v", err)
 	}
@@ -306,7 +305,7 @@ func TestOutsideRefundOfAPaymentThatIsUnknownIsNotLost(t *testing.T) {
 func (g *stage) remembers(id string) {
 	g.t.Helper()
 	if n := g.count(`WITH u AS (UPDATE payments SET psp_object_id = $1 WHERE id = $2 RETURNING 1)
-		SELECT count(*) FROM u`, id, g.lease.Subject()); n != 1 {
+		SELECT count(*) FROM u`, id, g.lease.Subject); n != 1 {
 		g.t.Fatalf("%d payments have an object", n)
 	}
 }

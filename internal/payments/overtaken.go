@@ -25,7 +25,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause 
 	if err == nil && !after.seen.inHand(reply) {
 		s.metrics.Fenced()
 		s.log.WarnContext(ctx, "lease lost", slog.String("outcome", reply.Outcome.Label()),
-			slog.Int("attempt", int(g.lease.Attempt())))
+			slog.Int("attempt", int(g.lease.Attempt)))
 	}
 	var step Step
 	var applied Applied
@@ -60,13 +60,13 @@ func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, ca
 // answerFromRow answers from the key's row, which somebody else has moved.
 func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outcome, step Step) Answer {
 	l, m := g.lease, g.movement
-	row, err := s.durably(ctx, l.Ref(), m)
-	ours := err == nil && row.Generation == l.Generation() && row.Subject == l.Subject()
+	row, err := s.durably(ctx, l.Ref, m)
+	ours := err == nil && row.Generation == l.Generation && row.Subject == l.Subject
 	_, nothing := o.(gateway.NotExecuted)
 	switch {
 	case ours && row.Status == idempotency.CompletedStatus:
 		// If a webhook has completed this very attempt, the response is not a replay but the answer to this request.
-		return Final{Response: *row.Response, Replayed: row.Attempt != l.Attempt(), Expires: row.Expires}
+		return Final{Response: *row.Response, Replayed: row.Attempt != l.Attempt, Expires: row.Expires}
 	case ours && row.Status == idempotency.FailedRetryableStatus && nothing:
 		return NotExecuted{Resource: m.resource(), Expires: row.Expires}
 	case err != nil && !errors.Is(err, idempotency.ErrNoKey):
@@ -82,7 +82,7 @@ func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outco
 // open, and the client is not told that nothing was executed.
 func (s *Service) answerGone(ctx context.Context, g gathered, step Step) Answer {
 	l, m := g.lease, g.movement
-	if err := m.load(ctx, l.Subject()); err != nil {
+	if err := m.load(ctx, l.Subject); err != nil {
 		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),
 			slog.Any("error", err))
 		return pendingFor(m, l.KeyExpires())
@@ -95,7 +95,7 @@ func (s *Service) answerGone(ctx context.Context, g gathered, step Step) Answer 
 
 // durably reads a key for an answer that is final. A client that was told a final answer must never hear another one,
 // so the row must be one that a failover cannot undo.
-func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) (idempotency.KeyRow, error) {
+func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m *movement) (idempotency.KeyRow, error) {
 	row, err := s.keys.FindDurably(ctx, ref)
 	if err != nil {
 		s.metrics.StoreFailed("find")

@@ -181,7 +181,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	gone.Subject = uuid.Must(uuid.NewV7())
 	for name, read := range map[string]func() error{
 		"merchant of a payment": func() error {
-			_, err := s.service.MerchantOf(t.Context(), "globex", PaymentID(g.lease.Subject()))
+			_, err := s.service.MerchantOf(t.Context(), "globex", PaymentID(g.lease.Subject))
 			return err
 		},
 		"merchant of a key": func() error { _, err := s.service.MerchantOfKey(t.Context(), nowhere); return err },
@@ -195,11 +195,11 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if m, err := s.service.MerchantOf(t.Context(), "acme", PaymentID(g.lease.Subject())); err != nil ||
+	if m, err := s.service.MerchantOf(t.Context(), "acme", PaymentID(g.lease.Subject)); err != nil ||
 		m != g.key.Merchant {
 		t.Errorf("a payment's merchant is %+v, %v", m, err)
 	}
-	if m, err := s.service.MerchantOfKey(t.Context(), g.lease.Ref()); err != nil || m != g.key.Merchant {
+	if m, err := s.service.MerchantOfKey(t.Context(), g.lease.Ref); err != nil || m != g.key.Merchant {
 		t.Errorf("a key's merchant is %+v, %v", m, err)
 	}
 }

@@ -19,8 +19,11 @@ import (
 //
 // The id is stored before the charge is executed. So a lookup that finds the key unknown can ask the PSP for this very
 // object. If no id is stored, nobody has executed anything: only an object whose id is stored is executed.
-func (s *Service) prepareAtPSP(ctx context.Context, l idempotency.Lease, m movement) (refused gateway.Outcome) {
-	objectID, refused := m.prepare(ctx, l.Execution())
+func (s *Service) prepareAtPSP(ctx context.Context, l idempotency.Lease, m *movement) (refused gateway.Outcome) {
+	if m.isRefund() {
+		return nil // No PSP of ours makes an object of a refund first.
+	}
+	objectID, refused := s.psps.Of(m.merchant.PSP).Prepare(ctx, m.chargeRequest(l.Execution()))
 	if refused != nil || objectID == "" {
 		return refused
 	}
@@ -35,7 +38,7 @@ func (s *Service) prepareAtPSP(ctx context.Context, l idempotency.Lease, m movem
 // unknown, somebody may be cancelling the object already. It can be sent again after a lost acknowledgement, because
 // the second statement finds the id that the first one has written. If the database does not say, the id counts as not
 // stored, and nothing is executed.
-func (s *Service) remember(ctx context.Context, l idempotency.Lease, m movement, objectID string) (stored bool) {
+func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement, objectID string) (stored bool) {
 	ctx, span := tracing.Start(ctx, "remember")
 	defer span.End()
 	var rows int64
@@ -50,7 +53,7 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m movement,
 			slog.Any("error", err))
 	}
 	if stored = err == nil && rows == 1; stored {
-		m.prepared(objectID)
+		m.payment.pspObjectID = objectID
 	}
 	return stored
 }
@@ -58,8 +61,8 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m movement,
 func rememberObject(l idempotency.Lease, payment uuid.UUID, objectID string, rows *int64) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) (err error) {
 		*rows, err = dbsqlc.New(q).RememberObject(ctx, dbsqlc.RememberObjectParams{
-			ObjectID: objectID, TenantID: l.Ref().Tenant, ID: payment, Operation: string(l.Ref().Operation),
-			Key: l.Ref().Key.String(), LeaseID: l.ID(),
+			ObjectID: objectID, TenantID: l.Ref.Tenant, ID: payment, Operation: string(l.Ref.Operation),
+			Key: l.Ref.Key.String(), LeaseID: l.LeaseID,
 		})
 		return err
 	}

@@ -62,14 +62,14 @@ func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (Merch
 }
 
 func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (Merchant, error) {
-	var m movement
+	var m *movement
 	if err := s.db.Pipeline(ctx, s.findMovement(ref, id, &m)); err != nil {
 		return Merchant{}, fmt.Errorf("read merchant: %w", err)
 	}
 	if m == nil {
 		return Merchant{}, ErrPaymentNotFound
 	}
-	return m.onBehalfOf(), nil
+	return m.merchant, nil
 }
 
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there

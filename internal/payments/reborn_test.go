@@ -15,7 +15,7 @@ import (
 
 // contradicts names the dead letter of a record that contradicts what the stage's key stands for.
 func contradicts(g *stage, id string) string {
-	return "psp_contradicts_request key " + lockOrder(g.reservation.Ref) + " 1 " + g.lease.Subject().String() +
+	return "psp_contradicts_request key " + lockOrder(g.reservation.Ref) + " 1 " + g.lease.Subject.String() +
 		" record " + id
 }
 
@@ -31,8 +31,8 @@ func (g *stage) twin() *stage {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	second.record = recordOf(c, "psp_"+second.lease.Subject().String())
-	if second.record.Key != g.record.Key || second.lease.Subject() == g.lease.Subject() {
+	second.record = recordOf(c, "psp_"+second.lease.Subject.String())
+	if second.record.Key != g.record.Key || second.lease.Subject == g.lease.Subject {
 		g.t.Fatalf("the twin is %+v of %+v", second.record, g.record)
 	}
 	return &second
@@ -77,7 +77,7 @@ func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 		s.refunding("refund-000000001", p, 100).succeeded()} {
 		now := old.twin().lost()
 		due := func(g *stage) idempotency.Due {
-			return idempotency.Due{Ref: g.reservation.Ref, Generation: 1, Subject: g.lease.Subject()}
+			return idempotency.Due{Ref: g.reservation.Ref, Generation: 1, Subject: g.lease.Subject}
 		}
 		_, asked := psp.seen()
 		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(old)); r != Moot || err != nil {
@@ -139,7 +139,7 @@ func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
 	strange := first.record
 	strange.Key = lease.PassThroughKey()
 	psp.onLookup(finds(strange))
-	due := idempotency.Due{Ref: first.reservation.Ref, Generation: 2, Subject: lease.Subject()}
+	due := idempotency.Due{Ref: first.reservation.Ref, Generation: 2, Subject: lease.Subject}
 	if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due); r != ToOperator || err != nil {
 		t.Fatalf("it came to %q: %v", r, err)
 	}
@@ -208,7 +208,7 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoDeadLetter(t *testing.T) {
 		t.Error("a finding about the old payment that was judged is a new case")
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND subject = $1",
-		now.lease.Subject()); n != 1 {
+		now.lease.Subject); n != 1 {
 		t.Fatalf("%d open dead letters about the new payment", n)
 	}
 }

@@ -51,7 +51,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 			return nil, err
 		}
 	}
-	m := &refundMovement{service: s, merchant: k.Merchant, payment: p, wanted: r}
+	m := s.newRefund(k.Merchant, p, r)
 	// Succeeded and the PSP's id are final, so these checks never refuse the replay of a completed refund.
 	switch {
 	case silent:
@@ -79,8 +79,8 @@ func (s *Service) shownCharge(ctx context.Context, m Merchant, p Payment) (_ Pay
 	if err != nil {
 		return p, false, fmt.Errorf("find charge: %w", err)
 	}
-	c := &charge{service: s, merchant: m, payment: &p}
-	wanted := c.request(own)
+	c := movement{service: s, merchant: m, payment: &p}
+	wanted := c.chargeRequest(own)
 	questions, byID := []gateway.Charge{wanted}, wanted
 	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, OperatorPSPID)
 	if uuid.Validate(byID.ObjectID) != nil {
@@ -121,52 +121,30 @@ func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idem
 	return nil, ErrPaymentNotRefundable
 }
 
-// refundMovement is the movement of a refund. The payment's row is locked before the refund's row is written. So the
-// totals in the payment's row always match its refunds.
-type refundMovement struct {
-	service  *Service
-	merchant Merchant
-	payment  Payment
-	wanted   RefundRequest
-	refund   *Refund
-}
+// A refund locks the row of its payment before it writes its own row. So the totals in the payment's row always match
+// its refunds.
 
-func (g *refundMovement) onBehalfOf() Merchant { return g.merchant }
-
-func (g *refundMovement) begin(reservation idempotency.Reservation) []postgres.Call {
+func (m *movement) beginRefund(r idempotency.Reservation) []postgres.Call {
 	var amount *int64
-	if g.wanted.AmountCents != 0 {
-		a := int64(g.wanted.AmountCents)
+	if m.wantedRefund.AmountCents != 0 {
+		a := int64(m.wantedRefund.AmountCents)
 		amount = &a
 	}
-	return g.writeAndKeep(reservation.Ref, reservation.LeaseID,
-		func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
-			return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
-				ID: reservation.Subject, PaymentID: uuid.UUID(g.payment.ID),
-				IdempotencyKey: reservation.Ref.Key.String(), AmountMinor: amount,
-				Reason: postgres.Nullable(g.wanted.Reason), TenantID: reservation.Ref.Tenant,
-				Operation: string(reservation.Ref.Operation), LeaseID: reservation.LeaseID,
-			})
+	return m.writeRefund(r, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+		return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
+			ID: r.Subject, PaymentID: uuid.UUID(m.payment.ID), IdempotencyKey: r.Ref.Key.String(), AmountMinor: amount,
+			Reason: postgres.Nullable(m.wantedRefund.Reason), TenantID: r.Ref.Tenant,
+			Operation: string(r.Ref.Operation), LeaseID: r.LeaseID,
 		})
+	})
 }
 
-func (g *refundMovement) resume(reservation idempotency.Reservation, subject uuid.UUID) []postgres.Call {
-	return g.writeAndKeep(reservation.Ref, reservation.LeaseID,
-		func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
-			return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams{
-				ID: subject, TenantID: reservation.Ref.Tenant, Operation: string(reservation.Ref.Operation),
-				Key: reservation.Ref.Key.String(), LeaseID: reservation.LeaseID,
-			})
-		})
-}
-
-// writeAndKeep writes the refund's row, between the lock of the payment and the update of its totals, and keeps the
-// row.
-func (g *refundMovement) writeAndKeep(
-	ref idempotency.Ref, leaseID uuid.UUID, write func(context.Context, *dbsqlc.Queries) (dbsqlc.Refund, error),
+// writeRefund writes the refund's row, between the lock of the payment and the update of its totals, and keeps the row.
+func (m *movement) writeRefund(
+	r idempotency.Reservation, write func(context.Context, *dbsqlc.Queries) (dbsqlc.Refund, error),
 ) []postgres.Call {
-	g.refund = nil
-	return g.locked(ref, leaseID, func(ctx context.Context, q postgres.Statement) error {
+	m.refund = nil
+	return m.locked(r.Ref, r.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		row, err := write(ctx, dbsqlc.New(q))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -174,78 +152,27 @@ func (g *refundMovement) writeAndKeep(
 		if err != nil {
 			return err
 		}
-		r := refundOf(row)
-		g.refund = &r
+		written := refundOf(row)
+		m.refund = &written
 		return nil
 	})
 }
 
 // locked is tallied for the owner of a lease.
-func (g *refundMovement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres.Call) []postgres.Call {
+func (m *movement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres.Call) []postgres.Call {
 	return tallied(dbsqlc.LockPaymentParams{
-		ID: uuid.UUID(g.payment.ID), TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
+		ID: uuid.UUID(m.payment.ID), TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
 		LeaseID: &leaseID,
 	}, write)
 }
 
-func (g *refundMovement) load(ctx context.Context, subject uuid.UUID) error {
-	r, err := g.service.readRefund(ctx, g.merchant.Tenant, RefundID(subject), g.service.readDurably)
-	if err == nil {
-		g.refund = &r
-	}
-	return err
+// exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
+func exceedsPayment(err error) bool {
+	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
 }
 
-func (g *refundMovement) resource() Resource {
-	if g.refund == nil {
-		return nil
-	}
-	return *g.refund
-}
-
-func (g *refundMovement) domainError(err error) error {
-	if postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive") {
-		return ErrRefundExceedsPayment
-	}
-	return nil
-}
-
-// prepare does nothing: no PSP of ours makes an object of a refund first.
-func (g *refundMovement) prepare(context.Context, idempotency.Execution) (string, gateway.Outcome) {
-	return "", nil
-}
-
-func (g *refundMovement) prepared(string) {}
-
-func (g *refundMovement) send(ctx context.Context, own idempotency.Execution) gateway.Outcome {
-	return g.service.psps.Of(g.merchant.PSP).Refund(ctx, g.request(own))
-}
-
-// request is the request to the PSP.
-func (g *refundMovement) request(own idempotency.Execution) gateway.Refund {
-	return gateway.Refund{
-		Account: g.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
-		Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
-		AmountMinor: int64(g.refund.Amount), Currency: string(g.refund.Currency), Reason: g.refund.Reason,
-	}
-}
-
-func (g *refundMovement) object() gateway.Object { return gateway.RefundObject }
-
-func (g *refundMovement) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
-
-func (g *refundMovement) asked(own idempotency.Execution) gateway.Request { return g.request(own) }
-
-func (g *refundMovement) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
-
-func (g *refundMovement) paid() Payment { return g.payment }
-
-func (g *refundMovement) rowVerdict() verdict {
-	return verdict{status: g.refund.Status, pspID: g.refund.PSPRefundID, code: g.refund.DeclineCode}
-}
-
-func (g *refundMovement) conclude(v verdict) (Resource, idempotency.Response, error) {
-	r := *g.refund
+func (m *movement) concludeRefund(v verdict) (idempotency.Response, error) {
+	r := *m.refund
 	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
 	if v.status == Declined {
 		detail := "The PSP declined the refund: " + v.code + "."
@@ -253,16 +180,15 @@ func (g *refundMovement) conclude(v verdict) (Resource, idempotency.Response, er
 			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
 				"Do not return it in another way. An operator has the case."
 		}
-		d := problem.New(g.service.publicURL, problem.RefundDeclined, detail, r.Location())
+		d := problem.New(m.service.publicURL, problem.RefundDeclined, detail, r.Location())
 		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
-		return r, refused(r, d), nil
+		return refused(r, d), nil
 	}
-	response, err := created(r)
-	return r, response, err
+	return created(r)
 }
 
-func (g *refundMovement) updateRow(o rowUpdate, written *bool) []postgres.Call {
-	return g.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
+func (m *movement) recordRefund(o rowUpdate, written *bool) []postgres.Call {
+	return m.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
 			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: postgres.Nullable(o.verdict.pspID),
 			DeclineCode: postgres.Nullable(o.verdict.code),

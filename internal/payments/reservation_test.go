@@ -9,7 +9,7 @@ import (
 )
 
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
-func (s *shop) reserveOnce(c idempotency.Reservation, m movement) idempotency.Lease {
+func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.Lease {
 	s.t.Helper()
 	d, lost, err := s.service.commitReservation(s.t.Context(), c, m, func() (idempotency.Decision, error) {
 		return s.service.reserveOnce(s.t.Context(), c, m, false, false)
@@ -56,7 +56,7 @@ func TestReservationSentTwiceIsOneRefund(t *testing.T) {
 			k := keyed(t, "refund-000000042")
 			p := s.paid("order-0000000042")
 			c := s.reservation(RefundOperation, k)
-			m := &refundMovement{service: s.service, merchant: k.Merchant, payment: p, wanted: asked}
+			m := s.service.newRefund(k.Merchant, p, asked)
 			first := s.reserveOnce(c, m)
 			if again := s.reserveOnce(c, m); again != first {
 				t.Fatalf("lease was %+v, is %+v", first, again)
@@ -77,7 +77,7 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
-	m := s.movements(k)["refunds"].(*refundMovement)
+	m := s.movements(k)["refunds"]
 	c := s.reservation(RefundOperation, k)
 	s.keyAlone(c)
 	begin := func() {

@@ -19,7 +19,7 @@ const maxReads = 5
 // reserve is the first transaction. It takes the key and writes the row of the payment or refund. If it cannot take the
 // key, it returns why. It handles Retake and LeaseOver itself, and returns Retake only when retaking has failed for
 // good.
-func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m movement) (idempotency.Decision, error) {
+func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m *movement) (idempotency.Decision, error) {
 	ctx, span := tracing.Start(ctx, "reserve")
 	defer span.End()
 	decision, err := s.reserveUntilDecided(ctx, r, m)
@@ -32,7 +32,7 @@ func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m move
 		return won, nil
 	}
 	// The acknowledgement was lost, and the rows that the statements returned were lost with it.
-	if err := m.load(ctx, won.Lease.Subject()); err != nil {
+	if err := m.load(ctx, won.Lease.Subject); err != nil {
 		return nil, fmt.Errorf("load what was reserved: %w", err)
 	}
 	return won, nil
@@ -40,7 +40,7 @@ func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m move
 
 // reserveUntilDecided sends the reservation, and sends it again while the answer is not a decision.
 func (s *Service) reserveUntilDecided(
-	ctx context.Context, r idempotency.Reservation, m movement,
+	ctx context.Context, r idempotency.Reservation, m *movement,
 ) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
 	var doubt bool // An acknowledgement was lost on the way.
@@ -91,28 +91,26 @@ func (s *Service) reserveUntilDecided(
 // charge may share its transaction with other charges (group commit). A later try runs alone: another payment's
 // statement may have caused a failure of the first.
 func (s *Service) reserveOnce(
-	ctx context.Context, r idempotency.Reservation, m movement, alone, doubt bool,
+	ctx context.Context, r idempotency.Reservation, m *movement, alone, doubt bool,
 ) (idempotency.Decision, error) {
-	if own, is := m.(*charge); is && !alone {
-		own.payment = nil
-		member, err := s.groups.reservations.Do(ctx, chargeReservation{r, own, tracing.Current(ctx)})
+	if !m.isRefund() && !alone {
+		m.payment = nil
+		member, err := s.groups.reservations.Do(ctx, chargeReservation{r, m, tracing.Current(ctx)})
 		if err == nil {
-			own.payment = member.payment
+			m.payment = member.payment
 		}
 		return member.decision, err
 	}
-	var decisions []idempotency.Decision
-	key := s.keys.Reserve([]idempotency.Reservation{r}, &decisions)
-	if err := s.db.Pipeline(ctx, firstTransaction(key, m.begin(r), doubt)...); err != nil {
-		return nil, err
-	}
-	return decisions[0], nil
+	var decision idempotency.Decision
+	key := oneOf(s.keys.Reserve, r, &decision)
+	err := s.db.Pipeline(ctx, firstTransaction(key, m.begin(r), doubt)...)
+	return decision, err
 }
 
 // retake sends the first transaction of a key that is free again: the next attempt of a released key, or the next
 // generation of an expired one. It returns nil if the key cannot be taken.
 func (s *Service) retake(
-	ctx context.Context, r idempotency.Reservation, m movement, free idempotency.Retake, doubt bool,
+	ctx context.Context, r idempotency.Reservation, m *movement, free idempotency.Retake, doubt bool,
 ) (decision idempotency.Decision, ackLost bool, err error) {
 	row := m.resume
 	if free.Renews() {
@@ -120,7 +118,7 @@ func (s *Service) retake(
 	}
 	return s.commitReservation(ctx, r, m, func() (decision idempotency.Decision, err error) {
 		key := s.keys.Retake(r, free, &decision)
-		err = s.db.Pipeline(ctx, firstTransaction(key, row(r, free.Subject()), doubt)...)
+		err = s.db.Pipeline(ctx, firstTransaction(key, row(r, free.Subject), doubt)...)
 		return decision, err
 	})
 }
@@ -143,15 +141,15 @@ func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []post
 // then be sent again. Should the first commit arrive after all, the second one finds it, and we are the owner in either
 // case.
 func (s *Service) commitReservation(
-	ctx context.Context, r idempotency.Reservation, m movement, send func() (idempotency.Decision, error),
+	ctx context.Context, r idempotency.Reservation, m *movement, send func() (idempotency.Decision, error),
 ) (decision idempotency.Decision, ackLost bool, err error) {
 	decision, err = send()
 	if err == nil {
 		return decision, false, nil
 	}
 	if postgres.RolledBack(err) {
-		if refused := m.domainError(err); refused != nil {
-			return nil, false, refused
+		if exceedsPayment(err) {
+			return nil, false, ErrRefundExceedsPayment
 		}
 		s.metrics.StoreFailed("reserve")
 		return nil, false, fmt.Errorf("reserve key: %w", err)

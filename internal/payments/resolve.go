@@ -3,7 +3,8 @@ package payments
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -15,13 +16,9 @@ import (
 //sumtype:decl
 type Effect interface{ effect() }
 
-// Completed says that the evidence has completed the key. The response is the one that the request itself would have
+// Completed says that the evidence has completed the key. Its response is the one that the request itself would have
 // got.
-type Completed struct {
-	Resource Resource
-	Response idempotency.Response
-	Expires  time.Time
-}
+type Completed struct{}
 
 // Confirmed says that the evidence was known already, or changes nothing.
 type Confirmed struct{}
@@ -65,7 +62,7 @@ func (s *Service) ResolveByRecord(ctx context.Context, e Record) (Effect, error)
 func effectOf(step Step, applied Applied) Effect {
 	switch {
 	case step.To == idempotency.CompletedStatus:
-		return Completed{Resource: applied.Resource, Response: applied.Response, Expires: applied.Expires}
+		return Completed{}
 	case step.Open != nil:
 		return DeadLettered{Kind: step.Open.Kind, New: applied.Opened}
 	case step.LeftAlone:
@@ -96,4 +93,17 @@ func (s *Service) judgeAndApply(
 	}
 	return g, Step{}, Applied{}, &postgres.UnavailableError{Op: "resolve",
 		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
+}
+
+// judgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
+// it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
+func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g gathered, e Evidence) (Step, error) {
+	step := judge(LookupPolicy{}, g.seen, e)
+	err := s.applyTx(ctx, tx, g, step)
+	if !judgeable(err) {
+		return step, err
+	}
+	g.seen.IDTaken, g.seen.ShareGone = BelongsToAnother(err), shareGone(err)
+	step = judge(LookupPolicy{}, g.seen, e) // If it refuses an operator's decision, it writes nothing.
+	return step, s.applyTx(ctx, tx, g, step)
 }

@@ -270,9 +270,9 @@ func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 				Generation: generation, Attempt: 3},
 		}
 	}
-	of := func(subject uuid.UUID) movement { return &charge{payment: &Payment{ID: PaymentID(subject)}} }
+	of := func(subject uuid.UUID) *movement { return &movement{payment: &Payment{ID: PaymentID(subject)}} }
 	for name, c := range map[string]struct {
-		m    movement
+		m    *movement
 		view idempotency.KeyView
 		want error
 	}{

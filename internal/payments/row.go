@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -14,7 +15,7 @@ import (
 
 // findMovement is the call that reads a movement: the one with this id, or, without an id, the one that the key stands
 // for now. If there is none, out is nil.
-func (s *Service) findMovement(ref idempotency.Ref, id *uuid.UUID, out *movement) postgres.Call {
+func (s *Service) findMovement(ref idempotency.Ref, id *uuid.UUID, out **movement) postgres.Call {
 	find := s.findPayment
 	if ref.Operation == RefundOperation {
 		find = s.findRefund
@@ -34,23 +35,30 @@ func (s *Service) findMovement(ref idempotency.Ref, id *uuid.UUID, out *movement
 
 func (s *Service) findPayment(
 	ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams,
-) (movement, error) {
+) (*movement, error) {
 	row, err := q.FindPayment(ctx, by)
 	if err != nil {
 		return nil, err
 	}
-	p, err := paymentOf(row.Payment)
-	merchant := Merchant{Tenant: p.Tenant, PSP: row.Psp, PSPAccount: row.PspAccount}
-	return &charge{service: s, merchant: merchant, payment: &p}, err
+	return s.movementOf(row.Payment, nil, row.Psp, row.PspAccount)
 }
 
-func (s *Service) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams) (movement, error) {
+func (s *Service) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams) (*movement, error) {
 	row, err := q.FindRefund(ctx, dbsqlc.FindRefundParams(by))
 	if err != nil {
 		return nil, err
 	}
-	p, err := paymentOf(row.Payment)
-	r := refundOf(row.Refund)
-	merchant := Merchant{Tenant: p.Tenant, PSP: row.Psp, PSPAccount: row.PspAccount}
-	return &refundMovement{service: s, merchant: merchant, payment: p, refund: &r}, err
+	return s.movementOf(row.Payment, &row.Refund, row.Psp, row.PspAccount)
+}
+
+// movementOf is the movement of a payment's row, or of a refund's with its payment's.
+func (s *Service) movementOf(paid dbsqlc.Payment, refund *dbsqlc.Refund, psp, account string) (*movement, error) {
+	p, err := paymentOf(paid)
+	m := &movement{service: s, merchant: Merchant{Tenant: p.Tenant, PSP: psp, PSPAccount: account},
+		object: gateway.ChargeObject, payment: &p}
+	if refund != nil {
+		r := refundOf(*refund)
+		m.object, m.refund = gateway.RefundObject, &r
+	}
+	return m, err
 }

@@ -165,38 +165,40 @@ func (s *Service) beginWalk(
 		return walk{}, fmt.Errorf("find tenant of account: %w", err)
 	}
 	var row dbsqlc.BeginWalkRow
-	err = s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
-		row, err = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o),
-			Overlap: overlap})
+	err = s.writeWalk(ctx, "begin", func(ctx context.Context, q *dbsqlc.Queries) (err error) {
+		row, err = q.BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
 		return err
 	})
 	if err != nil {
-		return walk{}, fmt.Errorf("begin walk: %w", err)
+		return walk{}, err
 	}
 	return walk{psp: tenant.Psp, account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
 }
 
 // advanceWalk stores that everything up to a time has been read.
 func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
-	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{
+	return s.writeWalk(ctx, "advance", func(ctx context.Context, q *dbsqlc.Queries) error {
+		return q.AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{
 			Account: w.account, Object: string(w.object), WalkBegan: w.began, ReadTo: to,
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("advance walk: %w", err)
-	}
-	return nil
 }
 
 // endWalk stores that the walk has reached the end of the list.
 func (s *Service) endWalk(ctx context.Context, w walk) error {
+	return s.writeWalk(ctx, "end", func(ctx context.Context, q *dbsqlc.Queries) error {
+		return q.EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
+	})
+}
+
+func (s *Service) writeWalk(
+	ctx context.Context, what string, write func(context.Context, *dbsqlc.Queries) error,
+) error {
 	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object),
-			WalkBegan: w.began})
+		return write(ctx, dbsqlc.New(q))
 	})
 	if err != nil {
-		return fmt.Errorf("end walk: %w", err)
+		return fmt.Errorf("%s walk: %w", what, err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type stage struct {
 	key         Keyed
 	reservation idempotency.Reservation
 	lease       idempotency.Lease // of the first attempt
-	movement    movement
+	movement    *movement
 	record      gateway.Record // what the PSP's ledger has of it once it is executed
 }
 
@@ -37,10 +37,10 @@ func (s *shop) refunding(key string, p Payment, part AmountMinor) *stage {
 	s.t.Helper()
 	k, asked := keyed(s.t, key), RefundRequest{AmountCents: part}
 	return s.enter(k, RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
-		&refundMovement{service: s.service, merchant: k.Merchant, payment: p, wanted: asked})
+		s.service.newRefund(k.Merchant, p, asked))
 }
 
-func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, asked any, m movement) *stage {
+func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, asked any, m *movement) *stage {
 	s.t.Helper()
 	f, err := idempotency.FingerprintOf(http.MethodPost, path, asked)
 	if err != nil {
@@ -53,12 +53,12 @@ func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, aske
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	g.record = recordOf(c, "psp_"+g.lease.Subject().String())
+	g.record = recordOf(c, "psp_"+g.lease.Subject.String())
 	return g
 }
 
 // reserve runs tx 1 for the stage's key, as a new request.
-func (g *stage) reserve(m movement) idempotency.Lease {
+func (g *stage) reserve(m *movement) idempotency.Lease {
 	g.t.Helper()
 	c := g.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
@@ -70,27 +70,26 @@ func (g *stage) reserve(m movement) idempotency.Lease {
 }
 
 // again is the movement of a new request with the stage's key.
-func (g *stage) again() movement {
-	if m, ok := g.movement.(*refundMovement); ok {
-		return &refundMovement{service: m.service, merchant: m.merchant, payment: m.payment, wanted: m.wanted}
+func (g *stage) again() *movement {
+	m := *g.movement
+	m.refund = nil
+	if !m.isRefund() {
+		m.payment = nil
 	}
-	m := g.movement.(*charge)
-	return &charge{service: m.service, merchant: m.merchant, wanted: m.wanted, metadata: m.metadata}
+	return &m
 }
 
 // recordOf is a case as the PSP has it that has executed it.
 func recordOf(c gathered, id string) gateway.Record {
 	r := gateway.Record{
-		Object: c.movement.object(), ID: id, Account: c.seen.Account, Key: c.seen.Own.PassThroughKey(),
+		Object: c.movement.object, ID: id, Account: c.seen.Account, Key: c.seen.Own.PassThroughKey(),
 		Status: "succeeded", Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
 	}
-	switch m := c.movement.(type) {
-	case *charge:
-		r.Reference, r.AmountMinor, r.Currency = m.payment.ID.String(), int64(m.payment.Amount),
-			string(m.payment.Currency)
-	case *refundMovement:
-		r.Reference, r.AmountMinor, r.Currency = m.refund.ID.String(), int64(m.refund.Amount), string(m.refund.Currency)
-		r.ChargeID = m.payment.PSPChargeID
+	amount, currency := c.movement.terms()
+	r.Reference = ReferenceOf(r.Object, c.movement.subject())
+	r.AmountMinor, r.Currency = int64(amount), string(currency)
+	if c.movement.isRefund() {
+		r.ChargeID = c.movement.payment.PSPChargeID
 	}
 	return r
 }
@@ -108,7 +107,7 @@ func as(id string, r gateway.Record) gateway.Record {
 }
 
 // live is the end of the live path: tx 2 with what the PSP has answered.
-func (g *stage) live(l idempotency.Lease, m movement, o gateway.Outcome) Answer {
+func (g *stage) live(l idempotency.Lease, m *movement, o gateway.Outcome) Answer {
 	g.t.Helper()
 	answer, err := g.ends(l, m, o)
 	if err != nil {
@@ -118,8 +117,8 @@ func (g *stage) live(l idempotency.Lease, m movement, o gateway.Outcome) Answer 
 }
 
 // ends is live for one that may fail: the second half of execute.
-func (g *stage) ends(l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
-	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt(), Outcome: o}
+func (g *stage) ends(l idempotency.Lease, m *movement, o gateway.Outcome) (Answer, error) {
+	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt, Outcome: o}
 	step := judge(LookupPolicy{}, c.seen, reply)
 	applied, err := s.apply(ctx, c, step, false)
 	if err != nil || !applied.Passed {

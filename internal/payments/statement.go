@@ -20,19 +20,15 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (completed bo
 		return false, err
 	}
 	for range maxReads {
-		step := judge(LookupPolicy{}, g.seen, b)
-		err := s.applyTx(ctx, tx, g, step)
+		step, err := s.judgeAndApplyTx(ctx, tx, g, b)
 		switch {
 		case err == nil:
 			return step.To == idempotency.CompletedStatus, nil
-		case judgeable(err):
-			g.seen.IDTaken, g.seen.ShareGone = BelongsToAnother(err), shareGone(err)
-		case errors.Is(err, ErrMoved):
-			if g, err = s.gatherBreakTx(ctx, tx, b); err != nil {
-				return false, err
-			}
-		default:
+		case !errors.Is(err, ErrMoved):
 			return false, fmt.Errorf("resolve by statement: %w", err)
+		}
+		if g, err = s.gatherBreakTx(ctx, tx, b); err != nil {
+			return false, err
 		}
 	}
 	return false, fmt.Errorf("resolve by statement: %w", ErrMoved)
@@ -54,5 +50,5 @@ func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b Break) (gather
 	case err != nil:
 		return gathered{}, fmt.Errorf("find what a break is about: %w", err)
 	}
-	return s.gatherTx(ctx, tx, own)
+	return s.gatherBy(ctx, own, sendIn(tx))
 }

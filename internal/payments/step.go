@@ -18,8 +18,7 @@ type Applied struct {
 	// has opened a dead letter that forbids the step.
 	idempotency.GuardResult
 
-	// Resource and Response belong to a key that the step has completed.
-	Resource Resource
+	// Response is that of a key that the step has completed.
 	Response idempotency.Response
 	// Opened: the step's dead letter is new.
 	Opened bool
@@ -33,11 +32,11 @@ var ErrMoved = errors.New("the key has moved since")
 // errStepInDoubt says that the database does not tell whether an owner's step is written.
 var errStepInDoubt = errors.New("step not known to be written")
 
-// oneGuardResult makes a call for one key from a statement over many keys.
-func oneGuardResult[Key any](
-	statement func([]Key, *[]idempotency.GuardResult) postgres.Call, key Key, out *idempotency.GuardResult,
+// oneOf makes a call for one key from a statement over many keys.
+func oneOf[Key, Result any](
+	statement func([]Key, *[]Result) postgres.Call, key Key, out *Result,
 ) postgres.Call {
-	var all []idempotency.GuardResult
+	var all []Result
 	call := statement([]Key{key}, &all)
 	return func(ctx context.Context, q postgres.Statement) error {
 		err := call(ctx, q)
@@ -60,7 +59,7 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref, g.seen.Own.Generation))
 	}
 	if step.Outside != nil { // after the key, as each step locks
-		calls = append(calls, outsideCalls(g.movement.paid(), *step.Outside)...)
+		calls = append(calls, outsideCalls(*g.movement.payment, *step.Outside)...)
 	}
 	if step.Answer != nil {
 		calls = append(calls, answerCalls(g.seen, *step.Answer)...)
@@ -70,10 +69,10 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 
 // nameMovement is the call that writes the PSP's id to the row of a movement if the row has an id with the prefix
 // OperatorPSPID.
-func nameMovement(m movement, pspID string) postgres.Call {
+func nameMovement(m *movement, pspID string) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).NameMovement(ctx, dbsqlc.NameMovementParams{PspID: pspID, Object: string(m.object()),
-			TenantID: m.onBehalfOf().Tenant, ID: m.subject()})
+		return dbsqlc.New(q).NameMovement(ctx, dbsqlc.NameMovementParams{PspID: pspID, Object: string(m.object),
+			TenantID: m.merchant.Tenant, ID: m.subject()})
 	}
 }
 
@@ -116,7 +115,7 @@ func (s Step) note() idempotency.Note {
 }
 
 // checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
-func (s *Service) checkRow(ctx context.Context, m movement, written bool) {
+func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
 	if !written {
 		s.metrics.StoreFailed("apply_row")
 		s.log.ErrorContext(ctx, "key moved, its row did not", slog.String("resource", m.resource().Location()))
@@ -134,12 +133,12 @@ func (s *Service) committed(ctx context.Context, g gathered, step Step) {
 // noteReserved counts a reservation, and says in its trace what it has taken.
 func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
 	outcome := "created"
-	if l.Attempt() > 1 {
+	if l.Attempt > 1 {
 		outcome = "failed_retry"
 	}
 	s.metrics.Reserved(outcome)
 	span.Outcome(outcome)
-	span.Executes(l.Subject(), l.Attempt())
+	span.Executes(l.Subject, l.Attempt)
 }
 
 // outcomeOf is the outcome of a step in a trace.

@@ -2,7 +2,6 @@ package payments
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -84,7 +83,7 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		if got := c.step.note(); (got.Reason == note.Reason) != (c.step.Note != nil) {
 			t.Errorf("%s: its note is %+v", name, got)
 		}
-		g := gathered{movement: &charge{payment: &Payment{ID: PaymentID(ownSubject)}}}
+		g := gathered{movement: &movement{payment: &Payment{ID: PaymentID(ownSubject)}}}
 		if got := len((&Service{}).unguardedCalls(g, c.step)); got != c.unguarded {
 			t.Errorf("%s: %d calls, want %d", name, got, c.unguarded)
 		}
@@ -96,7 +95,7 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 	t.Parallel()
 	note := idempotency.Note{Actor: "webhook", Reason: "the PSP confirms"}
-	ofOurs := gathered{movement: &charge{payment: &Payment{ID: PaymentID(ownSubject)}}}
+	ofOurs := gathered{movement: &movement{payment: &Payment{ID: PaymentID(ownSubject)}}}
 	resource := "resource=/payments/" + PaymentID(ownSubject).String()
 	for name, c := range map[string]struct {
 		seen gathered
@@ -131,7 +130,7 @@ func TestRowThatDidNotMoveWithItsKeyIsReported(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		var log bytes.Buffer
 		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.NewMetrics(registry)}
-		s.checkRow(t.Context(), &charge{payment: &Payment{ID: PaymentID(ownSubject)}}, written)
+		s.checkRow(t.Context(), &movement{payment: &Payment{ID: PaymentID(ownSubject)}}, written)
 		if reported := log.Len() > 0 && counted(t, registry) != ""; reported == written {
 			t.Errorf("written %v: reported %v", written, reported)
 		}
@@ -183,11 +182,6 @@ func TestRequestWaitsForWhatItsAnswerLeavesOpen(t *testing.T) {
 			t.Errorf("%s: it waits for %d", name, got)
 		}
 	}
-	for _, s := range Statuses() {
-		if waits := awaitedIn(s) == outcome; waits != (s == Processing) {
-			t.Errorf("a payment that is %s is waited for: %v", s, waits)
-		}
-	}
 }
 
 // A constraint that says something about the evidence is judged. Any other failure is an error.
@@ -208,9 +202,8 @@ func TestRefusalOfAConstraintIsJudged(t *testing.T) {
 	for constraint, refused := range map[string]bool{
 		"payments_refunds_within_amount": true, "refunds_amount_positive": true, "refunds_psp_refund_unique": false,
 	} {
-		err := (&refundMovement{}).domainError(&pgconn.PgError{Code: "23514", ConstraintName: constraint})
-		if errors.Is(err, ErrRefundExceedsPayment) != refused {
-			t.Errorf("%s: %v", constraint, err)
+		if got := exceedsPayment(&pgconn.PgError{Code: "23514", ConstraintName: constraint}); got != refused {
+			t.Errorf("%s: %v", constraint, got)
 		}
 	}
 }

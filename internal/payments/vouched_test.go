@@ -44,7 +44,7 @@ func (s *shop) vouched(key, id string) *stage {
 
 func (g *stage) refund(key string) (Answer, error) {
 	g.t.Helper()
-	return g.service.Refund(g.t.Context(), keyed(g.t, key), PaymentID(g.lease.Subject()),
+	return g.service.Refund(g.t.Context(), keyed(g.t, key), PaymentID(g.lease.Subject),
 		RefundRequest{AmountCents: 100})
 }
 

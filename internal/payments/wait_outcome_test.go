@@ -89,7 +89,7 @@ func (s *shop) elsewhere() *shop {
 	return &other
 }
 
-func (g *stage) paymentID() PaymentID { return PaymentID(g.lease.Subject()) }
+func (g *stage) paymentID() PaymentID { return PaymentID(g.lease.Subject) }
 
 // waitsFor sends the stage's request again, with a wait for its outcome.
 func (g *stage) waitsFor(limit time.Duration) <-chan heard[Answer] {
@@ -161,7 +161,7 @@ func TestRefundIsWaitedForLikeAPayment(t *testing.T) {
 	s := setupOn(t, &actor{}).blind()
 	g := s.refunding("refund-000000001", s.charging("paid-00000000001").paidFor(), 100).lost()
 	get := background(func() (Refund, bool, error) {
-		id := RefundID(g.lease.Subject())
+		id := RefundID(g.lease.Subject)
 		waited, err := s.service.AwaitRefund(t.Context(), "acme", id, time.Hour)
 		if err != nil {
 			return Refund{}, waited, err

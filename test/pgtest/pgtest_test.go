@@ -154,21 +154,6 @@ func TestSweepRemovesOnlyWhatAKilledTestBinaryLeft(t *testing.T) {
 	}
 }
 
-func BenchmarkClone(b *testing.B) {
-	Server(b)
-	for b.Loop() {
-		name, err := shared.createDatabase(template)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := shared.dropDatabase(name); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-}
-
 // failures records what a test would have failed with.
 type failures struct {
 	testing.TB
