@@ -89,8 +89,7 @@ func (c *calendar) serve(dialect, secret string) {
 		c.psp, err = stripe.New(stripe.Config{URL: server.URL, Secret: secret, Limits: gateway.DefaultLimits(),
 			Now: time.Now})
 	} else {
-		c.psp, err = native.New(server.URL, secret, gateway.DefaultLimits(), nil, time.Now,
-			func(string, time.Duration) {})
+		c.psp, err = native.New(server.URL, secret, gateway.DefaultLimits(), nil, time.Now)
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -12,9 +12,6 @@ import (
 	"payonce/internal/webhooks"
 )
 
-// webhookTolerance is how far the clocks of a PSP and of this machine may differ (Standard Webhooks).
-const webhookTolerance = 5 * time.Minute
-
 // The last parts of the paths of the PSPs' webhooks. The mock PSP was the only one at first.
 const (
 	nativePath = "psp"
@@ -27,19 +24,18 @@ type webhookSecrets struct{ native, stripe []string }
 // newPSPs makes the providers that this process has settings for. No other package knows which dialects there are.
 func newPSPs(c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics) (gateway.PSPs, error) {
 	psps := gateway.PSPs{}
-	own, err := newNative(c, secrets.native, metrics)
+	own, err := native.New(c.PSPURL, c.PSPSecret, limitsOf(c), secrets.native, time.Now)
 	if err != nil {
 		return nil, err
 	}
 	if c.PSPSecret != "" || c.PSP == config.NativePSP {
-		psps[native.Name] = own
+		psps[native.Name] = gateway.Observed(own, time.Now, metrics.PSPRequest)
 	}
 	if c.StripeSecret == "" {
 		return psps, nil
 	}
 	theirs, err := stripe.New(stripe.Config{
 		URL: c.StripeURL, Secret: c.StripeSecret, WebhookSecrets: secrets.stripe, Limits: limitsOf(c), Now: time.Now,
-		Observe: metrics.PSPRequest,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("STRIPE_…: %w", err)
@@ -48,19 +44,8 @@ func newPSPs(c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics
 		return nil, fmt.Errorf("PSP_KEY_MEMORY (%s) must not exceed %s, which is how long Stripe recognises a key",
 			c.PSPMemory, most)
 	}
-	psps[stripe.Name] = theirs
+	psps[stripe.Name] = gateway.Observed(theirs, time.Now, metrics.PSPRequest)
 	return psps, nil
-}
-
-func newNative(c config.Shared, secrets []string, metrics *telemetry.Metrics) (gateway.PSP, error) {
-	var verifier *native.Verifier
-	if len(secrets) > 0 {
-		var err error
-		if verifier, err = native.NewVerifier(secrets, webhookTolerance, time.Now); err != nil {
-			return nil, fmt.Errorf("WEBHOOK_SECRETS: %w", err)
-		}
-	}
-	return native.New(c.PSPURL, c.PSPSecret, limitsOf(c), verifier, time.Now, metrics.PSPRequest)
 }
 
 func limitsOf(c config.Shared) gateway.Limits {

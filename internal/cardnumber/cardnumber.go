@@ -67,13 +67,15 @@ func adjoins(s string, a, b group) bool {
 
 const separators = " .-"
 
+var withoutSeparators = strings.NewReplacer(" ", "", ".", "", "-", "")
+
 // endInCard reports whether the last few of some neighbours make a card number: an expiry date, a security code or an
 // order number may stand next to it.
 func endInCard(s string, neighbours []group) bool {
 	for n := 1; n <= len(neighbours); n++ {
 		groups := neighbours[len(neighbours)-n:]
 		from, to := groups[0].from, groups[n-1].to
-		if printedOnCards(groups) && standsAlone(s, from, to) && isCard(digitsOf(s[from:to])) {
+		if printedOnCards(groups) && standsAlone(s, from, to) && isCard(withoutSeparators.Replace(s[from:to])) {
 			return true
 		}
 	}
@@ -105,15 +107,6 @@ func standsAlone(s string, from, to int) bool {
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func digitsOf(s string) string {
-	return strings.Map(func(c rune) rune {
-		if '0' <= c && c <= '9' {
-			return c
-		}
-		return -1
-	}, s)
-}
 
 func isCard(digits string) bool { return luhn(digits) && issued(digits) && !dayFirst(digits) }
 

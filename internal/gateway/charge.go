@@ -5,6 +5,8 @@ package gateway
 //sumtype:decl
 type Request interface {
 	request()
+	// Wanted is the record that the request must lead to, without what only the PSP knows.
+	Wanted() Record
 	// Judge reads a record as the verdict on the request: Succeeded, Declined, or Indeterminate. A record that does not
 	// match the request is a contradiction. Its reason names the first member that differs.
 	Judge(r Record) Outcome
@@ -52,7 +54,7 @@ func (ch Charge) OfAnotherAttempt(r Record) bool {
 	return ch.TwoSteps && !r.Executed() && r.ID != ch.ObjectID
 }
 
-// Wanted is the record that the charge must lead to, without what only the PSP knows.
+// Wanted is a successful charge's record.
 func (ch Charge) Wanted() Record {
 	return Record{
 		Object: ChargeObject, Account: ch.Account, Key: ch.Key, Reference: ch.Reference, AmountMinor: ch.AmountMinor,
@@ -60,7 +62,7 @@ func (ch Charge) Wanted() Record {
 	}
 }
 
-// Wanted is the record that the refund must lead to, without what only the PSP knows.
+// Wanted is a successful refund's record.
 func (r Refund) Wanted() Record {
 	return Record{
 		Object: RefundObject, Account: r.Account, Key: r.Key, Reference: r.Reference, ChargeID: r.ChargeID,

@@ -21,17 +21,24 @@ type stored struct {
 	Currency       string `json:"currency"`
 	Status         string `json:"status"`
 	DeclineCode    string `json:"declineCode,omitzero"`
-	CreatedAt      string `json:"createdAt"`
+	CreatedAt      string `json:"createdAt,omitzero"` // An answer to a request may have none.
 }
 
 // Evidence is the record as JSON for a timeline or a dead letter. PostgreSQL's jsonb can store it.
 func (r Record) Evidence() []byte {
-	raw, err := json.Marshal(stored{
+	for _, text := range []*string{&r.ID, &r.Account, &r.Key, &r.Reference, &r.ChargeID, &r.Currency, &r.Status,
+		&r.DeclineCode} {
+		*text = storableText(*text)
+	}
+	s := stored{
 		ID: r.ID, Object: r.Object, Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference,
-		ChargeID:    r.ChargeID,
-		AmountCents: &r.AmountMinor, Currency: r.Currency, Status: r.Status, DeclineCode: r.DeclineCode,
-		CreatedAt: r.Created.UTC().Format(time.RFC3339Nano),
-	})
+		ChargeID: r.ChargeID, AmountCents: &r.AmountMinor, Currency: r.Currency, Status: r.Status,
+		DeclineCode: r.DeclineCode,
+	}
+	if !r.Created.IsZero() {
+		s.CreatedAt = r.Created.UTC().Format(time.RFC3339Nano)
+	}
+	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil // This cannot happen after Accept, because all strings are UTF-8.
 	}

@@ -80,7 +80,7 @@ func openConsole(t *testing.T) *console {
 	c.hire()
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewMetrics(c.registry)
 	db := postgres.Wrap(c.its, 20*time.Second)
-	psp, err := native.New(c.servePSP(), "test-psp-secret", gateway.DefaultLimits(), nil, time.Now, metrics.PSPRequest)
+	psp, err := native.New(c.servePSP(), "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

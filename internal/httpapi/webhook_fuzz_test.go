@@ -22,13 +22,8 @@ import (
 func FuzzWebhookRoute(f *testing.F) {
 	now := time.Unix(1614265330, 0)
 	// The secret is not that of any signature in the corpus.
-	verifier, err := native.NewVerifier([]string{"whsec_Zm9yLW5vYm9keS1idXQtdGhpcy1mdXp6LXRhcmdldA=="}, 5*time.Minute,
-		func() time.Time { return now })
-	if err != nil {
-		f.Fatal(err)
-	}
-	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), verifier, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(),
+		[]string{"whsec_Zm9yLW5vYm9keS1idXQtdGhpcy1mdXp6LXRhcmdldA=="}, func() time.Time { return now })
 	if err != nil {
 		f.Fatal(err)
 	}

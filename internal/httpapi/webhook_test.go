@@ -78,10 +78,6 @@ func setup(t *testing.T) *counter {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	verifier, err := native.NewVerifier([]string{webhookSecret}, tolerance, func() time.Time { return c.now })
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.inbox = webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
 		if _, err := tx.Exec(ctx, c.beforeJob); err != nil {
 			return err
@@ -89,8 +85,8 @@ func setup(t *testing.T) *counter {
 		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
 		return err
 	})
-	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), verifier, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), []string{webhookSecret},
+		func() time.Time { return c.now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func TestWebhookInAListHasWhatItsBodySays(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
-	other, err := native.New("http://127.0.0.1:1", pspSecret, limits, nil, time.Now, func(string, time.Duration) {})
+	other, err := native.New("http://127.0.0.1:1", pspSecret, limits, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func setup(t *testing.T) *fixture {
 	}
 	limits := gateway.DefaultLimits()
 	limits.BreakerFailures = 10_000 // An outage here shall reach the PSP, and lose its answers.
-	psp, err := native.New(o.servePSP(), pspSecret, limits, nil, time.Now, func(string, time.Duration) {})
+	psp, err := native.New(o.servePSP(), pspSecret, limits, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

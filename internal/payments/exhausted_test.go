@@ -222,7 +222,7 @@ func TestQuestionThatWasNotAskedTakesNothingOfTheBudget(t *testing.T) {
 
 	limits := gateway.DefaultLimits()
 	limits.InFlight, limits.Queue = 1, time.Millisecond
-	narrow, err := native.New(s.pspURL, pspSecret, limits, nil, time.Now, func(string, time.Duration) {})
+	narrow, err := native.New(s.pspURL, pspSecret, limits, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

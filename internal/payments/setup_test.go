@@ -82,7 +82,7 @@ func setupAt(t *testing.T, pspURL string, now func() time.Time) *shop {
 	db := postgres.Wrap(s.pool, patience)
 	limits := gateway.DefaultLimits()
 	limits.Total = patience // A busy machine may take longer than eight seconds for a page of megabytes.
-	psp, err := native.New(pspURL, pspSecret, limits, nil, now, func(string, time.Duration) {})
+	psp, err := native.New(pspURL, pspSecret, limits, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}

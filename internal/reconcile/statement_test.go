@@ -33,8 +33,7 @@ func setupStatements(t *testing.T, publishedDay string) *crew {
 		_, _ = w.Write([]byte("id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\ntotal,0,,,,,,,\r\n"))
 	}))
 	t.Cleanup(server.Close)
-	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package sequence
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -47,12 +48,7 @@ func (c Column) initial() string { return [...]string{"C", "A", "D", "P", "R", "
 
 // has reports whether a step begins or ends at the participant.
 func (d Diagram) has(c Column) bool {
-	for _, s := range d.Steps {
-		if s.From == c || s.To == c {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.From == c || s.To == c })
 }
 
 // escapeMermaid writes the characters that mean something to mermaid as its numbered entities.

@@ -28,8 +28,7 @@ func (d *fixture) atMock() {
 		}
 		server.Close()
 	})
-	psp, err := native.New(server.URL, pspSecret, gateway.DefaultLimits(), nil, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New(server.URL, pspSecret, gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		d.t.Fatal(err)
 	}

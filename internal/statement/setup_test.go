@@ -64,8 +64,7 @@ func clientOf(t *testing.T, h http.HandlerFunc) gateway.PSPs {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	psp, err := native.New(server.URL, pspSecret, gateway.DefaultLimits(), nil, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New(server.URL, pspSecret, gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

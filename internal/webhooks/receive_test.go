@@ -23,13 +23,8 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 // receiverAt takes the PSP's webhooks in, and its clock differs by so much from the sender's.
 func (d *fixture) receiverAt(later time.Duration) *Receiver {
 	d.t.Helper()
-	verifier, err := native.NewVerifier([]string{secret}, 5*time.Minute,
+	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), []string{secret},
 		func() time.Time { return d.sent.Add(later) })
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), verifier, time.Now,
-		func(string, time.Duration) {})
 	if err != nil {
 		d.t.Fatal(err)
 	}

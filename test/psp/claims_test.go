@@ -10,19 +10,9 @@ import (
 	"payonce/internal/gateway"
 )
 
-func wanted(r gateway.Request) gateway.Record {
-	switch r := r.(type) {
-	case gateway.Charge:
-		return r.Wanted()
-	case gateway.Refund:
-		return r.Wanted()
-	}
-	panic("no such request")
-}
-
 // isRelated reports whether a record is about the row's request, even if it is wrong about it.
 func (s *scene) isRelated(r gateway.Record) bool {
-	want := wanted(s.request)
+	want := s.request.Wanted()
 	return r.Object == want.Object && (r.Key == want.Key || r.Reference == want.Reference)
 }
 
@@ -69,7 +59,7 @@ func (s *scene) checkSucceeded(id string) {
 		s.t.Fatalf("succeeded, and the ledger has %+v", executed)
 	}
 	for _, e := range executed {
-		if member := wanted(s.request).Differs(e.Record); member != "" {
+		if member := s.request.Wanted().Differs(e.Record); member != "" {
 			s.t.Errorf("succeeded, and the ledger has another %s", member)
 		}
 	}
@@ -90,7 +80,7 @@ func (s *scene) checkVerdict() {
 			s.t.Errorf("%s, and the ledger has %+v", s.verdict, executed)
 		}
 	case contradicted:
-		matches := len(executed) == 1 && wanted(s.request).Differs(executed[0].Record) == ""
+		matches := len(executed) == 1 && s.request.Wanted().Differs(executed[0].Record) == ""
 		if matches && !strings.HasPrefix(s.fault.Cut, "answer with") {
 			s.t.Errorf("a contradiction, and the ledger has what was asked for: %+v", executed)
 		}
@@ -119,7 +109,7 @@ func (s *scene) checkLists() {
 			s.checkRecord(r)
 		}
 		for _, e := range s.ledger() {
-			if e.Object == o && e.Account == wanted(s.request).Account && e.fault != "pm_stuck" {
+			if e.Object == o && e.Account == s.request.Wanted().Account && e.fault != "pm_stuck" {
 				want[e.ID] = true
 			}
 		}
@@ -181,7 +171,7 @@ func (s *scene) checkStatement() {
 	s.clock.advance(24*time.Hour - s.clock.now().Sub(s.clock.now().Truncate(24*time.Hour)) + time.Hour)
 	got := map[string]int{}
 	status := ""
-	err := s.client.Statement(s.t.Context(), wanted(s.request).Account, today(), func(r gateway.Record) error {
+	err := s.client.Statement(s.t.Context(), s.request.Wanted().Account, today(), func(r gateway.Record) error {
 		got[r.ID]++
 		s.checkRecord(r)
 		if r.ID == s.id {
@@ -196,7 +186,7 @@ func (s *scene) checkStatement() {
 		s.t.Errorf("the money is back, and the statement has it as %q", status)
 	}
 	for _, e := range s.ledger() {
-		if e.Account == wanted(s.request).Account && e.Executed() {
+		if e.Account == s.request.Wanted().Account && e.Executed() {
 			want := 1
 			if s.fault.Fails && e.ID == s.id {
 				want = 2 // The money has gone, and has come back.
@@ -210,7 +200,7 @@ func (s *scene) checkStatement() {
 	if len(got) > 0 {
 		s.t.Errorf("the statement has what was not executed: %v", got)
 	}
-	tomorrow := s.client.Statement(s.t.Context(), wanted(s.request).Account, today().AddDate(0, 0, 2), nil)
+	tomorrow := s.client.Statement(s.t.Context(), s.request.Wanted().Account, today().AddDate(0, 0, 2), nil)
 	if !errors.Is(tomorrow, gateway.ErrNoStatement) {
 		s.t.Errorf("there is a statement of tomorrow: %v", tomorrow)
 	}
@@ -249,7 +239,7 @@ func (s *scene) ledgerWords() string {
 	var words []string
 	for _, e := range s.related() {
 		word := e.Status
-		if member := wanted(s.request).Differs(e.Record); member != "" {
+		if member := s.request.Wanted().Differs(e.Record); member != "" {
 			word += " with another " + member
 		}
 		if counts[word]++; counts[word] == 1 {

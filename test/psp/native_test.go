@@ -18,11 +18,7 @@ func nativeDialect() *Dialect {
 		Account: "acct_",
 		Secrets: [2]string{mockpsp.DemoWebhookSecret, "whsec_" + strings.Repeat("QUJD", 10)},
 		Client: func(url string, secrets []string, l gateway.Limits, now func() time.Time) (gateway.PSP, error) {
-			verifier, err := native.NewVerifier(secrets, 5*time.Minute, now)
-			if err != nil {
-				return nil, err
-			}
-			return native.New(url, apiSecret, l, verifier, now, func(string, time.Duration) {})
+			return native.New(url, apiSecret, l, secrets, now)
 		},
 		StepOf: nativeStep,
 		ChargeSteps: []Step{

@@ -6,7 +6,10 @@ import (
 	"regexp"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
+
+const chargesPath = "/v1/charges"
 
 // tokenForm is the form of the PSP's payment methods.
 var tokenForm = regexp.MustCompile(`^pm_[a-z0-9_]{1,61}$`)
@@ -28,7 +31,7 @@ func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome 
 		PaymentMethod string `json:"paymentMethod"`
 		Reference     string `json:"reference"`
 	}{ch.AmountMinor, ch.Currency, ch.PaymentMethod, ch.Reference}
-	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, func(a answer) gateway.Outcome {
+	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, func(a wire.Reply) gateway.Outcome {
 		return judgeCharge(ch, a)
 	})
 }
@@ -41,6 +44,7 @@ func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 		Reference   string `json:"reference"`
 		Reason      string `json:"reason,omitzero"`
 	}{r.AmountMinor, r.Currency, r.Reference, r.Reason}
-	return c.send(ctx, r.Account, r.Key, chargesPath+"/"+url.PathEscape(r.ChargeID)+"/refunds", body,
-		func(a answer) gateway.Outcome { return judge(r.Wanted(), a) })
+	path := chargesPath + "/" + url.PathEscape(r.ChargeID) + "/refunds"
+	return c.send(ctx, r.Account, r.Key, path, body,
+		func(a wire.Reply) gateway.Outcome { return judge(r.Wanted(), a) })
 }

@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -17,25 +18,31 @@ const Name = "native"
 type Client struct {
 	*wire.Client
 
-	secret   string
-	verifier *Verifier
-	observe  func(outcome string, took time.Duration)
-	now      func() time.Time
+	secret         string
+	webhookSecrets [][]byte
+	now            func() time.Time
 }
 
 var _ gateway.PSP = (*Client)(nil)
 
-// New returns a client of the PSP at baseURL. observe is called after every request, with its outcome. verifier is nil
-// if no webhooks are taken.
+// New returns a client of the PSP at baseURL. There are two webhook secrets while the sender changes from one to the
+// other, and none if no webhooks are taken.
 func New(
-	baseURL, secret string, l gateway.Limits, verifier *Verifier, now func() time.Time,
-	observe func(string, time.Duration),
+	baseURL, secret string, l gateway.Limits, webhookSecrets []string, now func() time.Time,
 ) (*Client, error) {
 	w, err := wire.New("PSP_URL", baseURL, l, now)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{Client: w, secret: secret, verifier: verifier, observe: observe, now: now}, nil
+	c := &Client{Client: w, secret: secret, now: now}
+	for i, text := range webhookSecrets {
+		decoded, err := parseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("WEBHOOK_SECRETS: webhook secret %d of %d %w", i+1, len(webhookSecrets), err)
+		}
+		c.webhookSecrets = append(c.webhookSecrets, decoded)
+	}
+	return c, nil
 }
 
 // longestKey is how many characters the mock takes. Our own keys have at most 267: a client's 255, and a generation. So

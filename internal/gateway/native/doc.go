@@ -14,10 +14,9 @@
 //     key or object, the PSP has not answered our question, and the lookup is LookupFailed.
 //   - A page of [Client.List] is oldest first, says whether more pages follow, and has a new cursor if they do.
 //     Otherwise it is an error.
-//   - A statement is complete only if its trailer has the number of its lines. [Client.Statement] passes on the lines
-//     while it reads. Only when it has returned nil is it known which lines the statement does not have.
+//   - A statement is complete only if its trailer has the number of its lines.
 //   - A webhook is genuine if it is signed as Standard Webhooks asks (https://www.standardwebhooks.com).
 //
-// A list is split into its records by quotes and brackets, and each record is read strictly. A record that is wrong or
-// too long is returned as [gateway.Unreadable], and hides no other record. A lookup with such a record is LookupFailed.
+// A record of a list that is wrong or too long is returned as [gateway.Unreadable], and hides no other record. A lookup
+// with such a record is LookupFailed.
 package native

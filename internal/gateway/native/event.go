@@ -12,16 +12,10 @@ import (
 	"payonce/internal/gateway"
 )
 
-// errNoVerifier says that this client takes no webhooks.
-var errNoVerifier = errors.New("there is no webhook secret")
-
 // VerifyEvent checks a webhook as Standard Webhooks asks.
 func (c *Client) VerifyEvent(h http.Header, body []byte) (gateway.Delivery, error) {
-	if c.verifier == nil {
-		return gateway.Delivery{}, errNoVerifier
-	}
 	id := joined(h, "Webhook-Id")
-	sent, err := c.verifier.Verify(id, joined(h, "Webhook-Timestamp"), joined(h, "Webhook-Signature"), body)
+	sent, err := c.verify(id, joined(h, "Webhook-Timestamp"), joined(h, "Webhook-Signature"), body)
 	if err != nil {
 		return gateway.Delivery{}, &gateway.VerifyError{Err: err, Detail: refusalOf(err),
 			Challenge: "StandardWebhooks"}
@@ -58,9 +52,7 @@ const (
 // ParseEvent reads the body of a webhook. It fails with ErrPayload or ErrUnknownType: this PSP sends only the types
 // that it was asked for. Unknown members are ignored. Names are case-sensitive. A repeated name is refused, because two
 // readers could use different values.
-func (c *Client) ParseEvent(body []byte) (gateway.Event, error) { return parseEvent(body) }
-
-func parseEvent(body []byte) (gateway.Event, error) {
+func (c *Client) ParseEvent(body []byte) (gateway.Event, error) {
 	var p struct {
 		Type string         `json:"type"`
 		Data jsontext.Value `json:"data"`

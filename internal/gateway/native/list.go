@@ -1,7 +1,6 @@
 package native
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,15 +22,14 @@ const (
 	maxPageBytes = 1 << 20
 	// maxLonePage bounds a page of one record.
 	maxLonePage = 16 << 20
+	// maxRecord bounds a record, in bytes.
+	maxRecord = 4 << 20
 	// maxCursor bounds a cursor, in bytes.
 	maxCursor = 1024
-	// maxRaw bounds the part of an unreadable record that is kept, in bytes.
-	maxRaw = 64 << 10
 )
 
-// List reads one page of the account's charges or refunds that were created after a time. The zero time means from the
-// beginning. The page begins at the cursor, which is "" for the first page. A page that is not the last has at least
-// one record, readable or not, and another cursor. So reading page after page ends.
+// List reads one page of the account's charges or refunds. A page that is not the last has at least one record,
+// readable or not.
 func (c *Client) List(
 	ctx context.Context, o gateway.Object, account string, after time.Time, cursor string,
 ) (gateway.Page, error) {
@@ -42,30 +40,23 @@ func (c *Client) List(
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
-	began := c.now()
 	page, err := c.page(ctx, o, account, query)
 	if err == nil && cursor != "" && page.Next == cursor {
 		err = errors.New("answer leads back to its own page")
 	}
-	label := "list_ok"
 	if err != nil {
-		page, label, err = gateway.Page{}, "list_failed", fmt.Errorf("list %ss: %w", o, err)
+		return gateway.Page{}, fmt.Errorf("list %ss: %w", o, err)
 	}
-	c.observe(label, c.now().Sub(began))
-	return page, err
+	return page, nil
 }
 
 // page requests one page of the account's objects, and accepts it only if it is valid. If a page is too long, it is
 // requested again, with at most as many records as arrived within the limit.
 func (c *Client) page(ctx context.Context, o gateway.Object, account string, query url.Values) (gateway.Page, error) {
-	path := pathOf(o)
-	if path == "" {
-		return gateway.Page{}, errors.New("no such object")
-	}
 	for limit, most := gateway.MaxPage, int64(maxPageBytes); ; {
 		query.Set("limit", strconv.Itoa(limit))
 		var page gateway.Page
-		build := c.get(account, path+"?"+query.Encode(), "application/json")
+		build := c.get(account, "/v1/"+string(o)+"s?"+query.Encode(), "application/json")
 		err := c.Read(ctx, account, build, most, func(body io.Reader) (err error) {
 			page, err = parsePage(body, o, account)
 			return err
@@ -84,55 +75,40 @@ func (c *Client) page(ctx context.Context, o gateway.Object, account string, que
 // the error.
 func parsePage(body io.Reader, o gateway.Object, account string) (gateway.Page, error) {
 	page := gateway.Page{Records: []gateway.Record{}}
-	wrongList := "" // why a record does not belong to the list that was requested
-	members, err := cutList(body, func(p piece) error {
+	var wrongList error // why a record does not belong to the list that was requested
+	members, err := wire.CutList(body, func(raw []byte) error {
 		if len(page.Records)+len(page.Unreadable) == gateway.MaxPage {
 			return fmt.Errorf("answer has more than %d records", gateway.MaxPage)
 		}
-		r, reason := readPiece(p)
-		switch n := len(page.Records); {
-		case reason != "":
-			putAside(&page, p, reason)
-		case r.Account != account:
-			wrongList = "record of another account"
-			putAside(&page, p, wrongList)
-		case r.Object != o:
-			wrongList = "record of another object"
-			putAside(&page, p, wrongList)
-		case n > 0 && r.Created.Before(page.Records[n-1].Created):
+		r, err := parseRecord(raw)
+		switch {
+		case len(raw) > maxRecord:
+			err = fmt.Errorf("record longer than %d bytes", maxRecord)
+		case err == nil && r.Account != account:
+			err = errors.New("record of another account")
+			wrongList = err
+		case err == nil && r.Object != o:
+			err = errors.New("record of another object")
+			wrongList = err
+		}
+		if err != nil {
+			page.Unreadable = append(page.Unreadable, wire.Unreadable(raw, raw, err))
+			return nil
+		}
+		if n := len(page.Records); n > 0 && r.Created.Before(page.Records[n-1].Created) {
 			// A scan that continues after the last record of such a page would miss records.
 			return errors.New("answer is not oldest first")
-		default:
-			page.Records = append(page.Records, r)
 		}
+		page.Records = append(page.Records, r)
 		return nil
 	})
 	if err == nil {
 		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
 	}
-	if err == nil && wrongList != "" && len(page.Records) == 0 {
-		err = errors.New(wrongList) // No record belongs to this list, so the PSP has not answered our question.
+	if err == nil && len(page.Records) == 0 {
+		err = wrongList // No record belongs to this list, so the PSP has not answered our question.
 	}
 	return page, err
-}
-
-// readPiece reads a record. If it cannot, reason says why.
-func readPiece(p piece) (r gateway.Record, reason string) {
-	if p.rest != nil {
-		return gateway.Record{}, fmt.Sprintf("record longer than %d bytes", maxRecord)
-	}
-	r, err := parseRecord(p.raw)
-	if err != nil {
-		return gateway.Record{}, err.Error()
-	}
-	return r, ""
-}
-
-func putAside(p *gateway.Page, record piece, reason string) {
-	p.Unreadable = append(p.Unreadable, gateway.Unreadable{
-		Raw: bytes.Clone(record.raw[:min(len(record.raw), maxRaw)]), Name: record.name(), ID: idIn(record.raw),
-		Reason: reason,
-	})
 }
 
 // nextOf reads the cursor of the next page from a list's members. It is "" if the list ends.
@@ -141,8 +117,8 @@ func nextOf(members map[string]jsontext.Value, records int) (next string, err er
 	if raw := members["nextCursor"]; raw != nil {
 		err = json.Unmarshal(raw, &next)
 	}
-	if _, hasData := members["data"]; err != nil || !hasData || more != "true" && more != "false" {
-		return "", errMalformedList
+	if err != nil || more != "true" && more != "false" {
+		return "", wire.ErrMalformedList
 	}
 	if more := more == "true"; more != (next != "") || more && records == 0 || len(next) > maxCursor {
 		return "", errors.New("answer without a clear end")

@@ -9,7 +9,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
-	"payonce/internal/tracing"
 )
 
 // Lookup asks the PSP which records the account's ledger has under a key. NotFound is one half of a proof that nothing
@@ -17,30 +16,11 @@ import (
 //
 // This PSP cannot end a request, so the lookup ends nothing.
 func (c *Client) Lookup(ctx context.Context, r gateway.Request, _ gateway.End) gateway.Lookup {
-	want := wanted(r)
-	began := c.now()
-	ctx, span := tracing.StartClient(ctx, "PSP lookup")
-	defer span.End()
-	var result gateway.Lookup
+	want := r.Wanted()
 	if ch, _ := r.(gateway.Charge); ch.ObjectID != "" {
-		result = c.readCharge(ctx, want.Account, ch.ObjectID)
-	} else {
-		result = c.readLookup(ctx, want.Object, want.Account, want.Key)
+		return c.readCharge(ctx, want.Account, ch.ObjectID)
 	}
-	c.observe(result.Label(), c.now().Sub(began))
-	span.Outcome(result.Label())
-	return result
-}
-
-// wanted is the record that a request must lead to.
-func wanted(r gateway.Request) gateway.Record {
-	switch r := r.(type) {
-	case gateway.Charge:
-		return r.Wanted()
-	case gateway.Refund:
-		return r.Wanted()
-	}
-	return gateway.Record{}
+	return c.readLookup(ctx, want.Object, want.Account, want.Key)
 }
 
 // readCharge reads the charge with an id. The caller compares it with the request: it may be somebody else's.
@@ -61,15 +41,9 @@ func (c *Client) readCharge(ctx context.Context, account, id string) gateway.Loo
 		err = errors.New("answer has another id")
 	}
 	if err != nil {
-		return failed(err)
+		return wire.LookupFailed(err)
 	}
 	return gateway.Found{Records: []gateway.Record{record}}
-}
-
-// failed is the result of a lookup whose read has failed.
-func failed(err error) gateway.LookupFailed {
-	_, notAsked := errors.AsType[wire.NoPlaceError](err)
-	return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
 }
 
 func (c *Client) readLookup(ctx context.Context, o gateway.Object, account, key string) gateway.Lookup {
@@ -91,7 +65,7 @@ func (c *Client) readLookup(ctx context.Context, o gateway.Object, account, key 
 		}
 		switch {
 		case err != nil:
-			return failed(err)
+			return wire.LookupFailed(err)
 		case page.Next != "":
 			query.Set("cursor", page.Next)
 		case len(all) == 0:

@@ -173,13 +173,6 @@ func TestLookupWithoutKeyOrAccountIsNotSent(t *testing.T) {
 			lookupFailed(t, ask(asked(o, account, "key")), "no such account")
 		}
 	}
-	lookupFailed(t, ask(nil), "no key to look up")
-	for _, o := range []gateway.Object{"payout", ""} {
-		if page, err := c.List(t.Context(), o, "acme", noon, ""); err == nil || page.Records != nil ||
-			!strings.HasSuffix(err.Error(), ": no such object") {
-			t.Errorf("the list of %q is %+v, error %v", o, page, err)
-		}
-	}
 }
 
 // asked is a request of which a lookup needs no more than these.
@@ -207,37 +200,5 @@ func TestReadMayHave16MiBAndNoMore(t *testing.T) {
 	lookupFailed(t, newClient(t, s.URL).lookup(), "answer longer than 16777216 bytes")
 	if n := asks.Load(); n != 2 {
 		t.Fatalf("the PSP was asked %d times, want 2", n)
-	}
-}
-
-func TestObserverHearsOfEachReadOnce(t *testing.T) {
-	t.Parallel()
-	bodies := make(chan string, 1)
-	s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
-		body := <-bodies
-		if body == "" {
-			w.WriteHeader(http.StatusNotFound)
-		}
-		_, _ = io.WriteString(w, body)
-	})
-	c := newClient(t, s.URL)
-	for _, body := range []string{listing(chargeHeld), nothingHeld, ""} {
-		bodies <- body
-		c.lookup()
-	}
-	for _, body := range []string{nothingHeld, ""} {
-		bodies <- body
-		_, _ = c.list()
-	}
-	for _, body := range []string{header + "total,0,,,,,,,\r\n", header, ""} {
-		bodies <- body
-		_ = c.Statement(t.Context(), "canary-account", noon, discard)
-	}
-	want := []string{
-		"lookup_found", "lookup_not_found", "lookup_failed", "list_ok", "list_failed", "statement_ok",
-		"statement_failed", "statement_none",
-	}
-	if diff := cmp.Diff(want, c.observed()); diff != "" {
-		t.Fatalf("observed (-want +got):\n%s", diff)
 	}
 }

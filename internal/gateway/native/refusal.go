@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
 
 // unknownPaymentMethod is the only error of the PSP that is documented to come before any effect. It says that there is
@@ -13,7 +14,7 @@ import (
 const unknownPaymentMethod = "unknown_payment_method"
 
 // judgeCharge reads an answer below 500 as a verdict on the charge. If it is no verdict, the outcome is Indeterminate.
-func judgeCharge(ch gateway.Charge, a answer) gateway.Outcome {
+func judgeCharge(ch gateway.Charge, a wire.Reply) gateway.Outcome {
 	if refusedBy(ch, a) {
 		return gateway.Declined{Code: unknownPaymentMethod}
 	}
@@ -23,7 +24,7 @@ func judgeCharge(ch gateway.Charge, a answer) gateway.Outcome {
 // refusedBy reports whether an answer is that error, about this very charge. The answer must have the documented status
 // and the documented members, each once and no others. An error with more members may mean something else. If a charge
 // that was executed were taken for refused, the customer would pay twice.
-func refusedBy(ch gateway.Charge, a answer) bool {
+func refusedBy(ch gateway.Charge, a wire.Reply) bool {
 	var said struct {
 		Error struct {
 			Code           string `json:"code"`
@@ -33,7 +34,7 @@ func refusedBy(ch gateway.Charge, a answer) bool {
 			Reference      string `json:"reference"`
 		} `json:"error"`
 	}
-	if a.status != http.StatusBadRequest || json.Unmarshal(a.body, &said, json.RejectUnknownMembers(true)) != nil {
+	if a.Status != http.StatusBadRequest || json.Unmarshal(a.Body, &said, json.RejectUnknownMembers(true)) != nil {
 		return false
 	}
 	e := said.Error

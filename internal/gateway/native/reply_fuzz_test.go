@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
 
 // A verdict is believed of an answer only if another reader finds the same verdict in it, about the same movement. A
@@ -29,7 +30,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte, refund bool) {
 		charge := gateway.Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500,
 			Currency: "USD"}
-		a := answer{status: status, body: body}
+		a := wire.Reply{Status: status, Body: body}
 		want, outcome := charge.Wanted(), judgeCharge(charge, a)
 		if refund {
 			want = gateway.Refund{Account: "acme", Key: "key-0123456789ab", Reference: "re_1", ChargeID: "ch_1",

@@ -10,30 +10,14 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
-	"payonce/internal/tracing"
 )
-
-// answer is a complete reply of the PSP.
-type answer struct {
-	status int
-	body   []byte
-}
 
 // send sends one request once. judge reads a complete answer below 500.
 func (c *Client) send(
-	ctx context.Context, account, key, path string, body any, judge func(answer) gateway.Outcome,
+	ctx context.Context, account, key, path string, body any, judge func(wire.Reply) gateway.Outcome,
 ) gateway.Outcome {
-	began := c.now()
-	ctx, span := tracing.StartClient(ctx, "PSP request")
-	defer span.End()
-	outcome := outcomeOf(c.Send(ctx, account, c.request(account, key, path, body)), judge)
-	span.Outcome(outcome.Label())
-	c.observe(outcome.Label(), c.now().Sub(began))
-	return outcome
-}
-
-// outcomeOf is what a reply means. Without an answer, only a request that was not sent was certainly not executed.
-func outcomeOf(r wire.Reply, judge func(answer) gateway.Outcome) gateway.Outcome {
+	r := c.Send(ctx, account, c.request(account, key, path, body))
+	// Without an answer, only a request that was not sent was certainly not executed.
 	switch {
 	case r.NotSent != "":
 		return gateway.NotExecuted{Reason: r.NotSent}
@@ -42,7 +26,7 @@ func outcomeOf(r wire.Reply, judge func(answer) gateway.Outcome) gateway.Outcome
 	case r.Status >= http.StatusInternalServerError:
 		return gateway.Indeterminate{Reason: fmt.Sprintf("PSP answered %d", r.Status)}
 	}
-	return judge(answer{status: r.Status, body: r.Body})
+	return judge(r)
 }
 
 func (c *Client) request(account, key, path string, body any) wire.Build {

@@ -103,14 +103,16 @@ func (s *settlement) record(f []string) (gateway.Record, error) {
 			return gateway.Record{}, errMalformed
 		}
 	}
-	e := entry{
-		ID: f[0], Object: gateway.Object(f[1]), Account: s.account, IdempotencyKey: f[2], Reference: f[3],
-		ChargeID: f[4], Currency: f[6], Status: f[7], CreatedAt: f[8],
+	r := gateway.Record{
+		ID: f[0], Object: gateway.Object(f[1]), Account: s.account, Key: f[2], Reference: f[3], ChargeID: f[4],
+		AmountMinor: -1, Currency: f[6], Status: f[7],
 	}
 	if amount, err := strconv.ParseInt(f[5], 10, 64); err == nil && amountForm.MatchString(f[5]) {
-		e.AmountCents = &amount
+		r.AmountMinor = amount
 	}
-	r, err := e.record()
+	// What cannot be read stays negative or zero, which Accept refuses.
+	r.Created, _ = gateway.ParseTime(f[8])
+	r, err := r.Accept()
 	switch {
 	case err != nil:
 		return gateway.Record{}, err

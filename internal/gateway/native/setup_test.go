@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,13 +56,10 @@ func testLimits() gateway.Limits {
 	return l
 }
 
-// client is a Client that writes down what it observes.
 type client struct {
 	*native.Client
-	t    *testing.T
-	url  string
-	mu   sync.Mutex
-	seen []string
+	t   *testing.T
+	url string
 }
 
 func newClient(t *testing.T, url string, edits ...func(*gateway.Limits)) *client {
@@ -74,15 +70,7 @@ func newClient(t *testing.T, url string, edits ...func(*gateway.Limits)) *client
 	}
 	c := &client{t: t, url: url}
 	var err error
-	c.Client, err = native.New(url, secret, l, nil, time.Now, func(outcome string, took time.Duration) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if took < 0 {
-			t.Errorf("a request took %s", took)
-		}
-		c.seen = append(c.seen, outcome)
-	})
-	if err != nil {
+	if c.Client, err = native.New(url, secret, l, nil, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
@@ -118,13 +106,6 @@ func (c *client) checked(o gateway.Outcome) gateway.Outcome {
 		c.t.Error("no reason is given")
 	}
 	return o
-}
-
-// observed is all that was observed so far.
-func (c *client) observed() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]string(nil), c.seen...)
 }
 
 func notExecuted(t *testing.T, o gateway.Outcome, reason string) {

@@ -2,13 +2,8 @@ package native_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
 	"payonce/test/heldport"
@@ -16,12 +11,6 @@ import (
 
 // What may happen to a request is tried in package wire. Here is what a charge, a refund, a lookup and a list make of
 // it.
-
-const failures = 3
-
-func breaker(open time.Duration) func(*gateway.Limits) {
-	return func(l *gateway.Limits) { l.BreakerFailures, l.BreakerOpen = failures, open }
-}
 
 // refund sends aRefund. Whatever comes of it, the reason holds nothing that a log must not.
 func (c *client) refund() gateway.Outcome {
@@ -81,33 +70,5 @@ func TestLostAnswerDecidesNothing(t *testing.T) {
 			lookupFailed(t, c.lookup(), "connection lost")
 			listFailed(t, c, "connection lost")
 		})
-	}
-}
-
-func TestObserverHearsOfEachOutcomeOnce(t *testing.T) {
-	t.Parallel()
-	steps := []struct {
-		status int
-		body   string
-	}{{201, charged}, {402, refused}, {500, ""}, {201, replace(charged, "USD", "KRW")}, {404, ""}, {503, ""}, {503, ""},
-		{503, ""}}
-	var next atomic.Int32
-	s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
-		step := steps[next.Add(1)-1]
-		w.WriteHeader(step.status)
-		_, _ = io.WriteString(w, step.body)
-	})
-	c := newClient(t, s.URL, breaker(time.Hour))
-	for range len(steps) + 1 {
-		c.charge()
-	}
-	c.refund()
-	want := []string{
-		"succeeded", "declined", "indeterminate", "indeterminate", "indeterminate", "indeterminate", "indeterminate",
-		"indeterminate",
-		"not_executed", "not_executed",
-	}
-	if diff := cmp.Diff(want, c.observed()); diff != "" {
-		t.Fatalf("observed outcomes differ (-want +got):\n%s", diff)
 	}
 }

@@ -29,32 +29,8 @@ const (
 	maxSecret    = 64
 )
 
-// Verifier decides whether a message is genuine. It is safe for concurrent use.
-type Verifier struct {
-	secrets   [][]byte
-	tolerance time.Duration
-	now       func() time.Time
-}
-
-// NewVerifier takes the secrets that are valid at present. There are two of them while the sender changes from one to
-// the other. A message is stale if its timestamp differs from now by more than tolerance.
-func NewVerifier(secrets []string, tolerance time.Duration, now func() time.Time) (*Verifier, error) {
-	if len(secrets) == 0 {
-		return nil, errors.New("there is no webhook secret")
-	}
-	if tolerance <= 0 {
-		return nil, fmt.Errorf("webhook tolerance is %s, must be positive", tolerance)
-	}
-	v := &Verifier{tolerance: tolerance, now: now}
-	for i, text := range secrets {
-		secret, err := parseSecret(text)
-		if err != nil {
-			return nil, fmt.Errorf("webhook secret %d of %d %w", i+1, len(secrets), err)
-		}
-		v.secrets = append(v.secrets, secret)
-	}
-	return v, nil
-}
+// tolerance is how far the clocks of the PSP and of this machine may differ (Standard Webhooks).
+const tolerance = 5 * time.Minute
 
 // parseSecret decodes a secret. Its errors say what is wrong, and repeat nothing of the secret.
 func parseSecret(text string) ([]byte, error) {
@@ -72,12 +48,12 @@ func parseSecret(text string) ([]byte, error) {
 	return secret, nil
 }
 
-// Verify takes the values of webhook-id, webhook-timestamp and webhook-signature, and the body as it arrived. A body
-// that was parsed and written again has other bytes. Verify returns the time at which this delivery was sent.
+// verify takes the values of webhook-id, webhook-timestamp and webhook-signature, and the body as it arrived. A body
+// that was parsed and written again has other bytes. verify returns the time at which this delivery was sent.
 //
 // The signature is checked before the time. So gateway.ErrStale is only about genuine messages: a replayed one, or
 // clocks that differ.
-func (v *Verifier) Verify(id, timestamp, signature string, body []byte) (time.Time, error) {
+func (c *Client) verify(id, timestamp, signature string, body []byte) (time.Time, error) {
 	switch {
 	case id == "":
 		return time.Time{}, fmt.Errorf("%w: webhook-id", gateway.ErrHeaderMissing)
@@ -91,11 +67,11 @@ func (v *Verifier) Verify(id, timestamp, signature string, body []byte) (time.Ti
 		return time.Time{}, fmt.Errorf("%w: webhook-timestamp", gateway.ErrMalformed)
 	}
 	seconds, _ := strconv.ParseInt(timestamp, 10, 64) // Twelve digits always fit.
-	if !v.signed(id, timestamp, signature, body) {
+	if !c.signed(id, timestamp, signature, body) {
 		return time.Time{}, gateway.ErrSignature
 	}
 	sent := time.Unix(seconds, 0).UTC()
-	if age := v.now().Sub(sent); age > v.tolerance || age < -v.tolerance {
+	if age := c.now().Sub(sent); age > tolerance || age < -tolerance {
 		return time.Time{}, gateway.ErrStale
 	}
 	return sent, nil
@@ -103,8 +79,8 @@ func (v *Verifier) Verify(id, timestamp, signature string, body []byte) (time.Ti
 
 // signed reports whether one of the signatures, which are separated by spaces, was made with one of our secrets.
 // Signatures of versions other than v1 are ignored. The server's limit for headers bounds the number of signatures.
-func (v *Verifier) signed(id, timestamp, signatures string, body []byte) bool {
-	for _, secret := range v.secrets {
+func (c *Client) signed(id, timestamp, signatures string, body []byte) bool {
+	for _, secret := range c.webhookSecrets {
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte(id + "." + timestamp + "."))
 		mac.Write(body)

@@ -15,7 +15,7 @@ import (
 var tokenForm = regexp.MustCompile(`^pm_[A-Za-z0-9_]{1,61}$`)
 
 // exponents are the currencies whose amounts Stripe counts with other decimal digits than ISO 4217.
-func exponents() map[string]int { return map[string]int{"ISK": 2, "UGX": 2, "MGA": 0} }
+var exponents = map[string]int{"ISK": 2, "UGX": 2, "MGA": 0}
 
 // toStripe converts an amount into Stripe's unit. If Stripe cannot take the amount or the currency, u says why.
 func toStripe(minor int64, currency string) (amount int64, u *gateway.Unacceptable) {

@@ -39,9 +39,9 @@ func TestUnitIsTheSameMoneyInBothCounts(t *testing.T) {
 		if back, ok := fromStripe(amount, currency); !ok || back != minor {
 			t.Errorf("one %s comes back as %d, %t", currency, back, ok)
 		}
-		_, differs := exponents()[currency]
-		if theirs != minor != differs || differs && math.Pow10(exponents()[currency]) != float64(theirs) {
-			t.Errorf("%s: the trait is %v", currency, exponents())
+		_, differs := exponents[currency]
+		if theirs != minor != differs || differs && math.Pow10(exponents[currency]) != float64(theirs) {
+			t.Errorf("%s: the trait is %v", currency, exponents)
 		}
 	}
 }

@@ -7,29 +7,15 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
-	"payonce/internal/tracing"
 )
 
 // Prepare makes the PaymentIntent of a charge. It moves no money, and nobody confirms an intent whose id the caller has
 // not stored. So nothing was executed, whatever the answer is.
 func (c *Client) Prepare(ctx context.Context, ch gateway.Charge) (objectID string, refused gateway.Outcome) {
-	began := c.now()
-	ctx, span := tracing.StartClient(ctx, "PSP request")
-	defer span.End()
-	id, refused := c.prepare(ctx, ch)
-	label := "prepared"
-	if refused != nil {
-		label = refused.Label()
-	}
-	span.Outcome(label)
-	c.observe(label, c.now().Sub(began))
-	return id, refused
-}
-
-func (c *Client) prepare(ctx context.Context, ch gateway.Charge) (id string, refused gateway.Outcome) {
 	if u := refuses(ch); u != nil {
 		return "", gateway.Declined{Code: "invalid_" + string(u.Member)}
 	}
@@ -44,7 +30,7 @@ func (c *Client) create(ctx context.Context, ch gateway.Charge) wire.Reply {
 	amount, _ := toStripe(ch.AmountMinor, ch.Currency)
 	form := url.Values{
 		"amount":         {strconv.FormatInt(amount, 10)},
-		"currency":       {lower(ch.Currency)},
+		"currency":       {strings.ToLower(ch.Currency)},
 		"payment_method": {ch.PaymentMethod},
 		"confirm":        {"false"},
 		"capture_method": {captureMethod},
@@ -60,10 +46,8 @@ func (c *Client) create(ctx context.Context, ch gateway.Charge) wire.Reply {
 // judgeCreate reads the answer to a creation. There is an id or an outcome.
 func judgeCreate(ch gateway.Charge, r wire.Reply) (id string, refused gateway.Outcome) {
 	switch {
-	case r.NotSent != "":
-		return "", gateway.NotExecuted{Reason: r.NotSent}
-	case r.Lost != "":
-		return "", gateway.NotExecuted{Reason: r.Lost}
+	case r.NoAnswer() != "":
+		return "", gateway.NotExecuted{Reason: r.NoAnswer()}
 	case r.Status != http.StatusOK:
 		return "", judgeUnmade(r)
 	}
@@ -128,21 +112,6 @@ func (p problem) aboutTheCharge() bool {
 // Charge confirms the intent, once. If the answer is no verdict, the intent itself is read, and cancelled if it is not
 // executed.
 func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome {
-	return c.observed(ctx, func(ctx context.Context) gateway.Outcome { return c.charge(ctx, ch) })
-}
-
-// observed sends a request that moves money, and records its outcome and its time.
-func (c *Client) observed(ctx context.Context, send func(context.Context) gateway.Outcome) gateway.Outcome {
-	began := c.now()
-	ctx, span := tracing.StartClient(ctx, "PSP request")
-	defer span.End()
-	outcome := send(ctx)
-	span.Outcome(outcome.Label())
-	c.observe(outcome.Label(), c.now().Sub(began))
-	return outcome
-}
-
-func (c *Client) charge(ctx context.Context, ch gateway.Charge) gateway.Outcome {
 	if ch.ObjectID == "" {
 		return gateway.NotExecuted{Reason: "there is no intent to confirm"}
 	}

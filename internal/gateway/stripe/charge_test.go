@@ -431,28 +431,6 @@ func TestReadAndCancelTakeNoLongerThanOneRequest(t *testing.T) {
 	}
 }
 
-func TestOperationsAreObservedOnce(t *testing.T) {
-	t.Parallel()
-	var seen []string
-	s := scripted(t, map[string][]answer{
-		createLine: {ok(intentIs("requires_confirmation"))}, confirmLine: {{lost: true}},
-		readLine:   {ok(intentIs("requires_confirmation"))},
-		cancelLine: {ok(intentIs("canceled"))}, refundLine: {ok(refundIs("pending"))}, refundsLine: {ok(listOf(false))},
-	})
-	c := newClient(t, s.URL, func(c *Config) { c.Observe = func(o string, _ time.Duration) { seen = append(seen, o) } })
-	refused := aCharge()
-	refused.PaymentMethod = "tok_canary"
-	c.Prepare(t.Context(), refused)
-	c.Prepare(t.Context(), aCharge())
-	c.Charge(t.Context(), aCharge())
-	c.Refund(t.Context(), aRefund())
-	c.Lookup(t.Context(), aRefund(), gateway.EndNothing)
-	want := []string{"declined", "prepared", "not_executed", "pending", "lookup_not_found"}
-	if !slices.Equal(seen, want) {
-		t.Fatalf("observed %q, want %q", seen, want)
-	}
-}
-
 // Stripe knows the key with other parameters. Then the key may stand for another payment of ours, such as one from
 // before a restored backup. A new key would charge the customer again.
 func TestKeyThatStripeKnowsWithAnotherRequestIsForAnOperator(t *testing.T) {

@@ -36,8 +36,6 @@ type Config struct {
 	WebhookSecrets []string
 	Limits         gateway.Limits
 	Now            func() time.Time
-	// Observe is called after each operation, with its outcome. It may be nil.
-	Observe func(outcome string, took time.Duration)
 }
 
 // Client talks to Stripe. It is safe for concurrent use.
@@ -46,9 +44,7 @@ type Client struct {
 
 	secret         string
 	webhookSecrets []string
-	observe        func(outcome string, took time.Duration)
 	now            func() time.Time
-	traits         gateway.Traits
 }
 
 var _ gateway.PSP = (*Client)(nil)
@@ -68,23 +64,16 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Observe == nil {
-		c.Observe = func(string, time.Duration) {}
-	}
 	return &Client{
-		Client: w, secret: c.Secret, webhookSecrets: append([]string(nil), c.WebhookSecrets...), observe: c.Observe,
-		now: c.Now, traits: traits(),
+		Client: w, secret: c.Secret, webhookSecrets: append([]string(nil), c.WebhookSecrets...), now: c.Now,
 	}, nil
 }
 
 // Traits are those of Stripe.
-func (c *Client) Traits() gateway.Traits { return c.traits }
-
-// traits are made once for each client: each payment asks for them several times.
-func traits() gateway.Traits {
+func (c *Client) Traits() gateway.Traits {
 	return gateway.Traits{
 		Name: Name, LongestKey: longestKey, KeyMemory: keyMemory, Proof: gateway.ProofByCancelling, TwoSteps: true,
-		NewestFirst: true, ForeignRecords: true, IgnoresEvents: true, Exponents: exponents(), Refuses: refuses,
+		NewestFirst: true, ForeignRecords: true, IgnoresEvents: true, Exponents: exponents, Refuses: refuses,
 		Redacted: redacted,
 	}
 }

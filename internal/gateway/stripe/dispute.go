@@ -21,16 +21,16 @@ type dispute struct {
 }
 
 // readDispute reads a Dispute. One without an intent is of a charge that was made in another way, by another program.
-func readDispute(account string, raw []byte) read {
+func readDispute(account string, raw []byte) (r gateway.Record, err error) {
 	var d dispute
 	if json.Unmarshal(raw, &d) != nil {
-		return unread(errNoRecord)
+		return r, errNoRecord
 	}
 	switch {
 	case d.Object != "dispute":
-		return unread(errOtherObject)
+		return r, errOtherObject
 	case d.PaymentIntent == "":
-		return read{kind: foreign}
+		return r, foreign
 	}
 	e := entry{
 		object: gateway.DisputeObject, id: d.ID, account: account, charge: d.PaymentIntent, amount: d.Amount,
@@ -40,7 +40,7 @@ func readDispute(account string, raw []byte) read {
 	if d.inquiry() || e.status == gateway.StatusPending && d.reinstated() {
 		e.amount = new(int64) // Nothing is withdrawn now.
 	}
-	return readRecord(e.record())
+	return e.record()
 }
 
 // state reads the dispute's status (https://docs.stripe.com/api/disputes/object#dispute_object-status). While it is

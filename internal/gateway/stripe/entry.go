@@ -1,14 +1,13 @@
 package stripe
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"errors"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
 
 // charge is the part of a Charge that we read (https://docs.stripe.com/api/charges/object).
@@ -43,93 +42,69 @@ func (ch charge) record(account string) (gateway.Record, error) {
 	return e.record()
 }
 
-// kind is what an object of a list is for us.
-type kind int
+// ignored is why an object says nothing about a movement of ours.
+type ignored string
+
+// Error returns the reason, as an event is ignored for it.
+func (i ignored) Error() string { return string(i) }
 
 const (
-	recorded   kind = iota // a record
-	foreign                // not ours
-	unfinished             // ours, and no money has moved yet
-	unreadable
+	foreign    ignored = "event of an object that Payonce did not make"
+	unfinished ignored = "event of a refund that is not final" // Or it is of a charge. No money has moved yet.
 )
-
-// read is an object of a list as we understand it.
-type read struct {
-	kind   kind
-	record gateway.Record
-	reason string // why it is unreadable
-}
-
-func unread(err error) read { return read{kind: unreadable, reason: err.Error()} }
 
 var (
 	errNoRecord    = errors.New("record is not the JSON of one")
 	errOtherObject = errors.New("record of another object")
+	errStatus      = errors.New("record with a malformed status")
 )
 
 // readCharge reads a Charge. One without an intent was made in another way, by another program.
-func readCharge(account string, raw []byte) read {
+func readCharge(account string, raw []byte) (r gateway.Record, err error) {
 	var ch charge
 	if json.Unmarshal(raw, &ch) != nil {
-		return unread(errNoRecord)
+		return r, errNoRecord
 	}
 	switch {
 	case ch.Object != "charge":
-		return unread(errOtherObject)
+		return r, errOtherObject
 	case ch.PaymentIntent == "" || !ours(ch.Metadata):
-		return read{kind: foreign}
+		return r, foreign
 	case ch.Status == "pending", ch.Status == "succeeded" && !ch.Captured:
-		return read{kind: unfinished}
+		return r, unfinished
 	case ch.Status != "succeeded" && ch.Status != "failed":
-		return unread(errors.New("record with a malformed status"))
+		return r, errStatus
 	}
-	return readRecord(ch.record(account))
+	return ch.record(account)
 }
 
 // readRefund reads a Refund. One that another program has made may be of an intent of ours. So only one without an
 // intent is foreign here.
-func readRefund(account string, raw []byte) read {
+func readRefund(account string, raw []byte) (r gateway.Record, err error) {
 	var re refund
 	if json.Unmarshal(raw, &re) != nil {
-		return unread(errNoRecord)
+		return r, errNoRecord
 	}
 	switch {
 	case re.Object != "refund":
-		return unread(errOtherObject)
+		return r, errOtherObject
 	case re.PaymentIntent == "":
-		return read{kind: foreign}
+		return r, foreign
 	case !ours(re.Metadata):
-		return readRecord(re.record(account))
+		return re.record(account)
 	case re.Status == "pending", re.Status == "requires_action":
-		return read{kind: unfinished}
+		return r, unfinished
 	case !re.final():
-		return unread(errors.New("record with a malformed status"))
+		return r, errStatus
 	}
-	return readRecord(re.record(account))
+	return re.record(account)
 }
-
-func readRecord(r gateway.Record, err error) read {
-	if err != nil {
-		return unread(err)
-	}
-	return read{kind: recorded, record: r}
-}
-
-// maxRaw bounds the part of an unreadable object that is kept, in bytes.
-const maxRaw = 64 << 10
 
 // putAside keeps an unreadable object. Our id of a charge is that of its intent.
-func putAside(o gateway.Object, raw jsontext.Value, reason string) gateway.Unreadable {
-	sum := sha256.Sum256(raw)
-	u := gateway.Unreadable{Name: "sha256:" + hex.EncodeToString(sum[:]), Reason: reason}
-	text := redacted(raw)
-	u.Raw = text[:min(len(text), maxRaw)]
-	self := objectIn(raw)
-	if o == gateway.ChargeObject && self.PaymentIntent != "" {
-		self.ID = self.PaymentIntent
-	}
-	if gateway.IsID(self.ID) {
-		u.ID = self.ID
+func putAside(o gateway.Object, raw []byte, reason error) gateway.Unreadable {
+	u := wire.Unreadable(raw, redacted(raw), reason)
+	if o == gateway.ChargeObject {
+		u.ID = cmp.Or(wire.TextIn(raw, "payment_intent"), u.ID)
 	}
 	return u
 }

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -61,68 +62,48 @@ func parseEvent(body []byte, mode string) (gateway.Event, error) {
 	if mode != "" && e.Livemode != (mode == liveMode) {
 		return gateway.Ignored{Type: e.Type, Reason: "event of the other mode"}, nil
 	}
-	record, ignored, err := e.read(cmp.Or(e.Account, DefaultAccount))
-	switch {
-	case err != nil:
-		return nil, err
-	case ignored != "":
-		return gateway.Ignored{Type: e.Type, Reason: ignored}, nil
+	record, err := e.read(cmp.Or(e.Account, DefaultAccount))
+	if why, is := errors.AsType[ignored](err); is {
+		return gateway.Ignored{Type: e.Type, Reason: string(why)}, nil
+	}
+	if err != nil {
+		return nil, malformed(err.Error())
 	}
 	return gateway.Moved{Type: e.Type, Record: record}, nil
 }
 
-// read returns what the event's object says, or why the event is ignored.
-func (e event) read(account string) (r gateway.Record, ignored string, err error) {
+// read returns what the event's object says.
+func (e event) read(account string) (gateway.Record, error) {
 	switch e.Type {
 	case "payment_intent.succeeded":
 		return readIntentOf(account, e.Data.Object, executed)
 	case "payment_intent.payment_failed":
 		return readIntentOf(account, e.Data.Object, declined)
 	case "refund.created", "refund.updated", "refund.failed", "charge.refund.updated":
-		return recordOf(readRefund(account, e.Data.Object))
+		return readRefund(account, e.Data.Object)
 	case "charge.refunded":
-		return gateway.Record{}, "event of a charge, whose refund has an event of its own", nil
+		return gateway.Record{}, ignored("event of a charge, whose refund has an event of its own")
 	}
 	if strings.HasPrefix(e.Type, "charge.dispute.") {
-		return recordOf(readDispute(account, e.Data.Object))
+		return readDispute(account, e.Data.Object)
 	}
-	return gateway.Record{}, "event of another type", nil
+	return gateway.Record{}, ignored("event of another type")
 }
 
 func malformed(reason string) error { return fmt.Errorf("%w: %s", gateway.ErrPayload, reason) }
 
 // readIntentOf reads the intent of an event. The intent is as it was when the event happened, so its state must be
 // that of the event's type.
-func readIntentOf(account string, raw jsontext.Value, want state) (r gateway.Record, ignored string, err error) {
+func readIntentOf(account string, raw jsontext.Value, want state) (r gateway.Record, err error) {
 	var in intent
 	if json.Unmarshal(raw, &in) != nil || in.Object != "payment_intent" {
-		return r, "", malformed("not the JSON of a payment intent")
+		return r, errors.New("not the JSON of a payment intent")
 	}
 	switch {
 	case !ours(in.Metadata):
-		return r, notOurs, nil
+		return r, foreign
 	case in.state() != want:
-		return r, "", malformed("its type and its data contradict each other")
+		return r, errors.New("its type and its data contradict each other")
 	}
-	if r, err = in.record(account); err != nil {
-		return r, "", malformed(err.Error())
-	}
-	return r, "", nil
-}
-
-// notOurs is why an event is ignored.
-const notOurs = "event of an object that Payonce did not make"
-
-// recordOf is what the refund or the dispute of an event says.
-func recordOf(read read) (r gateway.Record, ignored string, err error) {
-	switch read.kind {
-	case foreign:
-		return r, notOurs, nil
-	case unfinished:
-		return r, "event of a refund that is not final", nil
-	case unreadable:
-		return r, "", malformed(read.reason)
-	default:
-		return read.record, "", nil
-	}
+	return in.record(account)
 }

@@ -31,9 +31,6 @@ type failure struct {
 	DeclineCode string `json:"decline_code"`
 }
 
-// declineCode is the bank's reason, or else Stripe's.
-func (f failure) declineCode() string { return codeOf(f.DeclineCode, f.Code) }
-
 // codeOf is the first code that is not empty, if it has the form of a code. Otherwise it is "declined".
 func codeOf(codes ...string) string {
 	if code := cmp.Or(codes...); gateway.IsDeclineCode(code) {
@@ -148,7 +145,7 @@ func (in intent) record(account string) (gateway.Record, error) {
 	case executed:
 		e.status, e.amount = gateway.StatusSucceeded, in.AmountReceived
 	case declined:
-		e.code = in.LastPaymentError.declineCode()
+		e.code = codeOf(in.LastPaymentError.DeclineCode, in.LastPaymentError.Code) // the bank's reason, or Stripe's
 	}
 	return e.record()
 }
@@ -195,8 +192,6 @@ func upper(currency string) string {
 	}
 	return strings.ToUpper(currency)
 }
-
-func lower(currency string) string { return strings.ToLower(currency) }
 
 // problem is the error of an answer (https://docs.stripe.com/api/errors).
 type problem struct {

@@ -17,14 +17,11 @@ import (
 func (c *Client) List(
 	ctx context.Context, o gateway.Object, account string, after time.Time, cursor string,
 ) (gateway.Page, error) {
-	began := c.now()
 	page, err := c.list(ctx, o, account, after, cursor)
-	label := "list_ok"
 	if err != nil {
-		page, label, err = gateway.Page{}, "list_failed", fmt.Errorf("list %ss: %w", o, err)
+		return gateway.Page{}, fmt.Errorf("list %ss: %w", o, err)
 	}
-	c.observe(label, c.now().Sub(began))
-	return page, err
+	return page, nil
 }
 
 func (c *Client) list(
@@ -107,16 +104,16 @@ func sourceOf(o gateway.Object, account string) (source, error) {
 func pageOf(s source, objects []jsontext.Value, w window) (gateway.Page, error) {
 	page := gateway.Page{Records: []gateway.Record{}}
 	for _, raw := range objects {
-		switch r := s.reader(s.account, raw); r.kind {
-		case foreign:
+		switch r, err := s.reader(s.account, raw); {
+		case errors.Is(err, foreign):
 			page.Foreign++
-		case unreadable:
-			page.Unreadable = append(page.Unreadable, putAside(s.object, raw, r.reason))
-		case recorded:
-			if !w.has(r.record.Created.Unix()) {
-				return gateway.Page{}, errors.New("record of another time")
-			}
-			page.Records = append(page.Records, r.record)
+		case errors.Is(err, unfinished):
+		case err != nil:
+			page.Unreadable = append(page.Unreadable, putAside(s.object, raw, err))
+		case !w.has(r.Created.Unix()):
+			return gateway.Page{}, errors.New("record of another time")
+		default:
+			page.Records = append(page.Records, r)
 		}
 	}
 	if w.width > 0 { // The newest window has no end.

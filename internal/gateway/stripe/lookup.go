@@ -11,26 +11,19 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
-	"payonce/internal/tracing"
 )
 
 // Lookup asks what became of a charge or a refund. It takes at most as long as one request.
 func (c *Client) Lookup(ctx context.Context, r gateway.Request, end gateway.End) gateway.Lookup {
-	began := c.now()
-	ctx, span := tracing.StartClient(ctx, "PSP lookup")
-	defer span.End()
 	ctx, stop := context.WithTimeout(ctx, c.Total())
 	defer stop()
-	var result gateway.Lookup
 	switch r := r.(type) {
 	case gateway.Charge:
-		result = c.lookupCharge(ctx, r, end)
+		return c.lookupCharge(ctx, r, end)
 	case gateway.Refund:
-		result = c.lookupRefund(ctx, r)
+		return c.lookupRefund(ctx, r)
 	}
-	c.observe(result.Label(), c.now().Sub(began))
-	span.Outcome(result.Label())
-	return result
+	return nil
 }
 
 // lookupCharge looks the intent up. If a person has asked, or if no id of an intent is stored, it also searches for
@@ -42,7 +35,7 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 	others, err := c.executedUnder(ctx, ch)
 	switch {
 	case err != nil && (end != gateway.EndNothing || ch.ObjectID == "" && len(others) == 0):
-		return failed(err)
+		return wire.LookupFailed(err)
 	case len(others) == 0:
 		return c.lookupIntent(ctx, ch, end)
 	}
@@ -65,7 +58,7 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 	}
 	f, err := c.readIntent(ctx, ch)
 	if err != nil {
-		without := failed(err)
+		without := wire.LookupFailed(err)
 		without.Missing = end == gateway.EndNothing && errors.Is(err, wire.StatusError(http.StatusNotFound))
 		return without // A 404 proves nothing about an intent that Stripe has made for us.
 	}
@@ -119,10 +112,8 @@ func quoted(value string) string {
 // confirms. So the charge is never executed.
 func judgeRemade(ch gateway.Charge, r wire.Reply) (id string, without gateway.Lookup) {
 	switch {
-	case r.NotSent != "":
-		return "", gateway.LookupFailed{Reason: r.NotSent, NotAsked: r.ByUs}
-	case r.Lost != "":
-		return "", gateway.LookupFailed{Reason: r.Lost}
+	case r.NoAnswer() != "":
+		return "", gateway.LookupFailed{Reason: r.NoAnswer(), NotAsked: r.ByUs}
 	case r.Status == http.StatusOK:
 		f := inspect(ch, r.Status, r.Body)
 		if f.state == mismatch || f.id == "" {
@@ -183,12 +174,6 @@ func afterCancel(f finding) gateway.Lookup {
 	return result
 }
 
-// failed is the result of a lookup whose read has failed.
-func failed(err error) gateway.LookupFailed {
-	_, notAsked := errors.AsType[wire.NoPlaceError](err)
-	return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
-}
-
 // maxRefundPages bounds how many pages of an intent's refunds are read.
 const maxRefundPages = 10
 
@@ -199,11 +184,11 @@ func (c *Client) lookupRefund(ctx context.Context, r gateway.Refund) gateway.Loo
 		return gateway.LookupFailed{Reason: "no refund to look up"}
 	}
 	var found []refund
-	pages := c.pages(r.Account, refundsPath, filter("payment_intent", r.ChargeID))
+	pages := c.pages(r.Account, refundsPath, url.Values{"payment_intent": {r.ChargeID}})
 	for range maxRefundPages {
 		items, err := pages.next(ctx)
 		if err != nil {
-			return failed(err)
+			return wire.LookupFailed(err)
 		}
 		for _, raw := range items {
 			re, ok := parseRefund(raw)

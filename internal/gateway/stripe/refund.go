@@ -58,15 +58,7 @@ func (re refund) record(account string) (gateway.Record, error) {
 // maxMetadata is how many characters a value of metadata has at most (https://docs.stripe.com/api/metadata).
 const maxMetadata = 500
 
-// reasons are those that Stripe takes (https://docs.stripe.com/api/refunds/create#create_refund-reason).
-func reasons() []string { return []string{"duplicate", "fraudulent", "requested_by_customer"} }
-
-// Refund sends a refund.
-func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
-	return c.observed(ctx, func(ctx context.Context) gateway.Outcome { return c.refund(ctx, r) })
-}
-
-// refund sends under the first key whose result is not a saved 500. All attempts try the same keys in the same order.
+// Refund sends under the first key whose result is not a saved 500. All attempts try the same keys in the same order.
 // So if a send of an earlier attempt arrives late, Stripe knows its key already: a later attempt has sent under it, or
 // has passed over its saved 500. Stripe then repeats the saved answer, and gives nothing back.
 //
@@ -76,7 +68,7 @@ func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 //
 // Each saved 500 costs one request. All together take at most as long as two requests, like a charge. If the time ends
 // before a key without a saved 500 is reached, the last request was lost or not sent. The next attempt begins again.
-func (c *Client) refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
+func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	amount, u := toStripe(r.AmountMinor, r.Currency)
 	if u != nil {
 		return gateway.Declined{Code: "invalid_" + string(u.Member)}
@@ -135,7 +127,8 @@ func refundForm(r gateway.Refund, amount int64) url.Values {
 	marks(form, r.Reference, r.Key)
 	switch reason := []rune(strings.ToValidUTF8(r.Reason, "\uFFFD")); {
 	case len(reason) == 0:
-	case slices.Contains(reasons(), r.Reason):
+	// Stripe takes no other reason (https://docs.stripe.com/api/refunds/create#create_refund-reason).
+	case slices.Contains([]string{"duplicate", "fraudulent", "requested_by_customer"}, r.Reason):
 		form.Set("reason", r.Reason)
 	default:
 		form.Set("metadata["+reasonMark+"]", string(reason[:min(len(reason), maxMetadata)]))

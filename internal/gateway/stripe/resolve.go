@@ -42,7 +42,10 @@ func contradiction(f finding) gateway.Indeterminate {
 func (c *Client) resolve(ctx context.Context, ch gateway.Charge, why string) gateway.Outcome {
 	ctx, stop := context.WithTimeout(ctx, c.Total())
 	defer stop()
-	f := c.read(ctx, ch)
+	f, err := c.readIntent(ctx, ch)
+	if err != nil {
+		f = unknown(err.Error())
+	}
 	if f.state == unsent {
 		// Crash window 29 of the owner: read, not cancelled. If the process dies here, a lookup reads the intent again.
 		// The key must not be released without a cancel, because the confirmation may still be on its way.
@@ -55,15 +58,7 @@ func (c *Client) resolve(ctx context.Context, ch gateway.Charge, why string) gat
 	return gateway.Indeterminate{Reason: why}
 }
 
-// read reads the intent of a charge by its id.
-func (c *Client) read(ctx context.Context, ch gateway.Charge) finding {
-	f, err := c.readIntent(ctx, ch)
-	if err != nil {
-		return unknown(err.Error())
-	}
-	return f
-}
-
+// readIntent reads the intent of a charge by its id.
 func (c *Client) readIntent(ctx context.Context, ch gateway.Charge) (f finding, err error) {
 	err = c.Read(ctx, ch.Account, c.get(ch.Account, intentPath(ch.ObjectID)), wire.MaxAnswer,
 		func(body io.Reader) error {
@@ -85,10 +80,8 @@ func (c *Client) cancel(ctx context.Context, ch gateway.Charge) finding {
 // processed. The refusal has the intent as it is.
 func judgeCancel(ch gateway.Charge, r wire.Reply) finding {
 	switch {
-	case r.NotSent != "":
-		return unknown(r.NotSent)
-	case r.Lost != "":
-		return unknown(r.Lost)
+	case r.NoAnswer() != "":
+		return unknown(r.NoAnswer())
 	case r.Status == http.StatusOK:
 		return inspect(ch, r.Status, r.Body)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
 
 const (
@@ -25,17 +26,10 @@ const (
 func (c *Client) Statement(
 	ctx context.Context, account string, day time.Time, each func(gateway.Record) error,
 ) error {
-	began := c.now()
-	err := c.statement(ctx, account, day.UTC().Truncate(daySeconds*time.Second), each)
-	label := "statement_ok"
-	if err != nil {
-		label, err = "statement_failed", fmt.Errorf("read statement: %w", err)
+	if err := c.statement(ctx, account, day.UTC().Truncate(daySeconds*time.Second), each); err != nil {
+		return fmt.Errorf("read statement: %w", err)
 	}
-	if errors.Is(err, gateway.ErrNoStatement) {
-		label = "statement_none"
-	}
-	c.observe(label, c.now().Sub(began))
-	return err
+	return nil
 }
 
 func (c *Client) statement(
@@ -77,11 +71,11 @@ type transaction struct {
 // read reads what the transaction is about, by its source: that is the object which has moved the money, whatever the
 // type of the transaction is called. There are more than forty types, and adjustment alone has several meanings
 // (https://docs.stripe.com/reports/reporting-categories). A fee may have any source, and moves no money of a customer.
-func (t transaction) read(account string) read {
+func (t transaction) read(account string) (r gateway.Record, err error) {
 	if t.Category == "fee" {
-		return read{kind: foreign}
+		return r, foreign
 	}
-	switch objectIn(t.Source).Object {
+	switch wire.TextIn(t.Source, "object") {
 	case "refund": // also by a refund_failure, by which its money comes back
 		return readRefund(account, t.Source)
 	case "dispute":
@@ -94,20 +88,20 @@ func (t transaction) read(account string) read {
 	}
 	switch t.Type {
 	case "charge", "payment", "refund", "payment_refund", "refund_failure":
-		return unread(errNoRecord)
+		return r, errNoRecord
 	}
-	return read{kind: foreign} // a payout, a transfer
+	return r, foreign // a payout, a transfer
 }
 
 // reversal reads a transaction by which the money of a charge goes back without a refund: a payment_failure_refund of a
 // bank debit, a payment_reversal. If the transaction gives something to us, no money has left.
-func (t transaction) reversal(account string) read {
+func (t transaction) reversal(account string) (r gateway.Record, err error) {
 	var ch charge
 	if json.Unmarshal(t.Source, &ch) != nil {
-		return unread(errNoRecord)
+		return r, errNoRecord
 	}
 	if ch.PaymentIntent == "" {
-		return read{kind: foreign}
+		return r, foreign
 	}
 	e := entry{
 		object: gateway.ReversalObject, id: t.ID, account: account, charge: ch.PaymentIntent, amount: ch.Amount,
@@ -117,7 +111,7 @@ func (t transaction) reversal(account string) read {
 	case taken == 0, t.Currency == ch.Currency: // Otherwise it may be the whole charge.
 		e.amount = &taken
 	}
-	return readRecord(e.record())
+	return e.record()
 }
 
 // bookOf calls each with what a balance transaction is about. One that cannot be read may be about a payment of ours,
@@ -130,16 +124,16 @@ func bookOf(account string, raw []byte, w window, each func(gateway.Record) erro
 	if !w.has(t.Created) {
 		return errors.New("balance transaction of another time")
 	}
-	r := t.read(account)
-	if r.kind == unreadable {
-		return fmt.Errorf("balance transaction: %s", r.reason)
-	}
-	if r.kind != recorded {
+	r, err := t.read(account)
+	if _, is := errors.AsType[ignored](err); is {
 		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("balance transaction: %w", err)
+	}
 	// The statement is of the day on which the money was booked.
-	r.record.Created = time.Unix(t.Created, 0).UTC()
-	if err := each(r.record); err != nil {
+	r.Created = time.Unix(t.Created, 0).UTC()
+	if err := each(r); err != nil {
 		return fmt.Errorf("take record: %w", err)
 	}
 	return nil

@@ -70,11 +70,13 @@ func (c *Client) verify(header string, body []byte) (gateway.Delivery, error) {
 		return gateway.Delivery{}, gateway.ErrStale
 	}
 	// The id has no header of its own. The signature covers it, because it covers the body.
-	id := eventIDIn(body)
-	if !eventIDForm.MatchString(id) {
+	var e struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(body, &e) != nil || !eventIDForm.MatchString(e.ID) {
 		return gateway.Delivery{}, fmt.Errorf("%w: id of the event", gateway.ErrMalformed)
 	}
-	return gateway.Delivery{ID: id, SentAt: s.sent}, nil
+	return gateway.Delivery{ID: e.ID, SentAt: s.sent}, nil
 }
 
 // signature is the header: t=1492774577,v1=5257…,v1=…,v0=….
@@ -120,17 +122,6 @@ func (c *Client) signed(s signature, body []byte) bool {
 		}
 	}
 	return false
-}
-
-// eventIDIn is the id of an event, or "".
-func eventIDIn(body []byte) string {
-	var e struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(body, &e) != nil {
-		return ""
-	}
-	return e.ID
 }
 
 // refusalOf tells the sender why a webhook was refused. It does not say which secret was tried.

@@ -100,12 +100,12 @@ type source struct {
 	account string
 	path    string
 	expand  string
-	reader  func(account string, raw []byte) read
+	reader  func(account string, raw []byte) (gateway.Record, error)
 }
 
 // query are the parameters for the objects of a window. A window without an upper bound has no width.
 func (s source) query(w window) url.Values {
-	query := filter("created[gte]", strconv.FormatInt(w.from, 10))
+	query := url.Values{"created[gte]": {strconv.FormatInt(w.from, 10)}}
 	if w.width > 0 {
 		query.Set("created[lt]", strconv.FormatInt(w.end(), 10))
 	}

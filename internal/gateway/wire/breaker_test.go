@@ -359,16 +359,3 @@ func TestAccountThatHangsLeavesRoomForOthers(t *testing.T) {
 		await(t, "the end of the others", replies)
 	}
 }
-
-const taken = `{"id":"ch_1","object":"charge","account":"acme","idempotencyKey":"0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d",` +
-	`"reference":"pay_01h455vb4pex5vsknk084sn02q","amountCents":12000,"currency":"USD","paymentMethod":"pm_ok",` +
-	`"status":"succeeded","createdAt":"2026-11-20T21:00:00Z"}`
-
-// instant is a PSP without a network.
-type instant struct{}
-
-func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: http.StatusCreated, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(taken)), Request: r,
-	}, nil
-}

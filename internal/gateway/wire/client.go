@@ -37,17 +37,14 @@ func New(setting, baseURL string, l gateway.Limits, now func() time.Time) (*Clie
 		return nil, errors.New("every PSP limit must be positive")
 	}
 	return &Client{
-		Base: u.Scheme + "://" + u.Host, limits: l, http: newHTTP(l),
+		Base: u.Scheme + "://" + u.Host, limits: l,
+		http: &http.Client{
+			Transport: newTransport(l),
+			// A redirect would send the charge a second time, to another address.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		breakers: newBreakers(l, now, maxBreakers), places: newPlaces(l.InFlight),
 	}, nil
-}
-
-func newHTTP(l gateway.Limits) *http.Client {
-	return &http.Client{
-		Transport: newTransport(l),
-		// A redirect would send the charge a second time, to another address.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
 
 // Ready reports whether a request of the account would be sent now. It would not while the account's breaker is open.

@@ -6,6 +6,8 @@
 // stopped the request before it was sent, the request could not be built, or there was never a connection
 // (httptrace.GotConn did not fire).
 //
+// A list in an answer is split into its records here, too, because each dialect must do that in the same way (cut.go).
+//
 // Reads have no effect, so they may fail and be repeated. They do not use the breakers: they neither open them nor are
 // stopped by them.
 //

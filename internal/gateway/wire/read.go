@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 
+	"payonce/internal/gateway"
 	"payonce/internal/tracing"
 )
 
@@ -26,15 +27,12 @@ func (c *Client) Read(
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
 	defer cancel()
-	res, err := c.get(ctx, build)
+	answer, err := c.get(ctx, build)
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return StatusError(res.StatusCode)
-	}
-	body := &answerBody{LimitedReader: io.LimitedReader{R: res.Body, N: most + 1}}
+	defer answer.Close()
+	body := &answerBody{LimitedReader: io.LimitedReader{R: answer, N: most + 1}}
 	err = read(body)
 	switch {
 	case body.lost != nil:
@@ -79,8 +77,14 @@ type NoPlaceError string
 // Error returns the reason.
 func (e NoPlaceError) Error() string { return string(e) }
 
-// get returns an answer. The caller reads and closes its body.
-func (c *Client) get(ctx context.Context, build Build) (*http.Response, error) {
+// LookupFailed is the result of a lookup whose read has failed.
+func LookupFailed(err error) gateway.LookupFailed {
+	_, notAsked := errors.AsType[NoPlaceError](err)
+	return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
+}
+
+// get returns the body of an answer with the status 200. The caller closes it.
+func (c *Client) get(ctx context.Context, build Build) (io.ReadCloser, error) {
 	req, err := build(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +96,10 @@ func (c *Client) get(ctx context.Context, build Build) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.New(readReason(err))
 	}
-	return res, nil
+	if res.StatusCode != http.StatusOK {
+		return nil, errors.Join(StatusError(res.StatusCode), res.Body.Close())
+	}
+	return res.Body, nil
 }
 
 // readReason says why a read failed, without details of the network.

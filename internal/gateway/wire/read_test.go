@@ -399,15 +399,3 @@ func TestStreamThatIsCutIsIncomplete(t *testing.T) {
 		})
 	}
 }
-
-func TestStreamOfAnotherStatusIsNotRead(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{201, 204, 206, 302, 401, 404, 410, 429, 500, 503} {
-		err := newClient(t, answering(t, status, strings.Repeat(line, 3)).URL).stream(func(string) {
-			t.Errorf("an answer with %d is read", status)
-		})
-		if !errors.Is(err, wire.StatusError(status)) {
-			t.Errorf("error %v, want that of %d", err, status)
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ type Reply struct {
 	Header  http.Header
 	Body    []byte // at most MaxAnswer bytes
 }
+
+// NoAnswer says why there is no answer. It is "" if there is one.
+func (r Reply) NoAnswer() string { return cmp.Or(r.NotSent, r.Lost) }
 
 // Replayed reports whether the answer is that of an earlier request under the same key. The PSP has kept it.
 func (r Reply) Replayed() bool { return r.Header.Get("Idempotent-Replayed") == "true" }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"time"
 )
 
@@ -23,15 +22,12 @@ func (c *Client) Stream(ctx context.Context, account string, build Build, read f
 	defer cancel(nil)
 	stall := time.AfterFunc(c.limits.Stall, func() { cancel(errStalled) })
 	defer stall.Stop()
-	res, err := c.get(ctx, build)
+	body, err := c.get(ctx, build)
 	if err != nil {
 		return stalledOr(ctx, err)
 	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return StatusError(res.StatusCode)
-	}
-	return stalledOr(ctx, read(&steady{body: res.Body, timer: stall, limit: c.limits.Stall}))
+	defer body.Close()
+	return stalledOr(ctx, read(&steady{body: body, timer: stall, limit: c.limits.Stall}))
 }
 
 // stalledOr is errStalled if we have ended the request because no byte arrived in time, whatever the reader says of it.

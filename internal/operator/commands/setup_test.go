@@ -74,8 +74,7 @@ func terminal(t *testing.T) *operatorCall {
 		}
 		server.Close()
 	})
-	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

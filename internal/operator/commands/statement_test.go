@@ -75,8 +75,7 @@ func statementPSP(t *testing.T, h http.HandlerFunc) gateway.PSPs {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now,
-		func(string, time.Duration) {})
+	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/lab/bench/load"
 )
@@ -130,18 +131,17 @@ func TestWebhooksAreGenuine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := native.NewVerifier([]string{secret}, time.Minute, time.Now)
+	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), []string{secret}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]bool{}
 	for _, got := range all() {
-		id := got.header.Get("webhook-id")
-		if _, err := v.Verify(id, got.header.Get("webhook-timestamp"), got.header.Get("webhook-signature"),
-			[]byte(got.body)); err != nil {
+		delivery, err := psp.VerifyEvent(got.header, []byte(got.body))
+		if err != nil {
 			t.Fatalf("%v: %+v", err, got)
 		}
-		ids[id] = true
+		ids[delivery.ID] = true
 	}
 	if len(ids) != 40 {
 		t.Fatalf("%d ids, want 40", len(ids))
