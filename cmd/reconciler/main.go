@@ -115,24 +115,24 @@ func open(
 	return app.NewReconciler(ctx, settings, log(stderr, settings.LogLevel))
 }
 
-// opened has a command that a person waits for open what it needs of a reconciler, when the command line has been found
-// to be right.
-func opened[T any](
-	ctx context.Context, getenv func(string) string, stderr io.Writer, needs func(*app.Reconciler) T,
-) func() (T, func(), error) {
-	return func() (needed T, closes func(), err error) {
+// forTerminal is what a command works with that a person waits for: a part of a reconciler. The reconciler is opened
+// when the command line has been found to be right.
+func forTerminal[T any](
+	ctx context.Context, getenv func(string) string, stdout, stderr io.Writer, part func(*app.Reconciler) T,
+) commands.Deps[T] {
+	return commands.Deps[T]{Stdout: stdout, Open: func() (opened T, done func(), err error) {
 		reconciler, err := open(ctx, cli.Quiet(getenv), stderr, telemetry.NewTextLogger)
 		if err != nil {
-			return needed, nil, err
+			return opened, nil, err
 		}
-		return needs(reconciler), reconciler.Close, nil
-	}
+		return part(reconciler), reconciler.Close, nil
+	}}
 }
 
 func compareStatement(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	return commands.Statement(ctx, args, commands.StatementDeps{
-		Open:   opened(ctx, getenv, stderr, (*app.Reconciler).StatementConfig),
-		Stdout: stdout, Stderr: stderr, Terminal: isTerminal(stderr), Now: time.Now,
+		Deps:   forTerminal(ctx, getenv, stdout, stderr, (*app.Reconciler).StatementConfig),
+		Stderr: stderr, Terminal: isTerminal(stderr), Now: time.Now,
 	})
 }
 
@@ -147,18 +147,16 @@ func isTerminal(w io.Writer) bool {
 }
 
 func scanLedgers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	needs := func(r *app.Reconciler) commands.Ledgers {
+	return commands.Scan(ctx, args, forTerminal(ctx, getenv, stdout, stderr, func(r *app.Reconciler) commands.Ledgers {
 		return commands.Ledgers{Payments: r.Payments, Overlap: r.Settings.ScanOverlap}
-	}
-	return commands.Scan(ctx, args, commands.ScanDeps{Stdout: stdout, Open: opened(ctx, getenv, stderr, needs)})
+	}))
 }
 
 func lookAtKey(
-	ctx context.Context, args []string, command func(context.Context, []string, commands.KeyDeps) error,
+	ctx context.Context, args []string, command func(context.Context, []string, commands.Deps[commands.Books]) error,
 	getenv func(string) string, stdout, stderr io.Writer,
 ) error {
-	needs := func(r *app.Reconciler) commands.Books {
+	return command(ctx, args, forTerminal(ctx, getenv, stdout, stderr, func(r *app.Reconciler) commands.Books {
 		return commands.Books{Keys: r.Keys, Payments: r.Payments, Operators: r.Operators}
-	}
-	return command(ctx, args, commands.KeyDeps{Stdout: stdout, Open: opened(ctx, getenv, stderr, needs)})
+	}))
 }

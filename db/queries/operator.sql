@@ -1,37 +1,29 @@
 -- What package operator reads from the tables of other packages. It writes to none of them. ListUndecided
 -- (idempotency.sql) explains DISTINCT ON.
 
--- name: LockKey :one
--- Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
--- or that it has another generation or subject than the dead letter. LockKey of idempotency.sql comes before it: the
--- hold of a key is under its lock, whatever the key stands for by now.
-SELECT status FROM idempotency_keys
-WHERE tenant_id = @tenant_id AND operation = @operation AND key = @key AND generation = @generation
-  AND (sqlc.narg(subject)::uuid IS NULL OR subject = sqlc.narg(subject)::uuid)
-FOR UPDATE;
-
--- name: FindMovements :many
--- The status of each payment or refund that exists among these pairs of tenant and id.
-SELECT p.id, 'payment'::text AS object, p.status
-FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
-UNION ALL
-SELECT r.id, 'refund'::text, r.status
-FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r;
-
--- name: FindKeyStatuses :many
--- The statuses of the keys of these dead letters, if a key still has the generation and subject of its dead letter.
-SELECT asked.dead_letter_id::uuid AS dead_letter_id, k.status
+-- name: FindSubjects :many
+-- What these dead letters are about: the status of the key, if it still has the generation and subject of its dead
+-- letter, and the status of the payment or refund, if it exists. The zero UUID is any subject.
+SELECT asked.dead_letter_id::uuid AS dead_letter_id, 'key'::text AS object, k.status
 FROM (SELECT unnest(@dead_letter_ids::uuid[]) AS dead_letter_id, unnest(@tenant_ids::text[]) AS tenant_id,
              unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
              unnest(@generations::integer[]) AS generation, unnest(@subjects::uuid[]) AS subject) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i WHERE i.tenant_id = asked.tenant_id
                     AND i.operation = asked.operation AND i.key = asked.key) AS k
 WHERE k.generation = asked.generation
-  AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject);
+  AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject)
+UNION ALL
+SELECT asked.dead_letter_id::uuid, 'payment'::text, p.status
+FROM (SELECT unnest(@dead_letter_ids::uuid[]) AS dead_letter_id, unnest(@tenant_ids::text[]) AS tenant_id,
+             unnest(@subjects::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
+UNION ALL
+SELECT asked.dead_letter_id::uuid, 'refund'::text, r.status
+FROM (SELECT unnest(@dead_letter_ids::uuid[]) AS dead_letter_id, unnest(@tenant_ids::text[]) AS tenant_id,
+             unnest(@subjects::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r;
 
 -- name: AnsweredDeadLetters :many
 -- The open dead letters whose kind and key's status are one of these pairs, if the key still has the generation and
@@ -157,9 +149,6 @@ FROM (
 ) AS l
 ORDER BY 1, 2 DESC, l.tenant_id DESC, l.operation DESC, l.key DESC
 LIMIT sqlc.arg(max_rows)::int;
-
--- name: ListTenantIDs :many
-SELECT id FROM tenants ORDER BY id;
 
 -- name: ListWebhooks :many
 -- Reads only: the webhooks that wait, newest first, and then those that were processed, by the time of that.

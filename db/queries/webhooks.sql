@@ -6,7 +6,7 @@
 INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body) ON CONFLICT (id) DO NOTHING;
 
 -- name: GetEvent :one
-SELECT id, sent_at, received_at, body, (processed_at IS NOT NULL)::boolean AS processed
+SELECT sent_at, body, (processed_at IS NOT NULL)::boolean AS processed
 FROM webhook_events WHERE id = @id;
 
 -- name: SetResult :execrows

@@ -204,10 +204,9 @@ func (p *parts) operatorSide(
 		return nil, fmt.Errorf("make the console: %w", err)
 	}
 	return httpapi.Operator(httpapi.OperatorConfig{
-		Console:   pages,
-		Operators: p.Operators, Directory: p.directory, Gatherer: p.registry, Checks: checks,
-		Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL, URL: ownURL, RequestID: requestID,
-		Now: time.Now,
+		Console: pages, Operators: p.Operators, Gatherer: p.registry, Checks: checks,
+		Config: httpapi.Config{Directory: p.directory, Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL,
+			OperatorURL: ownURL, RequestID: requestID, Now: time.Now},
 	}), nil
 }
 

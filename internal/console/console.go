@@ -82,6 +82,7 @@ type route struct {
 }
 
 func (c *Console) table() []route {
+	const keyPath, plainText = "GET /console/keys/{tenant}/{operation}/{key}", "text/plain; charset=utf-8"
 	open := func(h http.HandlerFunc) page {
 		return func(w http.ResponseWriter, r *http.Request, _ tenants.Principal) { h(w, r) }
 	}
@@ -91,11 +92,12 @@ func (c *Console) table() []route {
 		{"GET /console/payments", tenants.OpsRead, c.payments(), false},
 		{"GET /console/payments/{id}", tenants.OpsRead, c.payment, false},
 		{"GET /console/keys", tenants.OpsRead, c.keys(), false},
-		{"GET /console/keys/{tenant}/{operation}/{key}", tenants.OpsRead, c.key, false},
-		{"GET /console/keys/{tenant}/{operation}/{key}/live", tenants.OpsRead, c.keyLive, true},
-		{"GET /console/keys/{tenant}/{operation}/{key}/picture.svg", tenants.OpsRead, c.keySVG, false},
-		{"GET /console/keys/{tenant}/{operation}/{key}/picture.mmd", tenants.OpsRead, c.keyMermaid, false},
-		{"GET /console/keys/{tenant}/{operation}/{key}/picture.txt", tenants.OpsRead, c.keyText, false},
+		{keyPath, tenants.OpsRead, c.key, false},
+		{keyPath + "/live", tenants.OpsRead, c.keyLive, true},
+		{keyPath + "/picture.svg", tenants.OpsRead, c.picture(svgType, sequence.Diagram.SVG), false},
+		{keyPath + "/picture.mmd", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Mermaid), false},
+		// For a shell, which sends an API key in place of a session.
+		{keyPath + "/picture.txt", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Text), false},
 		{"GET /console/webhooks", tenants.OpsRead, c.webhooks(), false},
 		{"GET /console/statements", tenants.OpsRead, c.statements(), false},
 		{"GET /console/breaks", tenants.OpsRead, c.breaks(), false},

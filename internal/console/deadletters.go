@@ -134,11 +134,10 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 		return
 	}
 	version, _ := strconv.ParseInt(r.PostFormValue("version"), 10, 32) // Zero is refused below.
-	asked := operator.Decision{
+	asked := operator.Decision{PSPID: strings.TrimSpace(r.PostFormValue("pspId")), Decision: deadletters.Decision{
 		DeadLetter: id, Version: int32(version), Action: deadletters.Action(r.PostFormValue("action")),
 		Reason: reasonIn(r), Actor: by.Actor(),
-		PSPID: strings.TrimSpace(r.PostFormValue("pspId")),
-	}
+	}}
 	if wrong := asked.Validate(); len(wrong) > 0 {
 		c.showDeadLetter(w, r, by, http.StatusBadRequest,
 			strings.TrimPrefix(*wrong[0].Pointer, "/")+" "+wrong[0].Detail+".", asked)

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
+	"payonce/internal/query"
 	"payonce/internal/tenants"
 )
 
@@ -110,31 +111,32 @@ func addressOf(path string, query url.Values) string {
 }
 
 // listPage is the page of a list that the operator's API has, too.
-func listPage[F, T any](c *Console, name, title, path string, l operator.Listing[F, T], fields []field) page {
+func listPage[T any](c *Console, name, title, path string, l operator.Listing[T], fields []field) page {
 	return func(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-		query := queryIn(r.URL.Query(), fields, "limit", "cursor")
-		v := viewOf[T](path, fields, query)
-		filter, bad := l.Filter(query)
-		if len(bad) > 0 {
+		values := queryIn(r.URL.Query(), fields, "limit", "cursor")
+		v := viewOf[T](path, fields, values)
+		q := &query.Query{Values: values}
+		read := l(q)
+		if bad := q.Bad(); len(bad) > 0 {
 			v.Wrong = bad[0].Parameter + " " + bad[0].Detail + "."
 			c.show(w, r, http.StatusBadRequest, name, title, &by, v)
 			return
 		}
-		list, err := l.Read(r.Context(), filter)
+		list, err := read(r.Context())
 		if err != nil {
 			c.unavailable(w, r, err)
 			return
 		}
 		if v.Rows = list.Rows; list.Next != "" {
-			query.Set("cursor", list.Next)
-			v.Older = addressOf(path, query)
+			values.Set("cursor", list.Next)
+			v.Older = addressOf(path, values)
 		}
 		c.show(w, r, http.StatusOK, name, title, &by, v)
 	}
 }
 
 func (c *Console) payments() page {
-	return listPage(c, "payments.html", "Payments", "/console/payments", c.config.Operators.Payments(), []field{
+	return listPage(c, "payments.html", "Payments", "/console/payments", c.config.Operators.Payments, []field{
 		choiceField("status", "Status", append([]payments.Status{""}, payments.Statuses()...)...),
 		textField("tenant", "Tenant"), textField("customerId", "Customer"),
 		timeField("createdAfter", "Created from"), timeField("createdBefore", "Created before"),
@@ -142,7 +144,7 @@ func (c *Console) payments() page {
 }
 
 func (c *Console) keys() page {
-	list := listPage(c, "keys.html", "Keys", "/console/keys", c.config.Operators.Keys(), []field{
+	list := listPage(c, "keys.html", "Keys", "/console/keys", c.config.Operators.Keys, []field{
 		choiceField("status", "Status", "", idempotency.InProgressStatus, idempotency.UnknownStatus,
 			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus),
 		textField("tenant", "Tenant"),
@@ -157,19 +159,19 @@ func (c *Console) keys() page {
 }
 
 func (c *Console) webhooks() page {
-	return listPage(c, "webhooks.html", "Webhooks", "/console/webhooks", c.config.Operators.Webhooks(), []field{
+	return listPage(c, "webhooks.html", "Webhooks", "/console/webhooks", c.config.Operators.Webhooks, []field{
 		choiceField("status", "Status", "", operator.WebhookWaiting, operator.WebhookResolved,
 			operator.WebhookConfirmed, operator.WebhookDeadLetter, operator.WebhookIgnored, operator.WebhookDismissed),
 	})
 }
 
 func (c *Console) statements() page {
-	return listPage(c, "statements.html", "Statements", "/console/statements", c.config.Operators.Statements(),
+	return listPage(c, "statements.html", "Statements", "/console/statements", c.config.Operators.Statements,
 		[]field{textField("account", "Account at the PSP")})
 }
 
 func (c *Console) breaks() page {
-	return listPage(c, "breaks.html", "Breaks", "/console/breaks", c.config.Operators.Breaks(), []field{
+	return listPage(c, "breaks.html", "Breaks", "/console/breaks", c.config.Operators.Breaks, []field{
 		choiceField("status", "Status", operator.BreakOpen, operator.BreakGone),
 		choiceField("kind", "Kind", append([]payments.BreakKind{""}, payments.BreakKinds()...)...),
 		textField("account", "Account at the PSP"),
@@ -188,7 +190,7 @@ func deadLetterFields() []field {
 }
 
 func (c *Console) deadLetters() page {
-	return listPage(c, "deadletters.html", "Dead letters", "/console/dead-letters", c.config.Operators.DeadLetters(),
+	return listPage(c, "deadletters.html", "Dead letters", "/console/dead-letters", c.config.Operators.DeadLetters,
 		deadLetterFields())
 }
 
@@ -199,7 +201,7 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Prin
 			viewOf[operator.Found]("/console/search", fields, url.Values{}))
 		return
 	}
-	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search(), fields)(w, r, by)
+	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search, fields)(w, r, by)
 }
 
 func paymentKeyURL(p payments.Payment) string {

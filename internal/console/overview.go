@@ -28,7 +28,7 @@ type overviewView struct {
 	Open     int64 // open dead letters
 	Jobs     int64 // that wait or run
 	Oldest   time.Duration
-	Latest   []operator.LatestKey
+	Latest   []operator.KeyEntry
 	Serves   bool // whether this process serves payments
 }
 

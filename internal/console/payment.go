@@ -47,7 +47,7 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Pri
 }
 
 func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentView, error) {
-	found, err := c.config.Operators.Search().Read(r.Context(), id.String())
+	found, err := c.config.Operators.Find(r.Context(), id.String())
 	if err != nil {
 		return paymentView{}, err
 	}

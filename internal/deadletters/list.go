@@ -97,16 +97,7 @@ func ParseID(s string) (uuid.UUID, error) {
 }
 
 // Get reads one dead letter. It fails with ErrNoDeadLetter.
-func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (DeadLetter, error) {
-	return get(ctx, db.Reader(), id)
-}
-
-// GetIn is Get in a call of a pipeline.
-func GetIn(ctx context.Context, q postgres.Statement, id uuid.UUID) (DeadLetter, error) {
-	return get(ctx, q, id)
-}
-
-func get(ctx context.Context, q dbsqlc.DBTX, id uuid.UUID) (DeadLetter, error) {
+func Get(ctx context.Context, q dbsqlc.DBTX, id uuid.UUID) (DeadLetter, error) {
 	row, err := dbsqlc.New(q).GetDeadLetter(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return DeadLetter{}, ErrNoDeadLetter

@@ -13,7 +13,7 @@ import (
 func TestDeadLetterIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	if _, err := Get(t.Context(), o.db, uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
+	if _, err := Get(t.Context(), o.db.Reader(), uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
 		t.Errorf("one that is not there: %v", err)
 	}
 	about := aDeadLetter()
@@ -21,7 +21,7 @@ func TestDeadLetterIsReadAsItWasWritten(t *testing.T) {
 	alone.Kind, alone.Finding, alone.About, alone.Subject = UnknownMovement, "charge ch_1", nil, nil
 	for _, l := range []DeadLetter{about, alone} {
 		o.put(l)
-		got, err := Get(t.Context(), o.db, l.ID)
+		got, err := Get(t.Context(), o.db.Reader(), l.ID)
 		if err != nil || got.Opened.IsZero() {
 			t.Fatalf("%+v, %v", got, err)
 		}

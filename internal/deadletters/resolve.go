@@ -46,15 +46,22 @@ type Resolution struct {
 	Reason string
 }
 
+// Decision is what somebody decides about a dead letter, as the audit trail has it.
+type Decision struct {
+	DeadLetter uuid.UUID
+	Version    int32 // the version of the dead letter that the operator has seen
+	Action     Action
+	Actor      string
+	Reason     string
+}
+
 // ResolveTx closes the dead letter, writes its audit row, and recomputes the hold of its key, in the caller's
 // transaction. It fails with ErrConflict or ErrNoDeadLetter. If another operator is resolving the same dead letter, it
 // waits for that transaction. The caller must have locked the row of the dead letter's key. Otherwise a dead letter
 // that is opened about the key meanwhile would be missing in the hold.
-func ResolveTx(
-	ctx context.Context, tx pgx.Tx, id uuid.UUID, version int32, action Action, actor, reason string,
-) (DeadLetter, error) {
+func ResolveTx(ctx context.Context, tx pgx.Tx, d Decision) (DeadLetter, error) {
 	row, err := dbsqlc.New(tx).ResolveDeadLetter(ctx, dbsqlc.ResolveDeadLetterParams{
-		ID: id, Version: version, Action: string(action), Actor: actor, Reason: reason,
+		ID: d.DeadLetter, Version: d.Version, Action: string(d.Action), Actor: d.Actor, Reason: d.Reason,
 	})
 	if !errors.Is(err, pgx.ErrNoRows) {
 		if err != nil {
@@ -72,7 +79,7 @@ func ResolveTx(
 		}
 		return deadLetter, wakeFreed(ctx, dbsqlc.New(tx), *deadLetter.About, deadLetter.Subject)
 	}
-	_, err = get(ctx, tx, id)
+	_, err = Get(ctx, tx, d.DeadLetter)
 	return DeadLetter{}, cmp.Or(err, ErrConflict)
 }
 
@@ -115,22 +122,13 @@ func Answer(kind Kind, finding, actor, reason string) postgres.Call {
 	}
 }
 
-// RefusedDecision is a decision that was not carried out.
-type RefusedDecision struct {
-	DeadLetter uuid.UUID
-	Version    int32 // the version that the operator has sent
-	Action     Action
-	Actor      string
-	Reason     string // the operator's reason
-	Detail     string // why it was refused; cut at 500 characters
-}
-
-// AuditRefusedTx writes a refused decision to the dead letter's audit trail. The dead letter must exist.
-func AuditRefusedTx(ctx context.Context, tx pgx.Tx, r RefusedDecision) error {
+// AuditRefusedTx writes a refused decision to the dead letter's audit trail. The dead letter must exist. detail says
+// why it was refused, and is cut at 500 characters.
+func AuditRefusedTx(ctx context.Context, tx pgx.Tx, d Decision, detail string) error {
 	err := dbsqlc.New(tx).AuditRefused(ctx, dbsqlc.AuditRefusedParams{
-		DeadLetterID: r.DeadLetter, DeadLetterVersion: r.Version, Actor: r.Actor, Action: string(r.Action),
-		Reason: r.Reason,
-		Detail: cut(r.Detail, maxDetail),
+		DeadLetterID: d.DeadLetter, DeadLetterVersion: d.Version, Actor: d.Actor, Action: string(d.Action),
+		Reason: d.Reason,
+		Detail: cut(detail, maxDetail),
 	})
 	if err != nil {
 		return fmt.Errorf("audit refusal: %w", err)

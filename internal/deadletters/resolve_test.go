@@ -25,7 +25,7 @@ func TestResolutionIsKeptWithItsActorReasonAndAuditRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := Get(t.Context(), o.db, l.ID)
+	read, err := Get(t.Context(), o.db.Reader(), l.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +105,9 @@ func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
 	o.put(l)
 	refuse := func(detail string) error {
 		return o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			return AuditRefusedTx(ctx, tx, RefusedDecision{
+			return AuditRefusedTx(ctx, tx, Decision{
 				DeadLetter: l.ID, Version: 7, Action: NotExecuted, Actor: "ann", Reason: "customer says so",
-				Detail: detail,
-			})
+			}, detail)
 		})
 	}
 	if err := refuse("the PSP knows it"); err != nil {
@@ -275,7 +274,10 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 			_, err := AuditTrail(t.Context(), o.db, l.ID)
 			return err
 		}},
-		"GetDeadLetter": {"read dead letter", func() error { _, err := Get(t.Context(), o.db, l.ID); return err }},
+		"GetDeadLetter": {"read dead letter", func() error {
+			_, err := Get(t.Context(), o.db.Reader(), l.ID)
+			return err
+		}},
 		"CountOpen": {"count open dead letters", func() error {
 			_, err := Summarize(t.Context(), o.db)
 			return err
@@ -303,7 +305,7 @@ func (o fixture) decide(id uuid.UUID, version int32) error {
 
 func (o fixture) refuse(id uuid.UUID) error {
 	return o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		return AuditRefusedTx(ctx, tx, RefusedDecision{DeadLetter: id, Version: 1, Action: Executed, Actor: "ann",
-			Reason: "seen to it", Detail: "too late"})
+		return AuditRefusedTx(ctx, tx, Decision{DeadLetter: id, Version: 1, Action: Executed, Actor: "ann",
+			Reason: "seen to it"}, "too late")
 	})
 }

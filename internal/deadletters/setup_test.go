@@ -81,7 +81,8 @@ func (o fixture) resolve(id uuid.UUID, version int32, action Action) (DeadLetter
 	var resolved DeadLetter
 	err := o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		resolved, err = ResolveTx(ctx, tx, id, version, action, "ann", "seen to it")
+		resolved, err = ResolveTx(ctx, tx, Decision{DeadLetter: id, Version: version, Action: action, Actor: "ann",
+			Reason: "seen to it"})
 		return err
 	})
 	return resolved, err

@@ -13,7 +13,6 @@ import (
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
-	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 	"payonce/internal/tracing"
@@ -41,33 +40,21 @@ type Config struct {
 
 // API is the public HTTP API.
 type API struct {
-	payments  *payments.Service
-	keys      *idempotency.Keys
-	directory *tenants.Directory
-	webhooks  map[string]*webhooks.Receiver
-	metrics   *telemetry.Metrics
-	recent    *Recent
-	log       *slog.Logger
-	publicURL string
-	requestID func() string
-	newID     func() (uuid.UUID, error)
-	tracer    *tracing.Tracer
-	now       func() time.Time
-	limits    *rateLimits
-	lists     *listPlaces
-	draining  atomic.Bool
-	router    http.Handler
-	static    http.Handler // the pages
+	config Config
+	// problemFor is the table of errors; again is what a client does about an error that passes by itself.
+	problemFor func(err error, again string) *requestError
+	again      string
+	limits     *rateLimits
+	lists      *listPlaces
+	draining   atomic.Bool
+	router     http.Handler
+	static     http.Handler // the pages
 }
 
 // New returns the public API.
 func New(c Config) *API {
-	a := &API{
-		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics,
-		recent: c.Recent, log: c.Log,
-		publicURL: c.PublicURL, requestID: c.RequestID, newID: c.NewID, tracer: c.Tracer, now: c.Now,
-		limits: newRateLimits(), lists: newListPlaces(),
-	}
+	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newRateLimits(),
+		lists: newListPlaces()}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
 	a.static = pages.Handler(at, func() []byte { return published(at) })
 	a.router = a.routes()
@@ -99,29 +86,20 @@ func (a *API) Drain() { a.draining.Store(true) }
 func (a *API) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(a.identify, a.observe, a.recoverPanics, a.turnAwayWhenDraining, middleware.GetHead)
-	nothing := func(w http.ResponseWriter, r *http.Request) {
-		a.refuse(w, r, problem.NotFound, "There is nothing at this path.")
-	}
-	r.NotFound(nothing)
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		if !allow(w, r) {
-			nothing(w, r) // For a method that the router does not know, it would not look at the path.
-			return
-		}
-		a.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
-	})
+	r.NotFound(a.nothing)
+	r.MethodNotAllowed(a.otherMethod)
 
 	isTenant := func(p tenants.Principal) bool { return p.Tenant != "" }
-	reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant, a.fail), a.limitRate)
-	writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant, a.fail), a.limitRate)
+	reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant), a.limitRate)
+	writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant), a.limitRate)
 	r.With(writing...).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
-	r.With(reading...).With(a.limitLists).Get("/payments", a.listPayments)
-	r.With(reading...).Get("/payments/{paymentId}", a.getPayment)
-	r.With(reading...).Get("/payments/{paymentId}/refunds", a.listRefunds)
+	r.With(reading...).With(a.limitLists).Get("/payments", a.answer(a.listPayments))
+	r.With(reading...).Get("/payments/{paymentId}", a.answer(a.getPayment))
+	r.With(reading...).Get("/payments/{paymentId}/refunds", a.answer(a.listRefunds))
 	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
-	r.With(reading...).Get("/refunds/{refundId}", a.getRefund)
-	r.With(reading...).Get("/idempotency-keys/{key}", a.getKey)
-	for path, receiver := range a.webhooks { // A webhook has a signature instead of an API key.
+	r.With(reading...).Get("/refunds/{refundId}", a.answer(a.getRefund))
+	r.With(reading...).Get("/idempotency-keys/{key}", a.answer(a.getKey))
+	for path, receiver := range a.config.Webhooks { // A webhook has a signature instead of an API key.
 		r.Post("/webhooks/"+path, func(w http.ResponseWriter, r *http.Request) { a.takeWebhook(w, r, receiver) })
 	}
 

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,10 +30,14 @@ type requestError struct {
 	code   problem.Code
 	detail string
 	errors []problem.Detail
+	after  time.Duration // when the client may try again; zero: not by itself
 }
 
+func (e *requestError) Error() string { return e.detail }
+
 func invalid(errs ...problem.Detail) *requestError {
-	return &requestError{problem.InvalidRequest, "The request is not valid; errors names what to change.", errs}
+	return &requestError{code: problem.InvalidRequest, errors: errs,
+		detail: "The request is not valid; errors names what to change."}
 }
 
 // wrong is the error for what is wrong with a request, or nil.

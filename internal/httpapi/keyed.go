@@ -11,9 +11,8 @@ import (
 	"payonce/internal/problem"
 )
 
-// keyedHandler reads a request that moves money, and returns the ask that executes it. It returns nil after it has
-// refused the request.
-type keyedHandler func(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask
+// keyedHandler reads a request that moves money, and returns the ask that executes it.
+type keyedHandler func(w http.ResponseWriter, r *http.Request, k payments.Keyed) (ask, error)
 
 // ask executes the request. It may be called again, and does the same each time.
 type ask func(r *http.Request) (payments.Answer, error)
@@ -39,7 +38,7 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 		w.Header().Set("Idempotent-Replayed", "false")
 
 		p := principalOf(r)
-		id, err := a.newID()
+		id, err := a.config.NewID()
 		if err != nil {
 			a.fail(w, r, err)
 			return
@@ -50,12 +49,12 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
 		r, end := a.trace(w, r, operation, id)
 		defer end()
-		question := h(w, r, k)
-		if question == nil {
-			return
-		}
 		wish := preferenceOf(r.Header)
-		answer, err := a.put(w, r, knownOf(r).ref, wish, question)
+		var answer payments.Answer
+		question, err := h(w, r, k)
+		if err == nil {
+			answer, err = a.put(w, r, knownOf(r).ref, wish, question)
+		}
 		if err != nil {
 			a.fail(w, r, err)
 			return
@@ -72,7 +71,7 @@ func (a *API) put(
 		return question(r)
 	}
 	err = waiting(w, wish.wait, func() (waited bool, err error) {
-		answer, waited, err = a.payments.WaitFor(r.Context(), ref, wish.wait,
+		answer, waited, err = a.config.Payments.WaitFor(r.Context(), ref, wish.wait,
 			func() (payments.Answer, error) { return question(r) })
 		return waited, err
 	})
@@ -109,7 +108,7 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable,
 			"Nothing was charged: the PSP was not asked, or has cancelled the payment. Send the same key again.")
 	case payments.Held:
-		a.refuseHeld(w, r)
+		a.fail(w, r, heldKey())
 	case payments.Forgotten:
 		keyExpires(w, v.Expires)
 		a.refuse(w, r, problem.IdempotencyKeyExpired,
@@ -118,11 +117,10 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 	}
 }
 
-// refuseHeld is the answer about a key under which money has moved that an operator has to see to.
-func (a *API) refuseHeld(w http.ResponseWriter, r *http.Request) {
-	retryAfter(w, afterHeld)
-	a.refuse(w, r, problem.IdempotencyKeyHeld,
-		"Money has moved under this key, and an operator is looking at it. Do not pay with a new key. Ask again later.")
+// heldKey is the answer about a key under which money has moved that an operator has to see to.
+func heldKey() error {
+	return &requestError{code: problem.IdempotencyKeyHeld, after: afterHeld,
+		detail: "Money has moved under this key, and an operator is looking at it. Do not pay with a new key. Ask again later."}
 }
 
 func (a *API) spellFinal(w http.ResponseWriter, f payments.Final) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -42,44 +43,35 @@ type storedResponse struct {
 // noSuchKey is the same text for a key that was never used, a key of another tenant, and a key that is not valid.
 const noSuchKey = "There is no such key for this operation; operation=POST /payments is the default."
 
-func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
+func (a *API) getKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 	operation, bad := operationOf(r.URL.RawQuery)
 	if bad != nil {
-		a.reject(w, r, bad)
-		return
+		return nil, bad
 	}
 	key, err := keyInPath(r)
 	if err != nil {
-		a.refuse(w, r, problem.NotFound, noSuchKey)
-		return
+		return nil, &requestError{code: problem.NotFound, detail: noSuchKey}
 	}
 	ref := idempotency.Ref{Tenant: principalOf(r).Tenant, Operation: idempotency.Operation(operation), Key: key}
-	record, err := a.keys.FindToTell(r.Context(), ref)
+	record, err := a.config.Keys.FindToTell(r.Context(), ref)
 	if errors.Is(err, idempotency.ErrNoKey) || err == nil && record.Status == idempotency.ExpiredStatus {
-		decision, failed := a.keys.Peek(r.Context(), idempotency.Reservation{Ref: ref})
+		decision, failed := a.config.Keys.Peek(r.Context(), idempotency.Reservation{Ref: ref})
 		if _, held := decision.(idempotency.Held); held {
-			a.refuseHeld(w, r)
-			return
+			return nil, heldKey()
 		}
 		err = errors.Join(err, failed)
 	}
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
-		a.refuse(w, r, problem.NotFound, noSuchKey)
-		return
+		return nil, &requestError{code: problem.NotFound, detail: noSuchKey}
 	case err != nil:
-		a.fail(w, r, err)
-		return
+		return nil, err
 	case record.Status == idempotency.ExpiredStatus:
-		a.refuse(w, r, problem.IdempotencyKeyExpired, "This key has expired. A request with it would be a new one.")
-		return
+		return nil, &requestError{code: problem.IdempotencyKeyExpired,
+			detail: "This key has expired. A request with it would be a new one."}
 	}
-	events, err := a.keys.Events(r.Context(), ref)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	a.show(w, r, viewOf(record, operation, record.Timeline(events)))
+	events, err := a.config.Keys.Events(r.Context(), ref)
+	return viewOf(record, operation, record.Timeline(events)), err
 }
 
 func viewOf(k idempotency.KeyRow, operation string, events []idempotency.Event) keyView {
@@ -105,15 +97,9 @@ func locationOf(k idempotency.KeyRow, operation string) string {
 }
 
 func operationOf(rawQuery string) (string, *requestError) {
-	q := query.Parse(rawQuery, "operation")
-	if len(q.Bad) > 0 {
-		return "", wrong(q.Bad)
-	}
+	q := query.Parse(rawQuery)
 	op := query.OneOf(q, "operation", payments.CreateOperation, payments.RefundOperation)
-	if !q.Values.Has("operation") {
-		op = payments.CreateOperation
-	}
-	return op, wrong(q.Bad)
+	return cmp.Or(op, payments.CreateOperation), wrong(q.Bad())
 }
 
 // keyInPath unescapes the key. The router leaves the escapes in a path that has escaped slashes.

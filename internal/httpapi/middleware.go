@@ -43,7 +43,7 @@ func knownOf(r *http.Request) *known {
 // hold anything.
 func (a *API) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		k := &known{requestID: a.requestID()}
+		k := &known{requestID: a.config.RequestID()}
 		w.Header().Set("X-Request-Id", k.requestID)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), knownKey{}, k)))
 	})
@@ -54,10 +54,10 @@ func requestIDOf(r *http.Request) string { return knownOf(r).requestID }
 // observe counts and logs the request after it was answered.
 func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := a.now()
+		began := a.config.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
-			took := a.now().Sub(began)
+			took := a.config.Now().Sub(began)
 			route := chi.RouteContext(r.Context()).RoutePattern()
 			if route == "" {
 				route = "none"
@@ -69,9 +69,9 @@ func (a *API) observe(next http.Handler) http.Handler {
 					status = sequence.ClientGone
 				}
 			}
-			a.metrics.HTTPRequest(route, strconv.Itoa(status), took)
+			a.config.Metrics.HTTPRequest(route, strconv.Itoa(status), took)
 			a.remember(r, began, began.Add(took), status, ww.Header().Get("Idempotent-Replayed") == "true")
-			a.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", knownMethod(r.Method)),
+			a.config.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", knownMethod(r.Method)),
 				slog.String("route", route),
 				slog.Int("status", status), slog.Float64("took_ms", float64(took.Microseconds())/1000),
 				slog.String("request_id", requestIDOf(r)),
@@ -87,7 +87,7 @@ func (a *API) remember(r *http.Request, began, at time.Time, status int, replaye
 		if unread(r.Context(), at.Sub(began)) {
 			status = sequence.ClientGone
 		}
-		a.recent.Add(Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
+		a.config.Recent.Add(Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
 			Replayed: replayed, Async: k.async})
 	}
 }
@@ -109,7 +109,7 @@ func (a *API) recoverPanics(next http.Handler) http.Handler {
 				panic(cause)
 			}
 			// The cause may have data of the client in it, so only the stack is logged.
-			a.log.ErrorContext(r.Context(), "panic", slog.String("request_id", requestIDOf(r)),
+			a.config.Log.ErrorContext(r.Context(), "panic", slog.String("request_id", requestIDOf(r)),
 				slog.String("stack", string(debug.Stack())))
 			a.refuse(w, r, problem.InternalError, "Something went wrong on our side.")
 		}()
@@ -129,11 +129,9 @@ func (a *API) turnAwayWhenDraining(next http.Handler) http.Handler {
 	})
 }
 
-// admit lets a request pass if its principal belongs to this listener and has the permission. If the directory fails,
-// fail writes the answer.
+// admit lets a request pass if its principal belongs to this listener and has the permission.
 func (a *API) admit(
 	permission tenants.Permission, belongs func(tenants.Principal) bool,
-	fail func(http.ResponseWriter, *http.Request, error),
 ) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,12 +141,12 @@ func (a *API) admit(
 				a.refuse(w, r, problem.Unauthenticated, "Send one header: Authorization: Bearer <API key>.")
 				return
 			}
-			p, err := a.directory.Authenticate(r.Context(), secret)
+			p, err := a.config.Directory.Authenticate(r.Context(), secret)
 			if err != nil {
 				if isUnauthenticated(err) {
 					w.Header().Set("WWW-Authenticate", `Bearer realm="payonce", error="invalid_token"`)
 				}
-				fail(w, r, err)
+				a.fail(w, r, err)
 				return
 			}
 			knownOf(r).principal = p
@@ -165,7 +163,7 @@ func (a *API) admit(
 func (a *API) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := principalOf(r)
-		if wait, ok := a.limits.allow(p, a.now()); !ok {
+		if wait, ok := a.limits.allow(p, a.config.Now()); !ok {
 			retryAfter(w, wait)
 			a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+
 				" per second are allowed.")
@@ -211,6 +209,18 @@ func knownMethod(m string) string {
 		return m
 	}
 	return "this method"
+}
+
+func (a *API) nothing(w http.ResponseWriter, r *http.Request) {
+	a.refuse(w, r, problem.NotFound, "There is nothing at this path.")
+}
+
+func (a *API) otherMethod(w http.ResponseWriter, r *http.Request) {
+	if !allow(w, r) {
+		a.nothing(w, r) // For a method that the router does not know, it would not look at the path.
+		return
+	}
+	a.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
 }
 
 // allow sets the Allow header to the methods of the path (RFC 9110, section 15.5.6). It returns false if the path has

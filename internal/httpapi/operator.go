@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -16,10 +15,8 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/operator"
-	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/query"
-	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 )
 
@@ -28,18 +25,13 @@ const readyLimit = 2 * time.Second
 
 // OperatorConfig is what the operator's side needs.
 type OperatorConfig struct {
+	Config // of the public side, whose pages explain the problems; what only payments need may be missing
+
 	Operators *operator.Service
-	Directory *tenants.Directory
 	Gatherer  prometheus.Gatherer // for /metrics
 	// Checks are the checks of /readyz, with their names.
-	Checks    map[string]func(context.Context) error
-	Metrics   *telemetry.Metrics
-	Console   http.Handler // the pages below /console/; nil for none
-	Log       *slog.Logger
-	PublicURL string        // the base of the problem types, whose pages are on the public side
-	URL       string        // the address of this listener, for people who read the pages
-	RequestID func() string // returns a new id for each request
-	Now       func() time.Time
+	Checks  map[string]func(context.Context) error
+	Console http.Handler // the pages below /console/; nil for none
 }
 
 // ops is the operator's side. It uses the methods of API that both sides need.
@@ -52,10 +44,8 @@ type ops struct {
 // Neither these two nor /metrics and /docs need a login, because they are for machines and people on a private network.
 // Everything below /operator needs an operator's API key, and the console a session, which begins with such a key.
 func Operator(c OperatorConfig) http.Handler {
-	d := &ops{operator: c.Operators, API: &API{
-		directory: c.Directory, metrics: c.Metrics, log: c.Log, publicURL: c.PublicURL, requestID: c.RequestID,
-		now: c.Now,
-	}}
+	d := &ops{operator: c.Operators, API: &API{config: c.Config, problemFor: problemForOperators,
+		again: "Ask again; what was decided is decided once."}} // Operators have no idempotency key to send again.
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead)
 	r.Get("/livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -71,21 +61,21 @@ func Operator(c OperatorConfig) http.Handler {
 		r.Use(every...)
 		// A tenant's key is refused here, even if it is valid.
 		isOperator := func(p tenants.Principal) bool { return p.Tenant == "" }
-		reading := d.admit(tenants.OpsRead, isOperator, d.answerError)
-		resolving := d.admit(tenants.OpsResolve, isOperator, d.answerError)
-		r.With(reading).Get("/operator/summary", d.summary)
-		r.With(reading).Get("/operator/keys", listing(d, d.operator.Keys()))
-		r.With(reading).Get("/operator/payments", listing(d, d.operator.Payments()))
-		r.With(reading).Get("/operator/webhooks", listing(d, d.operator.Webhooks()))
-		r.With(reading).Get("/operator/statements", listing(d, d.operator.Statements()))
-		r.With(reading).Get("/operator/breaks", listing(d, d.operator.Breaks()))
-		r.With(reading).Get("/operator/search", listing(d, d.operator.Search()))
-		r.With(reading).Get("/operator/dead-letters", listing(d, d.operator.DeadLetters()))
-		r.With(resolving).Post("/operator/dead-letters/plan", d.plan)
-		r.With(resolving).Post("/operator/dead-letters/run", d.runPlan)
-		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.showDeadLetter)
-		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.resolveDeadLetter)
-		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}
+		reading := d.admit(tenants.OpsRead, isOperator)
+		resolving := d.admit(tenants.OpsResolve, isOperator)
+		r.With(reading).Get("/operator/summary", d.answer(d.summary))
+		r.With(reading).Get("/operator/keys", listing(d, d.operator.Keys))
+		r.With(reading).Get("/operator/payments", listing(d, d.operator.Payments))
+		r.With(reading).Get("/operator/webhooks", listing(d, d.operator.Webhooks))
+		r.With(reading).Get("/operator/statements", listing(d, d.operator.Statements))
+		r.With(reading).Get("/operator/breaks", listing(d, d.operator.Breaks))
+		r.With(reading).Get("/operator/search", listing(d, d.operator.Search))
+		r.With(reading).Get("/operator/dead-letters", listing(d, d.operator.DeadLetters))
+		r.With(resolving).Post("/operator/dead-letters/plan", d.answer(d.plan))
+		r.With(resolving).Post("/operator/dead-letters/run", d.answer(d.runPlan))
+		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.answer(d.showDeadLetter))
+		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.answer(d.resolveDeadLetter))
+		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL)}
 		static := pages.OperatorHandler(at, func() []byte { return publishedToOperators(at) },
 			http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
@@ -102,51 +92,26 @@ func Operator(c OperatorConfig) http.Handler {
 }
 
 // listing answers a page of a list that operators read.
-func listing[F, T any](d *ops, l operator.Listing[F, T]) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		q := query.Parse(r.URL.RawQuery, l.Parameters...)
-		filter, bad := l.Filter(q.Values)
-		if bad := wrong(append(q.Bad, bad...)); bad != nil {
-			d.reject(w, r, bad)
-			return
+func listing[T any](d *ops, l operator.Listing[T]) http.HandlerFunc {
+	return d.answer(func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		q := query.Parse(r.URL.RawQuery)
+		read := l(q)
+		if bad := wrong(q.Bad()); bad != nil {
+			return nil, bad
 		}
-		page, err := l.Read(r.Context(), filter)
-		if err != nil {
-			d.answerError(w, r, err)
-			return
-		}
-		d.show(w, r, page)
-	}
+		return read(r.Context())
+	})
 }
 
-func (d *ops) nothing(w http.ResponseWriter, r *http.Request) {
-	d.refuse(w, r, problem.NotFound, "There is nothing at this path.")
-}
-
-func (d *ops) otherMethod(w http.ResponseWriter, r *http.Request) {
-	if !allow(w, r) {
-		d.nothing(w, r)
-		return
-	}
-	d.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
-}
-
-// answerError is fail with texts for operators, who have no idempotency key to send again.
-func (d *ops) answerError(w http.ResponseWriter, r *http.Request, err error) {
+// problemForOperators is the table of errors with those that only an operator can meet.
+func problemForOperators(err error, again string) *requestError {
 	switch {
-	case errors.Is(err, deadletters.ErrNoDeadLetter):
-		d.refuse(w, r, problem.NotFound, noSuchDeadLetter)
+	case errors.Is(err, deadletters.ErrNoDeadLetter): // or the id is not valid
+		return &requestError{code: problem.NotFound, detail: "There is no such dead letter."}
 	case errors.Is(err, operator.ErrTooMuch):
-		d.refuse(w, r, problem.IdempotencyStoreUnavailable, operator.TooMuch)
-	case postgres.Unavailable(err) && r.Context().Err() == nil:
-		d.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
-			slog.Any("error", err))
-		retryAfter(w, afterStoreFailure)
-		d.refuse(w, r, problem.IdempotencyStoreUnavailable,
-			"The store is not available. Ask again; what was decided is decided once.")
-	default:
-		d.fail(w, r, err)
+		return &requestError{code: problem.IdempotencyStoreUnavailable, detail: operator.TooMuch}
 	}
+	return problemFor(err, again)
 }
 
 func ready(w http.ResponseWriter, r *http.Request, checks map[string]func(context.Context) error) {

@@ -14,34 +14,19 @@ import (
 	"payonce/internal/query"
 )
 
-// noSuchDeadLetter is the same text for a dead letter that does not exist, and for an id that is not valid.
-const noSuchDeadLetter = "There is no such dead letter."
-
-func (d *ops) summary(w http.ResponseWriter, r *http.Request) {
-	if bad := wrong(query.Parse(r.URL.RawQuery).Bad); bad != nil {
-		d.reject(w, r, bad)
-		return
+func (d *ops) summary(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if bad := wrong(query.Parse(r.URL.RawQuery).Bad()); bad != nil {
+		return nil, bad
 	}
-	s, err := d.operator.Summary(r.Context())
-	if err != nil {
-		d.answerError(w, r, err)
-		return
-	}
-	d.show(w, r, s)
+	return d.operator.Summary(r.Context())
 }
 
-func (d *ops) showDeadLetter(w http.ResponseWriter, r *http.Request) {
+func (d *ops) showDeadLetter(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := deadletters.ParseID(chi.URLParam(r, "deadLetterId"))
 	if err != nil {
-		d.answerError(w, r, err)
-		return
+		return nil, err
 	}
-	c, err := d.operator.Show(r.Context(), id)
-	if err != nil {
-		d.answerError(w, r, err)
-		return
-	}
-	d.show(w, r, c)
+	return d.operator.Show(r.Context(), id)
 }
 
 // decisionRequest is the body of POST …/resolve. The fields are pointers, because a missing member differs from a zero.
@@ -52,36 +37,29 @@ type decisionRequest struct {
 	PSPID   *string `json:"pspId"`
 }
 
-func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
+func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body decisionRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		d.reject(w, r, bad)
-		return
+		return nil, bad
 	}
 	decision, bad := body.toDomain()
 	if bad != nil {
-		d.reject(w, r, bad)
-		return
+		return nil, bad
 	}
-	id, err := deadletters.ParseID(chi.URLParam(r, "deadLetterId"))
-	if err != nil {
-		d.answerError(w, r, err)
-		return
+	var err error
+	if decision.DeadLetter, err = deadletters.ParseID(chi.URLParam(r, "deadLetterId")); err != nil {
+		return nil, err
 	}
-	decision.DeadLetter = id
 	decision.Actor = principalOf(r).Actor()
 	outcome, err := d.operator.Resolve(r.Context(), decision)
-	switch {
-	case err != nil:
-		d.answerError(w, r, err)
-	case outcome.Refused != nil:
-		if outcome.Refused.Ground == payments.NoFreshProof {
-			retryAfter(w, afterPSPFailure)
+	if refused := outcome.Refused; refused != nil && err == nil {
+		bad := &requestError{code: refused.Ground, detail: refused.Detail}
+		if refused.Ground == payments.NoFreshProof {
+			bad.after = afterPSPFailure
 		}
-		d.refuse(w, r, codeOf(outcome.Refused.Ground), outcome.Refused.Detail)
-	default:
-		d.show(w, r, outcome.Entry)
+		return nil, bad
 	}
+	return outcome.Entry, err
 }
 
 // toDomain lists everything that is wrong. It finds missing members, and package operator finds values that are not
@@ -89,9 +67,8 @@ func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
 func (b decisionRequest) toDomain() (operator.Decision, *requestError) {
 	bad := slices.Concat(required(b.Action == nil, "/action"), required(b.Reason == nil, "/reason"),
 		required(b.Version == nil, "/version"))
-	decision := operator.Decision{
-		Action: deadletters.Action(deref(b.Action)), Reason: deref(b.Reason), PSPID: deref(b.PSPID),
-	}
+	decision := operator.Decision{PSPID: deref(b.PSPID), Decision: deadletters.Decision{
+		Action: deadletters.Action(deref(b.Action)), Reason: deref(b.Reason)}}
 	if v := deref(b.Version); v >= 1 && v <= math.MaxInt32 {
 		decision.Version = int32(v)
 	}
@@ -99,21 +76,4 @@ func (b decisionRequest) toDomain() (operator.Decision, *requestError) {
 		bad = append(bad, problem.AtPointer("/pspId", "must not be empty; leave it out if you do not know it"))
 	}
 	return decision, wrong(unlessMissing(bad, decision.Validate()))
-}
-
-func codeOf(g payments.Ground) problem.Code {
-	switch g {
-	case payments.Conflict:
-		return problem.DeadLetterConflict
-	case payments.ContradictsPSP:
-		return problem.OperatorContradictsPSP
-	case payments.NoFreshProof:
-		return problem.PSPUnavailable
-	case payments.GraceOpen:
-		return problem.GracePeriodOpen
-	case payments.NeedsDecision:
-		return problem.DeadLetterNeedsDecision
-	case payments.NotApplicable:
-	}
-	return problem.ActionNotApplicable
 }

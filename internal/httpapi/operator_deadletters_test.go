@@ -2,34 +2,8 @@ package httpapi_test
 
 import (
 	"strings"
-	"sync"
 	"testing"
 )
-
-func TestOneOfTwoOperatorsIsToldThatTheOtherWasFaster(t *testing.T) {
-	t.Parallel()
-	c := openConsole(t)
-	deadLetter := c.lost("pm_ok")
-	answers := make(chan said, 2)
-	var both sync.WaitGroup
-	for _, action := range []string{"executed", "retry"} {
-		both.Go(func() {
-			answers <- c.resolve(deadLetter, `{"action":"`+action+
-				`","reason":"seen to it","version":1}`)
-		})
-	}
-	both.Wait()
-	first, second := <-answers, <-answers
-	if first.status != 200 {
-		first, second = second, first
-	}
-	first.expect(t, 200, "")
-	second.expect(t, 409, "dead_letter_conflict")
-	s := c.get("/operator/dead-letters/"+deadLetter).expect(t, 200, "")
-	if strings.Count(s.body, `"outcome":"done"`) != 1 || strings.Count(s.body, `"outcome":"refused"`) != 1 {
-		t.Errorf("audit is %s", s.body)
-	}
-}
 
 func TestEachGroundOfARefusalHasItsProblem(t *testing.T) {
 	t.Parallel()

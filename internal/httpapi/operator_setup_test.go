@@ -96,9 +96,9 @@ func openConsole(t *testing.T) *console {
 	c.server = httptest.NewUnstartedServer(nil)
 	c.server.Config = httpapi.NewServer(httpapi.Operator(httpapi.OperatorConfig{
 		Operators: operator.New(operator.Config{DB: db, Keys: keys, Payments: c.payments, Log: log}),
-		Directory: tenants.NewDirectory(db, time.Now), Gatherer: c.registry, Metrics: metrics, Log: log,
-		Checks:    map[string]func(context.Context) error{"database": db.Ping},
-		PublicURL: "http://payonce.test", RequestID: func() string { return "req_1" }, Now: time.Now,
+		Gatherer:  c.registry, Checks: map[string]func(context.Context) error{"database": db.Ping},
+		Config: httpapi.Config{Directory: tenants.NewDirectory(db, time.Now), Metrics: metrics, Log: log,
+			PublicURL: "http://payonce.test", RequestID: func() string { return "req_1" }, Now: time.Now},
 	}), log)
 	c.server.Start()
 	t.Cleanup(c.server.Close)

@@ -64,43 +64,28 @@ type stepView struct {
 	DeadLetter operator.Entry         `json:"deadLetter"`
 	Outcome    operator.OutcomeStatus `json:"outcome,omitempty"` // of a plan that was carried out
 	Does       string                 `json:"does,omitempty"`
-	Refused    *refusedView           `json:"refused,omitzero"`
+	Refused    *payments.Refusal      `json:"refused,omitzero"`
 }
 
-type refusedView struct {
-	Code   problem.Code `json:"code"`
-	Detail string       `json:"detail"`
-}
-
-func refusedOf(r *payments.Refusal) *refusedView {
-	if r == nil {
-		return nil
-	}
-	return &refusedView{codeOf(r.Ground), r.Detail}
-}
-
-func (d *ops) plan(w http.ResponseWriter, r *http.Request) {
+func (d *ops) plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body planRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		d.reject(w, r, bad)
-		return
+		return nil, bad
 	}
 	selection, bad := body.selection()
 	if bad != nil {
-		d.reject(w, r, bad)
-		return
+		return nil, bad
 	}
 	p, err := d.operator.Plan(r.Context(), selection)
 	if err != nil {
-		d.answerError(w, r, err)
-		return
+		return nil, err
 	}
 	v := planView{Action: p.Action, Count: len(p.Steps), Refused: p.Refused(), HasMore: p.More, Plan: p.Token,
 		OpenedBefore: stamp(p.Filter.OpenedBefore), Steps: make([]stepView, len(p.Steps))}
 	for i, s := range p.Steps {
-		v.Steps[i] = stepView{DeadLetter: s.Entry, Does: s.Does, Refused: refusedOf(s.Refused)}
+		v.Steps[i] = stepView{DeadLetter: s.Entry, Does: s.Does, Refused: s.Refused}
 	}
-	d.show(w, r, v)
+	return v, nil
 }
 
 // runRequest is the body of POST /operator/dead-letters/run.
@@ -119,36 +104,31 @@ type runView struct {
 	Steps   []stepView         `json:"steps"`
 }
 
-func (d *ops) runPlan(w http.ResponseWriter, r *http.Request) {
+func (d *ops) runPlan(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body runRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		d.reject(w, r, bad)
-		return
+		return nil, bad
 	}
 	missing := slices.Concat(required(body.Reason == nil, "/reason"), required(body.Plan == nil, "/plan"))
 	bad := wrong(unlessMissing(missing, operator.ValidateReason(deref(body.Reason))))
 	if bad != nil {
-		d.reject(w, r, bad)
-		return
+		return nil, bad
 	}
 	ran, err := d.operator.Run(r.Context(), *body.Plan, *body.Reason, principalOf(r).Actor())
 	switch {
 	case errors.Is(err, operator.ErrPlanMalformed):
-		d.reject(w, r, invalid(problem.AtPointer("/plan", "must be the plan of an answer to …/plan")))
-		return
+		return nil, invalid(problem.AtPointer("/plan", "must be the plan of an answer to …/plan"))
 	case errors.Is(err, operator.ErrPlanOld):
-		d.refuse(w, r, problem.DeadLetterConflict,
-			"The dead letters have changed since the plan was made. Nothing was changed. Make a new plan.")
-		return
+		return nil, &requestError{code: problem.DeadLetterConflict,
+			detail: "The dead letters have changed since the plan was made. Nothing was changed. Make a new plan."}
 	case err != nil:
-		d.answerError(w, r, err)
-		return
+		return nil, err
 	}
 	v := runView{Action: ran.Action, Done: ran.Count(operator.WasDone), Refused: ran.Count(operator.WasRefused),
 		Unknown: ran.Count(operator.WasUnknown), Left: ran.Count(operator.WasLeft),
 		Steps: make([]stepView, len(ran.Outcomes))}
 	for i, o := range ran.Outcomes {
-		v.Steps[i] = stepView{DeadLetter: o.Entry, Outcome: o.Did, Refused: refusedOf(o.Refused)}
+		v.Steps[i] = stepView{DeadLetter: o.Entry, Outcome: o.Did, Refused: o.Refused}
 	}
-	d.show(w, r, v)
+	return v, nil
 }

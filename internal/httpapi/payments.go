@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json"
 
 	"payonce/internal/payments"
 	"payonce/internal/problem"
@@ -25,22 +24,21 @@ type paymentRequest struct {
 	Metadata      map[string]string `json:"metadata"`
 }
 
-func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
+func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.Keyed) (ask, error) {
 	var body paymentRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		a.reject(w, r, bad)
-		return nil
+		return nil, bad
 	}
 	request, bad := body.toDomain()
+	if bad == nil {
+		bad = wrong(a.config.Payments.Acceptable(k.Merchant, request))
+	}
 	if bad != nil {
-		a.reject(w, r, bad)
-		return nil
+		return nil, bad
 	}
-	if bad := wrong(a.payments.Acceptable(k.Merchant, request)); bad != nil {
-		a.reject(w, r, bad)
-		return nil
-	}
-	return func(r *http.Request) (payments.Answer, error) { return a.payments.Create(r.Context(), k, request) }
+	return func(r *http.Request) (payments.Answer, error) {
+		return a.config.Payments.Create(r.Context(), k, request)
+	}, nil
 }
 
 // toDomain lists everything that is wrong. It finds missing members, and package payments finds values that are not
@@ -60,67 +58,40 @@ func (p paymentRequest) toDomain() (payments.CreateRequest, *requestError) {
 	return request, wrong(unlessMissing(bad, request.Validate()))
 }
 
-func (a *API) getPayment(w http.ResponseWriter, r *http.Request) {
+func (a *API) getPayment(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
 	if err != nil {
-		a.fail(w, r, payments.ErrPaymentNotFound)
-		return
+		return nil, payments.ErrPaymentNotFound
 	}
-	if !a.awaited(w, r, func(limit time.Duration) (bool, error) {
-		return a.payments.AwaitPayment(r.Context(), principalOf(r).Tenant, id, limit)
-	}) {
-		return
-	}
-	a.showPayment(w, r, id)
-}
-
-func (a *API) showPayment(w http.ResponseWriter, r *http.Request, id payments.PaymentID) {
-	p, err := a.payments.PaymentToTell(r.Context(), principalOf(r).Tenant, id)
+	err = awaited(w, r, func(limit time.Duration) (bool, error) {
+		return a.config.Payments.AwaitPayment(r.Context(), principalOf(r).Tenant, id, limit)
+	})
 	if err != nil {
-		a.fail(w, r, err)
-		return
+		return nil, err
 	}
-	a.show(w, r, p)
+	return a.config.Payments.PaymentToTell(r.Context(), principalOf(r).Tenant, id)
 }
 
-func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
+func (a *API) listPayments(_ http.ResponseWriter, r *http.Request) (any, error) {
 	filter, bad := filterOf(r.URL.RawQuery)
 	if bad != nil {
-		a.reject(w, r, bad)
-		return
+		return nil, bad
 	}
-	page, err := a.payments.PaymentsToTell(r.Context(), principalOf(r).Tenant, filter)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	a.show(w, r, query.ListOf(page.Payments, page.Next))
+	page, err := a.config.Payments.PaymentsToTell(r.Context(), principalOf(r).Tenant, filter)
+	return query.ListOf(page.Payments, page.Next), err
 }
 
 // filterOf reads the query of a list.
 func filterOf(rawQuery string) (payments.Filter, *requestError) {
-	q := query.Parse(rawQuery, "customerId", "status", "createdAfter", "createdBefore", "limit", "cursor")
-	f := payments.Filter{
-		CustomerID:   q.Values.Get("customerId"),
-		Status:       query.OneOf(q, "status", payments.Statuses()...),
-		CreatedAfter: q.Instant("createdAfter"), CreatedBefore: q.Instant("createdBefore"),
-		Limit: q.Limit(), Before: query.CursorOf(q, payments.ParsePaymentID),
-	}
-	if q.Values.Has("customerId") && !payments.IsCustomerID(f.CustomerID) {
+	q := query.Parse(rawQuery)
+	customer, given := q.Get("customerId")
+	if given && !payments.IsCustomerID(customer) {
 		q.Refuse("customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
-	q.Order("createdAfter", "createdBefore", f.CreatedAfter, f.CreatedBefore)
-	return f, wrong(q.Bad)
-}
-
-// show answers 200.
-func (a *API) show(w http.ResponseWriter, r *http.Request, v any) {
-	body, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	write(w, http.StatusOK, jsonType, append(body, '\n'))
+	f := payments.Filter{CustomerID: customer, Status: query.OneOf(q, "status", payments.Statuses()...)}
+	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
+	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payments.ParsePaymentID)
+	return f, wrong(q.Bad())
 }
 
 func deref[T any](p *T) T {

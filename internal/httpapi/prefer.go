@@ -47,18 +47,11 @@ func waiting(w http.ResponseWriter, limit time.Duration, wait func() (waited boo
 	return err
 }
 
-// awaited waits for the outcome of what a request reads, if the client prefers that. It returns false after it has
-// refused the request.
-func (a *API) awaited(
-	w http.ResponseWriter, r *http.Request, wait func(limit time.Duration) (waited bool, err error),
-) bool {
+// awaited waits for the outcome of what a request reads, if the client prefers that.
+func awaited(w http.ResponseWriter, r *http.Request, wait func(limit time.Duration) (waited bool, err error)) error {
 	limit := preferenceOf(r.Header).wait
 	if limit == 0 {
-		return true
+		return nil
 	}
-	if err := waiting(w, limit, func() (bool, error) { return wait(limit) }); err != nil {
-		a.fail(w, r, err)
-		return false
-	}
-	return true
+	return waiting(w, limit, func() (bool, error) { return wait(limit) })
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
@@ -25,50 +27,78 @@ const (
 	afterHeld         = time.Minute // a person decides
 )
 
-// problemFor maps errors to problems. An error that is not listed is a 500 without detail.
-func problemFor(err error) (code problem.Code, detail string, after time.Duration) {
+// problemFor maps errors to problems. An error that is not listed is a 500 without detail. again is what a client does
+// about an error that passes by itself.
+func problemFor(err error, again string) *requestError {
 	switch {
 	case isUnauthenticated(err):
-		return problem.Unauthenticated, "This API key is not known, or has ended.", 0
+		return &requestError{code: problem.Unauthenticated, detail: "This API key is not known, or has ended."}
 	case errors.Is(err, payments.ErrPaymentNotFound):
-		return problem.NotFound, "There is no such payment.", 0
+		return &requestError{code: problem.NotFound, detail: "There is no such payment."}
 	case errors.Is(err, payments.ErrRefundNotFound):
-		return problem.NotFound, "There is no such refund.", 0
+		return &requestError{code: problem.NotFound, detail: "There is no such refund."}
 	case errors.Is(err, payments.ErrPaymentNotRefundable):
-		return problem.PaymentNotRefundable,
-			"Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0
+		return &requestError{code: problem.PaymentNotRefundable,
+			detail: "Only a payment that has succeeded, under an id of the PSP, can be refunded."}
 	case errors.Is(err, payments.ErrRefundExceedsPayment):
-		return problem.RefundExceedsPayment, "All refunds of a payment together cannot exceed its amount. " +
-			"The payment and its refunds tell what was given back, or may be.", 0
+		return &requestError{code: problem.RefundExceedsPayment,
+			detail: "All refunds of a payment together cannot exceed its amount. " +
+				"The payment and its refunds tell what was given back, or may be."}
 	case postgres.Unavailable(err):
-		return problem.IdempotencyStoreUnavailable, "The store is not available. Send the same key again.",
-			afterStoreFailure
+		return &requestError{code: problem.IdempotencyStoreUnavailable, after: afterStoreFailure,
+			detail: "The store is not available. " + again}
 	}
-	return problem.InternalError, "Something went wrong on our side. Send the same key again.", afterStoreFailure
+	return &requestError{code: problem.InternalError, after: afterStoreFailure,
+		detail: "Something went wrong on our side. " + again}
 }
 
 func isUnauthenticated(err error) bool { return errors.Is(err, tenants.ErrUnauthenticated) }
 
 // fail answers an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	a.failUntil(w, r, err, a.again)
+}
+
+// failUntil is fail for a client that does something else about an error that passes by itself.
+func (a *API) failUntil(w http.ResponseWriter, r *http.Request, err error, again string) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		// The client has gone. Or it has only closed its half of the connection, and still reads: a plain return would
 		// send it a 200.
 		panic(http.ErrAbortHandler)
 	}
-	code, detail, after := problemFor(err)
-	switch {
-	case code == problem.InternalError:
-		a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", requestIDOf(r)),
-			slog.Any("error", err))
-	case after > 0:
-		a.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
-			slog.Any("error", err))
+	p, known := errors.AsType[*requestError](err)
+	if !known {
+		p = a.problemFor(err, again)
+		switch {
+		case p.code == problem.InternalError:
+			a.config.Log.ErrorContext(r.Context(), "request failed", slog.String("request_id", requestIDOf(r)),
+				slog.Any("error", err))
+		case p.after > 0:
+			a.config.Log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
+				slog.Any("error", err))
+		}
 	}
-	if after > 0 {
-		retryAfter(w, after)
+	if p.after > 0 {
+		retryAfter(w, p.after)
 	}
-	a.refuse(w, r, code, detail)
+	a.refuse(w, r, p.code, p.detail, p.errors...)
+}
+
+// answer is the handler that answers 200 with what read returns.
+func (a *API) answer(read func(http.ResponseWriter, *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := read(w, r)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		body, err := json.Marshal(v, json.Deterministic(true))
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		write(w, http.StatusOK, jsonType, append(body, '\n'))
+	}
 }
 
 // refuse answers with a problem document.
@@ -78,16 +108,11 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, code problem.Code, 
 	writeProblem(w, d)
 }
 
-// reject answers why a request was refused.
-func (a *API) reject(w http.ResponseWriter, r *http.Request, bad *requestError) {
-	a.refuse(w, r, bad.code, bad.detail, bad.errors...)
-}
-
 func (a *API) problem(r *http.Request, code problem.Code, detail string) problem.Document {
 	// A path that begins with two slashes would name another host (RFC 3986, section 4.2).
 	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
 	knownOf(r).code = code
-	return problem.New(a.publicURL, code, detail, path+"#"+requestIDOf(r))
+	return problem.New(a.config.PublicURL, code, detail, path+"#"+requestIDOf(r))
 }
 
 func writeProblem(w http.ResponseWriter, d problem.Document) {

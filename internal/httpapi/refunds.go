@@ -16,67 +16,49 @@ type refundRequest struct {
 	Reason      *string `json:"reason"`
 }
 
-func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
+func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Keyed) (ask, error) {
 	var body refundRequest
 	if bad := readBody(w, r, &body); bad != nil {
-		a.reject(w, r, bad)
-		return nil
+		return nil, bad
 	}
 	request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)),
 		Reason: deref(body.Reason)}
 	if bad := wrong(request.Validate(body.AmountCents != nil)); bad != nil {
-		a.reject(w, r, bad)
-		return nil
+		return nil, bad
 	}
 	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
 	if err != nil {
-		a.fail(w, r, payments.ErrPaymentNotFound)
-		return nil
+		return nil, payments.ErrPaymentNotFound
 	}
-	return func(r *http.Request) (payments.Answer, error) { return a.payments.Refund(r.Context(), k, id, request) }
+	return func(r *http.Request) (payments.Answer, error) {
+		return a.config.Payments.Refund(r.Context(), k, id, request)
+	}, nil
 }
 
-func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
-	filter, bad := refundFilterOf(r.URL.RawQuery)
-	if bad != nil {
-		a.reject(w, r, bad)
-		return
+func (a *API) listRefunds(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q := query.Parse(r.URL.RawQuery)
+	filter := payments.RefundFilter{Limit: q.Limit(), Before: query.CursorOf(q, payments.ParseRefundID)}
+	if bad := wrong(q.Bad()); bad != nil {
+		return nil, bad
 	}
 	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
 	if err != nil {
-		a.fail(w, r, payments.ErrPaymentNotFound)
-		return
+		return nil, payments.ErrPaymentNotFound
 	}
-	page, err := a.payments.RefundsToTell(r.Context(), principalOf(r).Tenant, id, filter)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	a.show(w, r, query.ListOf(page.Refunds, page.Next))
+	page, err := a.config.Payments.RefundsToTell(r.Context(), principalOf(r).Tenant, id, filter)
+	return query.ListOf(page.Refunds, page.Next), err
 }
 
-// refundFilterOf reads the query of a list of refunds.
-func refundFilterOf(rawQuery string) (payments.RefundFilter, *requestError) {
-	q := query.Parse(rawQuery, "limit", "cursor")
-	f := payments.RefundFilter{Limit: q.Limit(), Before: query.CursorOf(q, payments.ParseRefundID)}
-	return f, wrong(q.Bad)
-}
-
-func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {
+func (a *API) getRefund(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := payments.ParseRefundID(chi.URLParam(r, "refundId"))
 	if err != nil {
-		a.fail(w, r, payments.ErrRefundNotFound)
-		return
+		return nil, payments.ErrRefundNotFound
 	}
-	if !a.awaited(w, r, func(limit time.Duration) (bool, error) {
-		return a.payments.AwaitRefund(r.Context(), principalOf(r).Tenant, id, limit)
-	}) {
-		return
-	}
-	refund, err := a.payments.RefundToTell(r.Context(), principalOf(r).Tenant, id)
+	err = awaited(w, r, func(limit time.Duration) (bool, error) {
+		return a.config.Payments.AwaitRefund(r.Context(), principalOf(r).Tenant, id, limit)
+	})
 	if err != nil {
-		a.fail(w, r, err)
-		return
+		return nil, err
 	}
-	a.show(w, r, refund)
+	return a.config.Payments.RefundToTell(r.Context(), principalOf(r).Tenant, id)
 }

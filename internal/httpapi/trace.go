@@ -11,7 +11,7 @@ import (
 func (a *API) trace(
 	w http.ResponseWriter, r *http.Request, operation string, id uuid.UUID,
 ) (_ *http.Request, end func()) {
-	ctx, span := a.tracer.Request(r.Context(), r.Header, operation, id)
+	ctx, span := a.config.Tracer.Request(r.Context(), r.Header, operation, id)
 	if !span.Recorded() {
 		return r, untraced
 	}

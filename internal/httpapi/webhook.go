@@ -3,12 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"payonce/internal/gateway"
-	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/webhooks"
 )
@@ -31,8 +29,8 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 	}
 	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 64 KiB.")
 	if bad != nil {
-		a.metrics.WebhookReceived(unreadable(bad.code))
-		a.reject(w, r, bad)
+		a.config.Metrics.WebhookReceived(unreadable(bad.code))
+		a.fail(w, r, bad)
 		return
 	}
 	// A sender that hangs up now sends again. Cancelling the transaction would close a connection of the pool each
@@ -44,9 +42,9 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 	}
 	switch receipt.(type) {
 	case webhooks.Received:
-		a.metrics.WebhookReceived("stored")
+		a.config.Metrics.WebhookReceived("stored")
 	case webhooks.Duplicate:
-		a.metrics.WebhookReceived("duplicate")
+		a.config.Metrics.WebhookReceived("duplicate")
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
@@ -55,22 +53,14 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 // refuseWebhook answers why a message was refused. It does not say which secret was tried.
 func (a *API) refuseWebhook(w http.ResponseWriter, r *http.Request, err error) {
 	if refused, ok := errors.AsType[*gateway.VerifyError](err); ok {
-		a.metrics.WebhookReceived(ungenuine(err))
+		a.config.Metrics.WebhookReceived(ungenuine(err))
 		// RFC 9110, section 15.5.2, asks for a challenge. There is no registered scheme for signed messages.
 		w.Header().Set("WWW-Authenticate", refused.Challenge)
 		a.refuse(w, r, problem.WebhookSignatureInvalid, refused.Detail)
 		return
 	}
-	a.metrics.WebhookReceived("store_error")
-	retryAfter(w, afterStoreFailure)
-	if postgres.Unavailable(err) {
-		a.log.WarnContext(r.Context(), "webhook refused for now", slog.String("request_id", requestIDOf(r)),
-			slog.Any("error", err))
-		a.refuse(w, r, problem.IdempotencyStoreUnavailable, "The store is not available. Send the webhook again.")
-		return
-	}
-	a.log.ErrorContext(r.Context(), "webhook failed", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
-	a.refuse(w, r, problem.InternalError, "Something went wrong on our side. Send the webhook again.")
+	a.config.Metrics.WebhookReceived("store_error")
+	a.failUntil(w, r, err, "Send the webhook again.")
 }
 
 // ungenuine is the name in the metrics of a message that is not genuine.

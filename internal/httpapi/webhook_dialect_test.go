@@ -66,22 +66,6 @@ func TestRefusalOfAWebhookIsInTheWordsOfItsDialect(t *testing.T) {
 	c.want(0, 0)
 }
 
-// Two PSPs may give the same id to different events.
-func TestEventsOfTwoPSPsHaveDifferentIDs(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	c.expect(c.signed("evt_1", eventBody), http.StatusNoContent, "", "stored")
-	c.finds("evt_1", nil)
-	c.expect(c.toStripe("t=1,v1=0", eventBody), http.StatusNoContent, "", "stored")
-	c.expect(c.toStripe("t=2,v1=0", eventBody), http.StatusNoContent, "", "duplicate")
-	c.want(2, 2)
-	var n int
-	if err := c.pool.QueryRow(t.Context(),
-		"SELECT count(*) FROM webhook_events WHERE id IN ('evt_1', 'stripe.evt_1')").Scan(&n); err != nil || n != 2 {
-		t.Errorf("%d events have the ids, %v", n, err)
-	}
-}
-
 func TestWebhookOfEachDialectHas64KiBOfJSONAtMost(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

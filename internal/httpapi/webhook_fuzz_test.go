@@ -28,11 +28,11 @@ func FuzzWebhookRoute(f *testing.F) {
 		f.Fatal(err)
 	}
 	receiver := webhooks.NewReceiver(psp, nil)
-	api := &API{
-		metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-		log:     slog.New(slog.DiscardHandler), now: func() time.Time { return now },
-		requestID: func() string { return "fuzz" },
-	}
+	api := &API{config: Config{
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Log:     slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		RequestID: func() string { return "fuzz" },
+	}}
 	handler := api.identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.takeWebhook(w, r, receiver)
 	}))

@@ -52,7 +52,8 @@ func (b *bench) closeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 	if err := postgres.PipelineTx(ctx, tx, b.keys.LockKey(b.ref, 1)); err != nil {
 		return err
 	}
-	_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.Dismiss, "ops", "test")
+	_, err := deadletters.ResolveTx(ctx, tx, deadletters.Decision{DeadLetter: id, Version: 1,
+		Action: deadletters.Dismiss, Actor: "ops", Reason: "test"})
 	return err
 }
 

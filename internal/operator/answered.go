@@ -48,7 +48,7 @@ func (d *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, e
 	for _, a := range answers() {
 		p.Kinds, p.Statuses = append(p.Kinds, string(a.kind)), append(p.Statuses, string(a.status))
 	}
-	ids, err := dbsqlc.New(d.db.Reader()).AnsweredDeadLetters(ctx, p)
+	ids, err := dbsqlc.New(d.config.DB.Reader()).AnsweredDeadLetters(ctx, p)
 	if err != nil {
 		return 0, fmt.Errorf("find answered dead letters: %w", err)
 	}
@@ -64,17 +64,18 @@ func (d *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, e
 
 // closeAnswered closes one dead letter, if its key, which it locks, still answers it.
 func (d *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool, err error) {
-	deadLetter, err := deadletters.Get(ctx, d.db, id)
+	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), id)
 	if err != nil {
 		return false, err
 	}
-	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		status, err := d.holdTx(ctx, tx, deadLetter)
 		if closed = err == nil && slices.Contains(answers(), answer{deadLetter.Kind, status}); !closed {
 			return err
 		}
-		_, err = deadletters.ResolveTx(ctx, tx, id, deadLetter.Version, deadletters.Answered, reconcilerActor,
-			fmt.Sprintf("The key is %s, so there is nothing left to decide.", status))
+		_, err = deadletters.ResolveTx(ctx, tx, deadletters.Decision{DeadLetter: id, Version: deadLetter.Version,
+			Action: deadletters.Answered, Actor: reconcilerActor,
+			Reason: fmt.Sprintf("The key is %s, so there is nothing left to decide.", status)})
 		return err
 	})
 	switch {
@@ -85,7 +86,7 @@ func (d *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool,
 		return false, fmt.Errorf("close answered dead letter: %w", err)
 	}
 	if closed {
-		d.log.InfoContext(ctx, "dead letter closed: its key was resolved meanwhile",
+		d.config.Log.InfoContext(ctx, "dead letter closed: its key was resolved meanwhile",
 			slog.String("dead_letter", id.String()), slog.String("kind", string(deadLetter.Kind)))
 	}
 	return closed, nil

@@ -6,8 +6,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/cardnumber"
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -16,11 +14,8 @@ import (
 
 // Decision is what an operator asks for.
 type Decision struct {
-	DeadLetter uuid.UUID
-	Version    int32 // the version of the dead letter that the operator has seen
-	Action     deadletters.Action
-	Reason     string
-	Actor      string // for the audit trail
+	deadletters.Decision
+
 	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
 	PSPID string
 

@@ -11,7 +11,8 @@ import (
 
 func TestDecisionIsHeldToItsForm(t *testing.T) {
 	t.Parallel()
-	good := Decision{Version: 1, Action: deadletters.Executed, Reason: "called the PSP", PSPID: "ch_1"}
+	good := Decision{PSPID: "ch_1", Decision: deadletters.Decision{Version: 1, Action: deadletters.Executed,
+		Reason: "called the PSP"}}
 	for name, row := range map[string]struct {
 		change func(*Decision)
 		want   []string

@@ -14,20 +14,16 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
-	"payonce/internal/problem"
 	"payonce/internal/query"
 	"payonce/test/pgproxy"
 )
 
 // wrong says what a list refuses of a query.
-func wrong[F any](read func(url.Values) (F, []problem.Detail), query string) []string {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	_, bad := read(values)
+func wrong[T any](l Listing[T], raw string) []string {
+	q := query.Parse(raw)
+	l(q)
 	var names []string
-	for _, d := range bad {
+	for _, d := range q.Bad() {
 		names = append(names, d.Parameter)
 	}
 	slices.Sort(names)
@@ -72,13 +68,13 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 		{"search", "q=", "[q]", nil},
 	} {
 		refused := map[string]func(string) []string{
-			"keys":         func(q string) []string { return wrong(ops.Keys().Filter, q) },
-			"webhooks":     func(q string) []string { return wrong(ops.Webhooks().Filter, q) },
-			"payments":     func(q string) []string { return wrong(ops.Payments().Filter, q) },
-			"statements":   func(q string) []string { return wrong(ops.Statements().Filter, q) },
-			"breaks":       func(q string) []string { return wrong(ops.Breaks().Filter, q) },
-			"dead letters": func(q string) []string { return wrong(ops.DeadLetters().Filter, q) },
-			"search":       func(q string) []string { return wrong(ops.Search().Filter, q) },
+			"keys":         func(q string) []string { return wrong(ops.Keys, q) },
+			"webhooks":     func(q string) []string { return wrong(ops.Webhooks, q) },
+			"payments":     func(q string) []string { return wrong(ops.Payments, q) },
+			"statements":   func(q string) []string { return wrong(ops.Statements, q) },
+			"breaks":       func(q string) []string { return wrong(ops.Breaks, q) },
+			"dead letters": func(q string) []string { return wrong(ops.DeadLetters, q) },
+			"search":       func(q string) []string { return wrong(ops.Search, q) },
 		}[row.list](row.query)
 		if got := fmt.Sprint(refused); got != row.refused {
 			t.Errorf("%s?%s: refused are %s, want %s", row.list, row.query, got, row.refused)
@@ -94,56 +90,51 @@ func FuzzOperatorFilter(f *testing.F) {
 	}
 	var ops *Service
 	f.Fuzz(func(t *testing.T, text string) {
-		values, err := url.ParseQuery(text)
-		if err != nil {
-			return
+		for _, read := range []func(string) []string{ // No list may panic, whatever is wrong with its parameters.
+			func(q string) []string { return wrong(ops.Keys, q) },
+			func(q string) []string { return wrong(ops.Payments, q) },
+			func(q string) []string { return wrong(ops.Statements, q) },
+			func(q string) []string { return wrong(ops.Webhooks, q) },
+			func(q string) []string { return wrong(ops.Breaks, q) },
+			func(q string) []string { return wrong(ops.DeadLetters, q) },
+			func(q string) []string { return wrong(ops.Search, q) },
+		} {
+			read(text)
 		}
-		key, badKey := ops.Keys().Filter(values)
-		deadLetter, badDeadLetter := ops.DeadLetters().Filter(values)
-		payment, badPayment := ops.Payments().Filter(values)
-		for _, limit := range []struct {
-			n   int
-			bad []problem.Detail
-		}{{key.Limit, badKey}, {deadLetter.Limit, badDeadLetter}, {payment.Limit, badPayment}} {
-			if len(limit.bad) == 0 && (limit.n < 1 || limit.n > query.MaxPage) {
-				t.Fatalf("%q is a page of %d", text, limit.n)
+		q := query.Parse(text)
+		if f := deadLettersOf(q); len(q.Bad()) == 0 && f.Age < 0 {
+			t.Fatalf("%q is an age of %s", text, f.Age)
+		}
+		position, _ := q.Get("cursor")
+		if run, err := parseRunCursor(position); err == nil && uuid.Validate(run.id) != nil {
+			t.Fatalf("%q begins after the run %q", text, run.id)
+		}
+		if webhook, err := parseCursor(position); err == nil {
+			if again, err := parseCursor(webhook.String()); err != nil || again != webhook {
+				t.Fatalf("%q is the cursor %+v, and then %+v, %v", text, webhook, again, err)
 			}
 		}
-		if len(badDeadLetter) == 0 && deadLetter.Age < 0 {
-			t.Fatalf("%q is an age of %s", text, deadLetter.Age)
-		}
-		if sought, bad := ops.Search().Filter(values); len(bad) == 0 && strings.Contains(sought, "\x00") {
-			t.Fatalf("%q searches %q", text, sought)
-		}
-		if run, bad := ops.Statements().Filter(values); len(bad) == 0 && run.before != nil &&
-			uuid.Validate(run.before.id) != nil {
-			t.Fatalf("%q begins after the run %q", text, run.before.id)
-		}
-		if webhook, bad := ops.Webhooks().Filter(values); len(bad) == 0 && webhook.before != nil {
-			if again, err := parseCursor(webhook.before.String()); err != nil || again != *webhook.before {
-				t.Fatalf("%q is the cursor %+v, and then %+v, %v", text, *webhook.before, again, err)
-			}
-		}
-		if b, bad := ops.Breaks().Filter(values); len(bad) == 0 && b.before != nil && *b.before < 1 {
-			t.Fatalf("%q begins before the break %d", text, *b.before)
+		if b, err := parseNumber(position); err == nil && b < 1 {
+			t.Fatalf("%q begins before the break %d", text, b)
 		}
 	})
 }
 
 // Each list is read page by page: nothing is missing, nothing is repeated, and the order holds.
-func pages[F, T any](t *testing.T, l Listing[F, T], name func(T) string, query string) []string {
+func pages[T any](t *testing.T, l Listing[T], name func(T) string, raw string) []string {
 	t.Helper()
-	values, err := url.ParseQuery(query)
+	values, err := url.ParseQuery(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	for range 100 {
-		filter, bad := l.Filter(values)
-		if len(bad) > 0 {
-			t.Fatalf("%s: %+v", query, bad)
+		q := &query.Query{Values: values}
+		read := l(q)
+		if bad := q.Bad(); len(bad) > 0 {
+			t.Fatalf("%s: %+v", raw, bad)
 		}
-		page, err := l.Read(t.Context(), filter)
+		page, err := read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,14 +142,14 @@ func pages[F, T any](t *testing.T, l Listing[F, T], name func(T) string, query s
 			names = append(names, name(row))
 		}
 		if len(page.Rows) == 0 && values.Has("cursor") {
-			t.Fatalf("%s: the list leads on to a page without rows", query)
+			t.Fatalf("%s: the list leads on to a page without rows", raw)
 		}
 		if page.Next == "" {
 			return names
 		}
 		values.Set("cursor", page.Next)
 	}
-	t.Fatalf("%s: the list does not end", query)
+	t.Fatalf("%s: the list does not end", raw)
 	return nil
 }
 
@@ -178,18 +169,18 @@ func TestKeysAreListedNewestFirstAndExpiredOnesLast(t *testing.T) {
 	all := []string{"globex-1-unknown", "globex-0-completed", "acme-3-failed_retryable", "acme-2-completed",
 		"acme-1-unknown", "acme-0-in_progress", "acme-5-expired", "acme-4-expired"}
 	for _, limit := range []string{"1", "2", "3", "100"} {
-		wantNames(t, "in pages of "+limit, pages(t, o.ops.Keys(), name, "limit="+limit), all...)
+		wantNames(t, "in pages of "+limit, pages(t, o.ops.Keys, name, "limit="+limit), all...)
 	}
-	wantNames(t, "of a tenant", pages(t, o.ops.Keys(), name, "limit=1&tenant=globex"), all[:2]...)
-	wantNames(t, "unknown", pages(t, o.ops.Keys(), name, "limit=1&status=unknown"), all[0], all[4])
-	wantNames(t, "completed", pages(t, o.ops.Keys(), name, "limit=1&status=completed"), all[1], all[3])
-	wantNames(t, "expired", pages(t, o.ops.Keys(), name, "limit=1&status=expired&tenant=acme"), all[6], all[7])
-	wantNames(t, "of nobody", pages(t, o.ops.Keys(), name, "tenant=nobody"))
+	wantNames(t, "of a tenant", pages(t, o.ops.Keys, name, "limit=1&tenant=globex"), all[:2]...)
+	wantNames(t, "unknown", pages(t, o.ops.Keys, name, "limit=1&status=unknown"), all[0], all[4])
+	wantNames(t, "completed", pages(t, o.ops.Keys, name, "limit=1&status=completed"), all[1], all[3])
+	wantNames(t, "expired", pages(t, o.ops.Keys, name, "limit=1&status=expired&tenant=acme"), all[6], all[7])
+	wantNames(t, "of nobody", pages(t, o.ops.Keys, name, "tenant=nobody"))
 
 	// It would have to read all keys to find none of this tenant.
 	far, proxy := o.behindProxy()
 	proxy.On("ListKeys", pgproxy.CutBefore)
-	wantNames(t, "of nobody, without a search", pages(t, far.Keys(), name, "tenant=nobody"))
+	wantNames(t, "of nobody, without a search", pages(t, far.Keys, name, "tenant=nobody"))
 }
 
 // Each key is in one of three indexes. A part that read more than its own index would repeat keys, and would push new
@@ -206,9 +197,9 @@ func TestLatestKeysAreThoseReservedLastWithoutTheExpiredOnes(t *testing.T) {
 		}
 		var got []string
 		for _, k := range latest {
-			got = append(got, k.Ref.Key.String())
+			got = append(got, k.Key)
 			if answered := k.ResponseStatus == 201; answered != (k.Status == idempotency.CompletedStatus) {
-				t.Errorf("%s has the response %d", k.Ref, k.ResponseStatus)
+				t.Errorf("%s has the response %d", k.Key, k.ResponseStatus)
 			}
 		}
 		wantNames(t, "the latest", got, all[:min(int(limit), len(all))]...)
@@ -249,15 +240,15 @@ func TestWebhooksAreListedWaitingOnesFirst(t *testing.T) {
 	o.exec(`INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_odd', now(), 'not JSON')`)
 	name := func(w WebhookEntry) string { return w.ID }
 	all := []string{"evt_2", "evt_0", "evt_odd", "evt_4", "evt_3", "evt_1"}
-	if got := pages(t, o.ops.Webhooks(), name, "limit=2"); !slices.Equal(slices.Sorted(slices.Values(got)),
+	if got := pages(t, o.ops.Webhooks, name, "limit=2"); !slices.Equal(slices.Sorted(slices.Values(got)),
 		slices.Sorted(slices.Values(all))) || !slices.Equal(got[3:], all[3:]) || got[0] != "evt_2" {
 		t.Errorf("webhooks are %q", got)
 	}
-	wantNames(t, "resolved", pages(t, o.ops.Webhooks(), name, "limit=1&status=resolved"), "evt_4", "evt_1")
+	wantNames(t, "resolved", pages(t, o.ops.Webhooks, name, "limit=1&status=resolved"), "evt_4", "evt_1")
 	type_ := func(w WebhookEntry) string { return w.ID + " " + w.Type + " " + w.PSPID + " " + string(w.Status) }
-	wantNames(t, "of a type", pages(t, o.ops.Webhooks(), type_, "status=confirmed"),
+	wantNames(t, "of a type", pages(t, o.ops.Webhooks, type_, "status=confirmed"),
 		"evt_3 charge.succeeded ch_1 confirmed")
-	if got := pages(t, o.ops.Webhooks(), type_, "status=waiting"); !slices.Contains(got, "evt_odd   waiting") {
+	if got := pages(t, o.ops.Webhooks, type_, "status=waiting"); !slices.Contains(got, "evt_odd   waiting") {
 		t.Errorf("waiting are %q", got)
 	}
 }
@@ -277,10 +268,10 @@ func TestPaymentsOfAllTenantsAreListedInOneOrder(t *testing.T) {
 	}
 	name := func(p PaymentEntry) string { return p.PaymentID }
 	for _, limit := range []string{"1", "2", "3", "7", "100"} {
-		wantNames(t, "in pages of "+limit, pages(t, o.ops.Payments(), name, "limit="+limit), want...)
+		wantNames(t, "in pages of "+limit, pages(t, o.ops.Payments, name, "limit="+limit), want...)
 	}
-	wantNames(t, "of globex", pages(t, o.ops.Payments(), name, "limit=1&tenant=globex"), want[2], want[5])
-	wantNames(t, "succeeded", pages(t, o.ops.Payments(), name, "status=succeeded"))
+	wantNames(t, "of globex", pages(t, o.ops.Payments, name, "limit=1&tenant=globex"), want[2], want[5])
+	wantNames(t, "succeeded", pages(t, o.ops.Payments, name, "status=succeeded"))
 }
 
 func TestRunsAndBreaksAreListed(t *testing.T) {
@@ -296,8 +287,7 @@ func TestRunsAndBreaksAreListed(t *testing.T) {
 			        'ch_' || $2::int, '', false, 1, 100, 'USD', now(), now(), now(), gen_random_uuid(),
 			        gen_random_uuid(), CASE $2 WHEN 1 THEN now() END)`, account, i)
 	}
-	filter, _ := o.ops.Statements().Filter(url.Values{"limit": {"1"}})
-	page, err := o.ops.Statements().Read(t.Context(), filter)
+	page, err := o.ops.Statements(query.Parse("limit=1"))(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,13 +297,13 @@ func TestRunsAndBreaksAreListed(t *testing.T) {
 		t.Errorf("a run is %s, %v", text, err)
 	}
 	run := func(r RunEntry) string { return r.Account + " " + r.Day.Format(time.DateOnly) }
-	wantNames(t, "runs", pages(t, o.ops.Statements(), run, "limit=1"), "acme 2026-11-22", "globex 2026-11-21",
+	wantNames(t, "runs", pages(t, o.ops.Statements, run, "limit=1"), "acme 2026-11-22", "globex 2026-11-21",
 		"acme 2026-11-20")
-	wantNames(t, "runs of globex", pages(t, o.ops.Statements(), run, "account=globex"), "globex 2026-11-21")
+	wantNames(t, "runs of globex", pages(t, o.ops.Statements, run, "account=globex"), "globex 2026-11-21")
 	name := func(b BreakEntry) string { return b.PSPID + " " + b.Theirs.Decimal() }
-	wantNames(t, "breaks", pages(t, o.ops.Breaks(), name, "limit=1"), "ch_2 1.00 USD", "ch_0 1.00 USD")
-	wantNames(t, "breaks that are gone", pages(t, o.ops.Breaks(), name, "status=gone"), "ch_1 1.00 USD")
-	wantNames(t, "breaks of a kind", pages(t, o.ops.Breaks(), name, "kind=amount&account=acme"), "ch_0 1.00 USD")
+	wantNames(t, "breaks", pages(t, o.ops.Breaks, name, "limit=1"), "ch_2 1.00 USD", "ch_0 1.00 USD")
+	wantNames(t, "breaks that are gone", pages(t, o.ops.Breaks, name, "status=gone"), "ch_1 1.00 USD")
+	wantNames(t, "breaks of a kind", pages(t, o.ops.Breaks, name, "kind=amount&account=acme"), "ch_0 1.00 USD")
 }
 
 func TestBreaksAreFilteredWhetherTheyAreOpenOrGone(t *testing.T) {
@@ -332,7 +322,7 @@ func TestBreaksAreFilteredWhetherTheyAreOpenOrGone(t *testing.T) {
 	for status, all := range map[string][]string{
 		"open": {"ch_2false", "ch_1false", "ch_0false"}, "gone": {"ch_2true", "ch_1true", "ch_0true"},
 	} {
-		read := func(query string) []string { return pages(t, o.ops.Breaks(), name, "limit=1&status="+status+query) }
+		read := func(query string) []string { return pages(t, o.ops.Breaks, name, "limit=1&status="+status+query) }
 		wantNames(t, "all", read(""), all...)
 		wantNames(t, "of an account", read("&account=acme"), all[0], all[2])
 		wantNames(t, "of a kind", read("&kind=amount"), all[1], all[2])

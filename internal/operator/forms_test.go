@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -100,22 +99,6 @@ func TestPageSaysWhetherThereIsMore(t *testing.T) {
 	wantForm(t, "a page", query.List[int]{Rows: []int{7}, Next: "x"},
 		[]string{`{"data":[7],"hasMore":true,"nextCursor":"x"}`}, nil)
 	wantForm(t, "the last page", query.List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
-}
-
-func TestOpenDeadLettersAreListedUnlessOthersAreAskedFor(t *testing.T) {
-	t.Parallel()
-	for query, want := range map[string]deadletters.Status{
-		"": deadletters.OpenStatus, "status=open": deadletters.OpenStatus,
-		"status=resolved": deadletters.ResolvedStatus,
-	} {
-		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f, bad := deadLetterFilterOf(values); f.Status != want || len(bad) > 0 {
-			t.Errorf("%q: %s, %v", query, f.Status, bad)
-		}
-	}
 }
 
 // The page of a dead letter that is about to be closed says so, and asks for no decision.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,7 +20,7 @@ type KeyRows struct {
 
 // ShowKey reads the rows of a key. It fails with idempotency.ErrNoKey.
 func (d *Service) ShowKey(ctx context.Context, ref idempotency.Ref) (KeyRows, error) {
-	row, err := dbsqlc.New(d.db.Reader()).ShowKey(ctx, dbsqlc.ShowKeyParams{
+	row, err := dbsqlc.New(d.config.DB.Reader()).ShowKey(ctx, dbsqlc.ShowKeyParams{
 		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
 	})
 	switch {
@@ -42,7 +41,7 @@ func (d *Service) Stamps(ctx context.Context, refs []idempotency.Ref) (map[idemp
 	for i, ref := range refs {
 		p.TenantIds[i], p.Operations[i], p.Keys[i] = ref.Tenant, string(ref.Operation), ref.Key.String()
 	}
-	rows, err := dbsqlc.New(d.db.Reader()).StampKeys(ctx, p)
+	rows, err := dbsqlc.New(d.config.DB.Reader()).StampKeys(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("look for changes of keys: %w", err)
 	}
@@ -53,24 +52,17 @@ func (d *Service) Stamps(ctx context.Context, refs []idempotency.Ref) (map[idemp
 	return stamps, nil
 }
 
-// LatestKey is a key in the list of those that were reserved last.
-type LatestKey struct {
-	Ref            idempotency.Ref
-	Status         idempotency.Status
-	Reserved       time.Time
-	ResponseStatus int // zero if no response is stored
-}
-
-// LatestKeys lists the keys of all tenants that were reserved last, newest first. Expired keys are not in the list.
-func (d *Service) LatestKeys(ctx context.Context, limit int32) ([]LatestKey, error) {
-	rows, err := dbsqlc.New(d.db.Reader()).LatestKeys(ctx, limit)
+// LatestKeys lists the keys of all tenants that were reserved last, newest first, each with what names it, its status,
+// and the status of its response. Expired keys are not in the list.
+func (d *Service) LatestKeys(ctx context.Context, limit int32) ([]KeyEntry, error) {
+	rows, err := dbsqlc.New(d.config.DB.Reader()).LatestKeys(ctx, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list latest keys: %w", err)
 	}
-	latest := make([]LatestKey, len(rows))
+	latest := make([]KeyEntry, len(rows))
 	for i, r := range rows {
-		latest[i] = LatestKey{Ref: idempotency.StoredRef(r.TenantID, r.Operation, r.Key),
-			Status: idempotency.Status(r.Status), Reserved: r.ReservedAt}
+		latest[i] = KeyEntry{Tenant: r.TenantID, Operation: r.Operation, Key: r.Key,
+			Status: idempotency.Status(r.Status), Reserved: at{r.ReservedAt}}
 		if r.ResponseStatus != nil {
 			latest[i].ResponseStatus = int(*r.ResponseStatus)
 		}

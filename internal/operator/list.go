@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
-	"payonce/internal/problem"
 	"payonce/internal/query"
 )
 
@@ -36,46 +34,37 @@ type PaymentOrRefund struct {
 }
 
 // DeadLetters lists dead letters, newest first. Without a status, it lists the open ones.
-func (d *Service) DeadLetters() Listing[deadletters.Filter, Entry] {
-	return Listing[deadletters.Filter, Entry]{Parameters: []string{"status", "kind", "tenant", "age", "openedAfter",
-		"openedBefore", "limit", "cursor"}, Filter: deadLetterFilterOf, Read: d.List}
+func (d *Service) DeadLetters(q *query.Query) Page[Entry] {
+	status := query.OneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus)
+	f := deadLettersOf(q)
+	if f.Limit, f.Before = q.Limit(), query.CursorOf(q, parsePosition); status != "" {
+		f.Status = status
+	}
+	return func(ctx context.Context) (query.List[Entry], error) { return d.listDeadLetters(ctx, f) }
 }
 
-func deadLetterFilterOf(values url.Values) (deadletters.Filter, []problem.Detail) {
-	q := &query.Query{Values: values}
-	f := deadletters.Filter{
-		Status: query.OneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus),
-		Limit:  q.Limit(), Before: query.CursorOf(q, parsePosition),
-	}
-	if f.Status == "" {
-		f.Status = deadletters.OpenStatus
-	}
-	selectDeadLetters(q, &f)
-	return f, q.Bad
-}
-
-// selectDeadLetters reads the parameters that select several dead letters, in a list or for one decision.
-func selectDeadLetters(q *query.Query, f *deadletters.Filter) {
-	f.Kind, f.Tenant = query.OneOf(q, "kind", deadletters.Kinds()...), q.Text("tenant")
-	f.OpenedAfter, f.OpenedBefore = q.Instant("openedAfter"), q.Instant("openedBefore")
-	q.Order("openedAfter", "openedBefore", f.OpenedAfter, f.OpenedBefore)
-	if q.Values.Has("age") {
+// deadLettersOf reads the parameters that select several open dead letters, in a list or for one decision.
+func deadLettersOf(q *query.Query) deadletters.Filter {
+	f := deadletters.Filter{Status: deadletters.OpenStatus, Kind: query.OneOf(q, "kind", deadletters.Kinds()...),
+		Tenant: q.Text("tenant")}
+	if age, given := q.Get("age"); given {
 		const most = 10 * 365 * 24 * 60 * 60
-		seconds, err := strconv.Atoi(q.Values.Get("age"))
+		seconds, err := strconv.Atoi(age)
 		if err != nil || seconds < 0 || seconds > most {
 			q.Refuse("age", fmt.Sprintf("must be a number of seconds from 0 to %d", most))
 		}
 		f.Age = time.Duration(seconds) * time.Second
 	}
+	f.OpenedAfter, f.OpenedBefore = q.Between("openedAfter", "openedBefore")
+	return f
 }
 
-// List reads a page of dead letters.
-func (d *Service) List(ctx context.Context, f deadletters.Filter) (query.List[Entry], error) {
-	deadLetters, err := deadletters.List(ctx, d.db, f)
+func (d *Service) listDeadLetters(ctx context.Context, f deadletters.Filter) (query.List[Entry], error) {
+	deadLetters, err := deadletters.List(ctx, d.config.DB, f)
 	if err != nil {
 		return query.List[Entry]{}, err
 	}
-	entries, err := d.entries(ctx, deadLetters.DeadLetters)
+	entries, err := entries(ctx, d.config.DB.Reader(), deadLetters.DeadLetters)
 	if err != nil {
 		return query.List[Entry]{}, err
 	}
@@ -86,46 +75,17 @@ func (d *Service) List(ctx context.Context, f deadletters.Filter) (query.List[En
 	return page, nil
 }
 
-// entries finds what dead letters are about, in two queries for all of them.
-func (d *Service) entries(ctx context.Context, deadLetters []deadletters.DeadLetter) ([]Entry, error) {
-	var asked dbsqlc.FindMovementsParams
-	for _, l := range deadLetters {
-		if l.About != nil && l.Subject != nil {
-			asked.TenantIds, asked.Ids = append(asked.TenantIds, l.About.Tenant), append(asked.Ids, *l.Subject)
-		}
-	}
-	rows, err := dbsqlc.New(d.db.Reader()).FindMovements(ctx, asked)
-	if err != nil {
-		return nil, fmt.Errorf("find payments of dead letters: %w", err)
-	}
-	movements := make(map[uuid.UUID]*PaymentOrRefund, len(rows))
-	for _, r := range rows {
-		movements[r.ID] = &PaymentOrRefund{Object: FoundType(r.Object),
-			ID: payments.ReferenceOf(gateway.Object(r.Object), r.ID), Status: payments.Status(r.Status)}
-	}
-	keys, err := d.keyStatuses(ctx, deadLetters)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]Entry, len(deadLetters))
+// entries finds what dead letters are about, in one query for all of them.
+func entries(ctx context.Context, db dbsqlc.DBTX, deadLetters []deadletters.DeadLetter) ([]Entry, error) {
+	found := make([]Entry, len(deadLetters))
+	byID := map[uuid.UUID]*Entry{}
+	var p dbsqlc.FindSubjectsParams
 	for i, l := range deadLetters {
-		entries[i].DeadLetter, entries[i].Key = l, keys[l.ID]
-		if l.Subject != nil {
-			entries[i].PaymentOrRefund = movements[*l.Subject]
-		}
-	}
-	return entries, nil
-}
-
-// keyStatuses are the statuses of the keys that dead letters are about, by the ids of the dead letters.
-func (d *Service) keyStatuses(
-	ctx context.Context, deadLetters []deadletters.DeadLetter,
-) (map[uuid.UUID]idempotency.Status, error) {
-	var p dbsqlc.FindKeyStatusesParams
-	for _, l := range deadLetters {
+		found[i].DeadLetter = l
 		if l.About == nil {
 			continue
 		}
+		byID[l.ID] = &found[i]
 		subject := uuid.Nil // any
 		if l.Subject != nil {
 			subject = *l.Subject
@@ -134,15 +94,20 @@ func (d *Service) keyStatuses(
 		p.TenantIds, p.Operations = append(p.TenantIds, l.About.Tenant), append(p.Operations, l.About.Operation)
 		p.Keys, p.Generations = append(p.Keys, l.About.Key), append(p.Generations, l.About.Generation)
 	}
-	rows, err := dbsqlc.New(d.db.Reader()).FindKeyStatuses(ctx, p)
+	rows, err := dbsqlc.New(db).FindSubjects(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("find keys of dead letters: %w", err)
+		return nil, fmt.Errorf("find what dead letters are about: %w", err)
 	}
-	statuses := make(map[uuid.UUID]idempotency.Status, len(rows))
 	for _, r := range rows {
-		statuses[r.DeadLetterID] = idempotency.Status(r.Status)
+		e, object := byID[r.DeadLetterID], FoundType(r.Object)
+		if object == FoundKey {
+			e.Key = idempotency.Status(r.Status)
+			continue
+		}
+		e.PaymentOrRefund = &PaymentOrRefund{Object: object, Status: payments.Status(r.Status),
+			ID: payments.ReferenceOf(gateway.Object(object), *e.Subject)}
 	}
-	return statuses, nil
+	return found, nil
 }
 
 // Case is everything that is known about a dead letter.
@@ -154,16 +119,16 @@ type Case struct {
 
 // Show reads a dead letter with all that belongs to it. It fails with deadletters.ErrNoDeadLetter.
 func (d *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
-	deadLetter, err := deadletters.Get(ctx, d.db, id)
+	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), id)
 	if err != nil {
 		return Case{}, err
 	}
-	entries, err := d.entries(ctx, []deadletters.DeadLetter{deadLetter})
+	entries, err := entries(ctx, d.config.DB.Reader(), []deadletters.DeadLetter{deadLetter})
 	if err != nil {
 		return Case{}, err
 	}
 	c := Case{Entry: entries[0]}
-	if c.AuditTrail, err = deadletters.AuditTrail(ctx, d.db, id); err != nil {
+	if c.AuditTrail, err = deadletters.AuditTrail(ctx, d.config.DB, id); err != nil {
 		return Case{}, err
 	}
 	if deadLetter.About != nil {
@@ -177,11 +142,11 @@ func (d *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
 // history reads the timeline of a dead letter's key, with all generations.
 func (d *Service) history(ctx context.Context, about deadletters.About) ([]idempotency.Event, error) {
 	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
-	events, err := d.keys.Events(ctx, ref)
+	events, err := d.config.Keys.Events(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	key, err := d.keys.Find(ctx, ref)
+	key, err := d.config.Keys.Find(ctx, ref)
 	if errors.Is(err, idempotency.ErrNoKey) {
 		return events, nil
 	}

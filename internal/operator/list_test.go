@@ -30,7 +30,7 @@ func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 	o.put(lost)
 	nothing := o.put(alone(deadletters.UnknownMovement, `{}`))
 
-	page, err := o.ops.List(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
+	page, err := o.ops.listDeadLetters(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,29 +56,6 @@ func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 	}
 	if len(page.Rows) != 4 || page.Next != "" {
 		t.Errorf("%d dead letters, next %v", len(page.Rows), page.Next)
-	}
-}
-
-func TestListGoesOnFromItsCursor(t *testing.T) {
-	t.Parallel()
-	o := setup(t)
-	second, first := o.put(alone(deadletters.UnknownMovement, `{}`)), o.put(alone(deadletters.UnknownMovement, `{}`))
-	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: 1}
-	for _, want := range []uuid.UUID{first.ID, second.ID} {
-		page, err := o.ops.List(t.Context(), f)
-		if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != want {
-			t.Fatalf("%+v, %v; want %s", page, err, want)
-		}
-		if f.Before = nil; page.Next == "" {
-			continue
-		}
-		before, err := parsePosition(page.Next)
-		if f.Before = &before; err != nil {
-			t.Fatal(err)
-		}
-	}
-	if f.Before != nil {
-		t.Fatal("the last page leads on")
 	}
 }
 

@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"payonce/internal/problem"
 	"payonce/internal/query"
 )
 
-// Listing is a list that operators read. The console and the operator's API show the same one: both read its parameters
-// with Filter, and its rows with Read.
-type Listing[F, T any] struct {
-	Parameters []string // the names that a query may have
-	Filter     func(url.Values) (F, []problem.Detail)
-	Read       func(context.Context, F) (query.List[T], error)
-}
+// Listing is a list that operators read, in the console and by the operator's API. It reads the parameters of q, and
+// returns how their page is read. If something is wrong with the parameters, nothing may be read.
+type Listing[T any] func(q *query.Query) Page[T]
+
+// Page reads a page of a list.
+type Page[T any] func(context.Context) (query.List[T], error)
 
 // longestList bounds how long a list may be read. A list without an index for all of its filters may have to read very
 // many rows to find a few.
@@ -37,26 +34,21 @@ const TooMuch = "Too many rows would have to be read for these filters. Give a t
 // payments. With the default pool, this is a quarter of it.
 const longLists = 4
 
-// places has room for the long lists that are being read.
-func (d *Service) places() chan struct{} { return d.lists }
-
 // bounded is a read that takes a place, and fails with ErrTooMuch when it has taken too long, or got no place.
-func bounded[F, T any](
-	longest time.Duration, places func() chan struct{}, read func(context.Context, F) (query.List[T], error),
-) func(context.Context, F) (query.List[T], error) {
-	return func(ctx context.Context, f F) (query.List[T], error) {
+func bounded[T any](d *Service, longest time.Duration, read Page[T]) Page[T] {
+	return func(ctx context.Context) (query.List[T], error) {
 		inTime, cancel := context.WithTimeout(ctx, longest)
 		defer cancel()
 		select {
-		case places() <- struct{}{}:
-			defer func() { <-places() }()
+		case d.lists <- struct{}{}:
+			defer func() { <-d.lists }()
 		case <-inTime.Done():
 			if err := ctx.Err(); err != nil {
 				return query.List[T]{}, err
 			}
 			return query.List[T]{}, fmt.Errorf("%w: other lists are being read", ErrTooMuch)
 		}
-		l, err := read(inTime, f)
+		l, err := read(inTime)
 		var pg *pgconn.PgError
 		stopped := inTime.Err() != nil || errors.As(err, &pg) && pg.Code == "57014"
 		if err != nil && stopped && ctx.Err() == nil {

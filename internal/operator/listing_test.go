@@ -15,24 +15,23 @@ import (
 func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	sleep := func(statement string) func(context.Context, int) (query.List[int], error) {
-		return func(ctx context.Context, _ int) (query.List[int], error) {
+	sleep := func(statement string) Page[int] {
+		return func(ctx context.Context) (query.List[int], error) {
 			var nothing any
 			return query.List[int]{}, o.db.Reader().QueryRow(ctx, statement).Scan(&nothing)
 		}
 	}
-	free := make(chan struct{}, 1)
-	places := func() chan struct{} { return free }
+	free := &Service{lists: make(chan struct{}, 1)}
 	const short = 50 * time.Millisecond
 	gone, hangUp := context.WithCancel(t.Context())
-	hungUp := func(ctx context.Context, _ int) (query.List[int], error) {
+	hungUp := func(ctx context.Context) (query.List[int], error) {
 		hangUp()
-		return sleep("SELECT pg_sleep(60)")(ctx, 1)
+		return sleep("SELECT pg_sleep(60)")(ctx)
 	}
 	for name, row := range map[string]struct {
 		ctx     context.Context
 		longest time.Duration
-		read    func(context.Context, int) (query.List[int], error)
+		read    Page[int]
 		tooMuch bool
 	}{
 		"the time is over": {t.Context(), short, sleep("SELECT pg_sleep(60)"), true},
@@ -41,19 +40,19 @@ func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 		"the operator has gone":      {gone, time.Minute, hungUp, false},
 		"the table is not there yet": {t.Context(), time.Minute, sleep("SELECT 1 FROM nothing"), false},
 	} {
-		_, err := bounded(row.longest, places, row.read)(row.ctx, 1)
+		_, err := bounded(free, row.longest, row.read)(row.ctx)
 		if got := errors.Is(err, ErrTooMuch); err == nil || got != row.tooMuch {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	l, err := bounded(short, places, func(ctx context.Context, _ int) (query.List[int], error) {
+	l, err := bounded(free, short, func(ctx context.Context) (query.List[int], error) {
 		<-ctx.Done()
 		return query.List[int]{Next: "all the same"}, nil
-	})(t.Context(), 1)
+	})(t.Context())
 	if err != nil || l.Next != "all the same" {
 		t.Errorf("what was read at the last moment: %+v, %v", l, err)
 	}
-	_, err = bounded(time.Minute, places, sleep("SELECT 1 FROM nothing"))(t.Context(), 1)
+	_, err = bounded(free, time.Minute, sleep("SELECT 1 FROM nothing"))(t.Context())
 	if !postgres.Unavailable(err) {
 		t.Errorf("a table that is not there yet: %v", err)
 	}
@@ -68,8 +67,8 @@ func TestListThatGetsNoPlaceEnds(t *testing.T) {
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	for ctx, tooMuch := range map[context.Context]bool{t.Context(): true, gone: false} {
-		_, err := bounded(time.Millisecond, func() chan struct{} { return taken },
-			func(context.Context, int) (query.List[int], error) { return query.List[int]{}, nil })(ctx, 1)
+		_, err := bounded(&Service{lists: taken}, time.Millisecond,
+			func(context.Context) (query.List[int], error) { return query.List[int]{}, nil })(ctx)
 		if got := errors.Is(err, ErrTooMuch); err == nil || got != tooMuch {
 			t.Errorf("too much is %t, want %t: %v", got, tooMuch, err)
 		}

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -11,17 +10,9 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
-	"payonce/internal/problem"
 	"payonce/internal/query"
+	"payonce/internal/tenants"
 )
-
-// KeyFilter selects keys. An empty field selects all.
-type KeyFilter struct {
-	Status idempotency.Status
-	Tenant string
-	Limit  int
-	before *cursor
-}
 
 // KeyEntry is a key in a list.
 type KeyEntry struct {
@@ -45,44 +36,34 @@ type KeyEntry struct {
 func (k KeyEntry) Ref() idempotency.Ref { return idempotency.StoredRef(k.Tenant, k.Operation, k.Key) }
 
 // Keys lists the keys of all tenants: those whose retention ends last come first, and the expired ones last.
-func (d *Service) Keys() Listing[KeyFilter, KeyEntry] {
-	return Listing[KeyFilter, KeyEntry]{Parameters: []string{"status", "tenant", "limit", "cursor"},
-		Filter: keyFilterOf, Read: bounded(longestList, d.places, d.listKeys)}
-}
-
-func keyFilterOf(values url.Values) (KeyFilter, []problem.Detail) {
-	q := &query.Query{Values: values}
-	f := KeyFilter{
-		Status: query.OneOf(q, "status", idempotency.InProgressStatus, idempotency.UnknownStatus,
-			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus),
-		Tenant: q.Text("tenant"), Limit: q.Limit(), before: query.CursorOf(q, parseCursor),
-	}
-	return f, q.Bad
-}
-
-func (d *Service) listKeys(ctx context.Context, f KeyFilter) (query.List[KeyEntry], error) {
-	if f.Tenant != "" { // No index has the tenant and the time. Without a key to find, all of them would be read.
-		known, err := dbsqlc.New(d.db.Reader()).ListTenantIDs(ctx)
-		if err != nil {
-			return query.List[KeyEntry]{}, fmt.Errorf("list tenants: %w", err)
-		}
-		if !slices.Contains(known, f.Tenant) {
-			return query.List[KeyEntry]{Rows: []KeyEntry{}}, nil
-		}
-	}
-	live, expired, id := f.before.bounds()
-	p := dbsqlc.ListKeysParams{Status: postgres.Nullable(string(f.Status)), Tenant: postgres.Nullable(f.Tenant),
-		LiveBefore:    live,
-		ExpiredBefore: expired, MaxRows: rowsFor(f.Limit)}
+func (d *Service) Keys(q *query.Query) Page[KeyEntry] {
+	status := query.OneOf(q, "status", idempotency.InProgressStatus, idempotency.UnknownStatus,
+		idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus)
+	tenant, limit := q.Text("tenant"), q.Limit()
+	p := dbsqlc.ListKeysParams{Status: postgres.Nullable(string(status)), Tenant: postgres.Nullable(tenant),
+		MaxRows: rowsFor(limit)}
+	var id string
+	p.LiveBefore, p.ExpiredBefore, id = query.CursorOf(q, parseCursor).bounds()
 	p.BeforeTenant, id, _ = strings.Cut(id, "\n")
 	p.BeforeOperation, p.BeforeKey, _ = strings.Cut(id, "\n")
-	rows, err := dbsqlc.New(d.db.Reader()).ListKeys(ctx, p)
-	if err != nil {
-		return query.List[KeyEntry]{}, fmt.Errorf("list keys: %w", err)
-	}
-	return listOf(rows, f.Limit, keyEntryOf, func(r dbsqlc.ListKeysRow) string {
-		return cursor{r.Expired, r.At, r.TenantID + "\n" + r.Operation + "\n" + r.Key}.String()
-	}), nil
+	return bounded(d, longestList, func(ctx context.Context) (query.List[KeyEntry], error) {
+		if tenant != "" { // No index has the tenant and the time. Without a key to find, all of them would be read.
+			known, err := tenants.IDs(ctx, d.config.DB)
+			if err != nil {
+				return query.List[KeyEntry]{}, err
+			}
+			if !slices.Contains(known, tenant) {
+				return query.List[KeyEntry]{Rows: []KeyEntry{}}, nil
+			}
+		}
+		rows, err := dbsqlc.New(d.config.DB.Reader()).ListKeys(ctx, p)
+		if err != nil {
+			return query.List[KeyEntry]{}, fmt.Errorf("list keys: %w", err)
+		}
+		return listOf(rows, limit, keyEntryOf, func(r dbsqlc.ListKeysRow) string {
+			return cursor{r.Expired, r.At, r.TenantID + "\n" + r.Operation + "\n" + r.Key}.String()
+		}), nil
+	})
 }
 
 func keyEntryOf(r dbsqlc.ListKeysRow) KeyEntry {

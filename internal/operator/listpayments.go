@@ -2,21 +2,11 @@ package operator
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 
-	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
-	"payonce/internal/problem"
 	"payonce/internal/query"
+	"payonce/internal/tenants"
 )
-
-// PaymentFilter selects payments. An empty field selects all.
-type PaymentFilter struct {
-	payments.Filter
-
-	Tenant string
-}
 
 // PaymentEntry is a payment in a list, without its description and metadata.
 type PaymentEntry struct {
@@ -29,37 +19,31 @@ type PaymentEntry struct {
 }
 
 // Payments lists the payments of all tenants, or of one, newest first.
-func (d *Service) Payments() Listing[PaymentFilter, PaymentEntry] {
-	return Listing[PaymentFilter, PaymentEntry]{Parameters: []string{"tenant", "customerId", "status", "createdAfter",
-		"createdBefore", "limit", "cursor"}, Filter: paymentFilterOf,
-		Read: bounded(longestList, d.places, d.listPayments)}
-}
-
-func paymentFilterOf(values url.Values) (PaymentFilter, []problem.Detail) {
-	q := &query.Query{Values: values}
-	f := PaymentFilter{Tenant: q.Text("tenant"), Filter: payments.Filter{
-		CustomerID:   q.Text("customerId"),
-		Status:       query.OneOf(q, "status", payments.Statuses()...),
-		CreatedAfter: q.Instant("createdAfter"), CreatedBefore: q.Instant("createdBefore"),
-		Limit: q.Limit(), Before: query.CursorOf(q, payments.ParsePaymentID),
-	}}
-	q.Order("createdAfter", "createdBefore", f.CreatedAfter, f.CreatedBefore)
-	return f, q.Bad
+func (d *Service) Payments(q *query.Query) Page[PaymentEntry] {
+	tenant := q.Text("tenant")
+	f := payments.Filter{CustomerID: q.Text("customerId"), Status: query.OneOf(q, "status", payments.Statuses()...)}
+	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
+	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payments.ParsePaymentID)
+	return bounded(d, longestList, func(ctx context.Context) (query.List[PaymentEntry], error) {
+		return d.listPayments(ctx, tenant, f)
+	})
 }
 
 // listPayments reads a page of each tenant, because the indexes begin with the tenant. Of these pages it takes the
 // newest payments: ids are in the order of creation.
-func (d *Service) listPayments(ctx context.Context, f PaymentFilter) (query.List[PaymentEntry], error) {
-	ids := []string{f.Tenant}
-	if f.Tenant == "" {
+func (d *Service) listPayments(
+	ctx context.Context, tenant string, f payments.Filter,
+) (query.List[PaymentEntry], error) {
+	ids := []string{tenant}
+	if tenant == "" {
 		var err error
-		if ids, err = dbsqlc.New(d.db.Reader()).ListTenantIDs(ctx); err != nil {
-			return query.List[PaymentEntry]{}, fmt.Errorf("list tenants: %w", err)
+		if ids, err = tenants.IDs(ctx, d.config.DB); err != nil {
+			return query.List[PaymentEntry]{}, err
 		}
 	}
 	var newest payments.Page
 	for _, tenant := range ids {
-		page, err := d.payments.Payments(ctx, tenant, f.Filter)
+		page, err := d.config.Payments.Payments(ctx, tenant, f)
 		if err != nil {
 			return query.List[PaymentEntry]{}, err
 		}

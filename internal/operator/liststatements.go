@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -12,16 +11,8 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
-	"payonce/internal/problem"
 	"payonce/internal/query"
 )
-
-// RunFilter selects runs of the reconciliation of settlement files. An empty field selects all.
-type RunFilter struct {
-	Account string
-	Limit   int
-	before  *cursor
-}
 
 // RunEntry is a run that has compared a day's settlement file with our books.
 type RunEntry struct {
@@ -36,38 +27,23 @@ type RunEntry struct {
 	Finished at        `json:"finishedAt"`
 }
 
-// Statements lists the runs, the latest first.
-func (d *Service) Statements() Listing[RunFilter, RunEntry] {
-	return Listing[RunFilter, RunEntry]{Parameters: []string{"account", "limit", "cursor"},
-		Filter: func(values url.Values) (RunFilter, []problem.Detail) {
-			q := &query.Query{Values: values}
-			f := RunFilter{Account: q.Text("account"), Limit: q.Limit(), before: query.CursorOf(q, parseRunCursor)}
-			return f, q.Bad
-		}, Read: d.listRuns}
-}
-
-func (d *Service) listRuns(ctx context.Context, f RunFilter) (query.List[RunEntry], error) {
-	p := dbsqlc.ListRunsParams{Account: postgres.Nullable(f.Account), MaxRows: rowsFor(f.Limit)}
+// Statements lists the runs of the reconciliation of settlement files, the latest first.
+func (d *Service) Statements(q *query.Query) Page[RunEntry] {
+	account, limit, before := q.Text("account"), q.Limit(), query.CursorOf(q, parseRunCursor)
+	p := dbsqlc.ListRunsParams{Account: postgres.Nullable(account), MaxRows: rowsFor(limit)}
 	var id string
-	p.BeforeStarted, _, id = f.before.bounds()
+	p.BeforeStarted, _, id = before.bounds()
 	p.BeforeID, _ = uuid.Parse(id) // Without a cursor, the time decides alone.
-	rows, err := dbsqlc.New(d.db.Reader()).ListRuns(ctx, p)
-	if err != nil {
-		return query.List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
+	return func(ctx context.Context) (query.List[RunEntry], error) {
+		rows, err := dbsqlc.New(d.config.DB.Reader()).ListRuns(ctx, p)
+		if err != nil {
+			return query.List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
+		}
+		return listOf(rows, limit, func(r dbsqlc.StatementRun) RunEntry {
+			return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
+				Breaks: r.Breaks, Pending: r.Pending, Started: at{r.StartedAt}, Finished: at{r.FinishedAt}}
+		}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() }), nil
 	}
-	return listOf(rows, f.Limit, func(r dbsqlc.StatementRun) RunEntry {
-		return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
-			Breaks: r.Breaks, Pending: r.Pending, Started: at{r.StartedAt}, Finished: at{r.FinishedAt}}
-	}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() }), nil
-}
-
-// BreakFilter selects breaks. An empty field selects all.
-type BreakFilter struct {
-	Status  BreakStatus
-	Account string
-	Kind    payments.BreakKind
-	Limit   int
-	before  *int64
 }
 
 // BreakStatus says whether a break is there.
@@ -110,23 +86,24 @@ type BreakSide struct {
 // Decimal is the amount for people.
 func (s BreakSide) Decimal() string { return s.Currency.Money(s.Amount) }
 
-// Breaks lists the breaks, the latest first.
-func (d *Service) Breaks() Listing[BreakFilter, BreakEntry] {
-	return Listing[BreakFilter, BreakEntry]{Parameters: []string{"status", "account", "kind", "limit", "cursor"},
-		Filter: breakFilterOf, Read: d.listBreaks}
-}
-
-func breakFilterOf(values url.Values) (BreakFilter, []problem.Detail) {
-	q := &query.Query{Values: values}
-	f := BreakFilter{
-		Status: query.OneOf(q, "status", BreakOpen, BreakGone), Account: q.Text("account"),
-		Kind:  query.OneOf(q, "kind", payments.BreakKinds()...),
-		Limit: q.Limit(), before: query.CursorOf(q, parseNumber),
+// Breaks lists the breaks that are there, or those that are gone, the latest first.
+func (d *Service) Breaks(q *query.Query) Page[BreakEntry] {
+	p := dbsqlc.ListBreaksParams{Open: query.OneOf(q, "status", BreakOpen, BreakGone) != BreakGone,
+		Account: postgres.Nullable(q.Text("account")),
+		Kind:    postgres.Nullable(string(query.OneOf(q, "kind", payments.BreakKinds()...))),
+		Before:  1<<63 - 1}
+	limit, before := q.Limit(), query.CursorOf(q, parseNumber)
+	if p.MaxRows = rowsFor(limit); before != nil {
+		p.Before = *before
 	}
-	if f.Status == "" {
-		f.Status = BreakOpen
+	return func(ctx context.Context) (query.List[BreakEntry], error) {
+		rows, err := dbsqlc.New(d.config.DB.Reader()).ListBreaks(ctx, p)
+		if err != nil {
+			return query.List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
+		}
+		return listOf(rows, limit, breakEntryOf,
+			func(r dbsqlc.ListBreaksRow) string { return strconv.FormatInt(r.ID, 10) }), nil
 	}
-	return f, q.Bad
 }
 
 // parseNumber reads a positive number as strconv writes it.
@@ -136,20 +113,6 @@ func parseNumber(s string) (int64, error) {
 		return 0, errCursorMalformed
 	}
 	return n, nil
-}
-
-func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (query.List[BreakEntry], error) {
-	p := dbsqlc.ListBreaksParams{Account: postgres.Nullable(f.Account), Kind: postgres.Nullable(string(f.Kind)),
-		Open: f.Status == BreakOpen, Before: 1<<63 - 1, MaxRows: rowsFor(f.Limit)}
-	if f.before != nil {
-		p.Before = *f.before
-	}
-	rows, err := dbsqlc.New(d.db.Reader()).ListBreaks(ctx, p)
-	if err != nil {
-		return query.List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
-	}
-	return listOf(rows, f.Limit, breakEntryOf,
-		func(r dbsqlc.ListBreaksRow) string { return strconv.FormatInt(r.ID, 10) }), nil
 }
 
 func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {

@@ -3,22 +3,13 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/url"
 
 	"payonce/internal/gateway"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/postgres"
-	"payonce/internal/problem"
 	"payonce/internal/query"
 	"payonce/internal/webhooks"
 )
-
-// WebhookFilter selects webhooks. An empty field selects all.
-type WebhookFilter struct {
-	Status WebhookStatus
-	Limit  int
-	before *cursor
-}
 
 // WebhookStatus says that a webhook waits, or what came of it.
 type WebhookStatus string
@@ -47,31 +38,21 @@ type WebhookEntry struct {
 }
 
 // Webhooks lists the webhooks that are stored: those that wait, newest first, and then the processed ones.
-func (d *Service) Webhooks() Listing[WebhookFilter, WebhookEntry] {
-	return Listing[WebhookFilter, WebhookEntry]{Parameters: []string{"status", "limit", "cursor"},
-		Filter: webhookFilterOf, Read: d.listWebhooks}
-}
-
-func webhookFilterOf(values url.Values) (WebhookFilter, []problem.Detail) {
-	q := &query.Query{Values: values}
-	f := WebhookFilter{
-		Status: query.OneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
-			WebhookIgnored, WebhookDismissed),
-		Limit: q.Limit(), before: query.CursorOf(q, parseCursor),
+func (d *Service) Webhooks(q *query.Query) Page[WebhookEntry] {
+	status := query.OneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
+		WebhookIgnored, WebhookDismissed)
+	limit := q.Limit()
+	p := dbsqlc.ListWebhooksParams{Status: postgres.Nullable(string(status)), MaxRows: rowsFor(limit)}
+	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = query.CursorOf(q, parseCursor).bounds()
+	return func(ctx context.Context) (query.List[WebhookEntry], error) {
+		rows, err := dbsqlc.New(d.config.DB.Reader()).ListWebhooks(ctx, p)
+		if err != nil {
+			return query.List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
+		}
+		return listOf(rows, limit, d.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
+			return cursor{!r.Waiting, r.At, r.ID}.String()
+		}), nil
 	}
-	return f, q.Bad
-}
-
-func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (query.List[WebhookEntry], error) {
-	p := dbsqlc.ListWebhooksParams{Status: postgres.Nullable(string(f.Status)), MaxRows: rowsFor(f.Limit)}
-	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = f.before.bounds()
-	rows, err := dbsqlc.New(d.db.Reader()).ListWebhooks(ctx, p)
-	if err != nil {
-		return query.List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
-	}
-	return listOf(rows, f.Limit, d.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
-		return cursor{!r.Waiting, r.At, r.ID}.String()
-	}), nil
 }
 
 func (d *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
@@ -80,7 +61,7 @@ func (d *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
 	if r.Waiting {
 		w.Status = WebhookWaiting
 	}
-	said, err := d.psps.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
+	said, err := d.config.PSPs.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
 	if err != nil {
 		return w // Its dead letter says what is wrong with it.
 	}

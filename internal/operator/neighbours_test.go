@@ -137,7 +137,7 @@ func TestDeadLetterShowsNoPaymentOfAnother(t *testing.T) {
 		noTenant.Subject = &subject
 		o.put(noTenant)
 	}
-	page, err := o.ops.List(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
+	page, err := o.ops.listDeadLetters(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
 	if err != nil || len(page.Rows) != 3 {
 		t.Fatalf("%+v, %v", page, err)
 	}

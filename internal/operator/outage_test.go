@@ -14,6 +14,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/internal/query"
 	"payonce/test/pgproxy"
 )
 
@@ -34,9 +35,12 @@ func (r *rounds) begin(n int64) {
 }
 
 // firstPage reads a list as it is without any filter.
-func firstPage[F, T any](l Listing[F, T]) func(context.Context) (any, error) {
-	filter, _ := l.Filter(url.Values{})
-	return func(ctx context.Context) (any, error) { return l.Read(ctx, filter) }
+func firstPage[T any](l Listing[T]) func(context.Context) (any, error) {
+	return pageOf(l, url.Values{})
+}
+
+func pageOf[T any](l Listing[T], values url.Values) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) { return l(&query.Query{Values: values})(ctx) }
 }
 
 // lateness is what two readings of the same may say differently.
@@ -72,18 +76,16 @@ func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
 	var lost rounds
 	proxy.Choose(lost.choose)
 	for name, read := range map[string]func(context.Context) (any, error){
-		"keys": firstPage(far.Keys()), "payments": firstPage(far.Payments()), "webhooks": firstPage(far.Webhooks()),
-		"statements": firstPage(far.Statements()), "breaks": firstPage(far.Breaks()),
-		"dead letters": firstPage(far.DeadLetters()),
-		"search":       func(ctx context.Context) (any, error) { return far.Search().Read(ctx, clientKey) },
+		"keys": firstPage(far.Keys), "payments": firstPage(far.Payments), "webhooks": firstPage(far.Webhooks),
+		"statements": firstPage(far.Statements), "breaks": firstPage(far.Breaks),
+		"dead letters": firstPage(far.DeadLetters),
+		"search":       func(ctx context.Context) (any, error) { return far.Find(ctx, clientKey) },
 		"search for a payment": func(ctx context.Context) (any, error) {
-			return far.Search().Read(ctx, payment.String())
+			return far.Find(ctx, payment.String())
 		},
-		"keys of a tenant": func(ctx context.Context) (any, error) {
-			return far.Keys().Read(ctx, KeyFilter{Tenant: "acme", Limit: 1})
-		},
-		"dead letter": func(ctx context.Context) (any, error) { return far.Show(ctx, l.ID) },
-		"previews":    func(ctx context.Context) (any, error) { return far.Preview(ctx, l.ID) },
+		"keys of a tenant": pageOf(far.Keys, url.Values{"tenant": {"acme"}, "limit": {"1"}}),
+		"dead letter":      func(ctx context.Context) (any, error) { return far.Show(ctx, l.ID) },
+		"previews":         func(ctx context.Context) (any, error) { return far.Preview(ctx, l.ID) },
 		"plan": func(ctx context.Context) (any, error) {
 			p, err := far.Plan(ctx, selection)
 			previews := make([]Preview, len(p.Steps))

@@ -27,7 +27,7 @@ var errPreviewed = errors.New("only previewed")
 // asks the PSP as the actions themselves would, until ctx ends. It takes no lock. It fails with
 // deadletters.ErrNoDeadLetter.
 func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) {
-	deadLetter, err := deadletters.Get(ctx, d.db, id)
+	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +50,13 @@ func (d *Service) preview(
 ) (Preview, error) {
 	p := Preview{Action: decision.Action}
 	decision.Preview = true
-	inquiry, err := d.payments.Inquire(ctx, deadLetter, decision)
+	inquiry, err := d.config.Payments.Inquire(ctx, deadLetter, decision)
 	if err != nil {
 		return p, err
 	}
-	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// closing is called only if the decision is not refused, and before anything is written.
-		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
+		step, err := d.config.Payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
 		switch {
 		case err == nil && step.Refuse != nil:
 			p.Refused = step.Refuse

@@ -11,7 +11,6 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -48,13 +47,13 @@ func (d *Service) Resolve(ctx context.Context, asked Decision) (Outcome, error) 
 func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Decision) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
-	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
+	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), asked.DeadLetter)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if deadLetter.Subject != nil {
 		var span tracing.Span
-		ctx, span = d.tracer.Later(ctx, "operator", *deadLetter.Subject)
+		ctx, span = d.config.Tracer.Later(ctx, "operator", *deadLetter.Subject)
 		defer span.End()
 	}
 	resolved, err := d.decide(ctx, deadLetter, asked)
@@ -62,17 +61,17 @@ func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Deci
 	switch {
 	case errors.As(err, &why):
 		why = d.refusalNow(ctx, asked, why)
-		d.log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
+		d.config.Log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
 			slog.String("action", string(asked.Action)), slog.String("ground", string(why.Ground)))
 		return Outcome{Did: WasRefused, Refused: why}, d.audit(ctx, asked, *why)
 	case err != nil:
 		return Outcome{}, err
 	}
-	d.log.InfoContext(ctx, "dead letter resolved", slog.String("dead_letter", asked.DeadLetter.String()),
+	d.config.Log.InfoContext(ctx, "dead letter resolved", slog.String("dead_letter", asked.DeadLetter.String()),
 		slog.String("action", string(asked.Action)))
 	done := Outcome{Entry: Entry{DeadLetter: resolved}, Did: WasDone}
 	// If the payment cannot be read now, the decision is carried out all the same.
-	if entries, err := d.entries(ctx, []deadletters.DeadLetter{resolved}); err == nil {
+	if entries, err := entries(ctx, d.config.DB.Reader(), []deadletters.DeadLetter{resolved}); err == nil {
 		done.Entry = entries[0]
 	}
 	return done, nil
@@ -84,19 +83,18 @@ func (d *Service) decide(
 	ctx context.Context, deadLetter deadletters.DeadLetter, asked Decision,
 ) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
-	inquiry, err := d.payments.Inquire(ctx, deadLetter,
+	inquiry, err := d.config.Payments.Inquire(ctx, deadLetter,
 		payments.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID,
 			PSPConfirms: asked.pspConfirms})
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
-	err = d.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = d.config.DB.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := d.holdTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
-		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() (err error) {
-			resolved, err = deadletters.ResolveTx(ctx, tx, deadLetter.ID, asked.Version, asked.Action, asked.Actor,
-				asked.Reason)
+		step, err := d.config.Payments.DecideTx(ctx, tx, deadLetter, inquiry, func() (err error) {
+			resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision)
 			return err
 		})
 		switch {
@@ -107,7 +105,7 @@ func (d *Service) decide(
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
-		resolved, err = deadletters.GetIn(ctx, q, deadLetter.ID)
+		resolved, err = deadletters.Get(ctx, q, deadLetter.ID)
 		return resolved.Resolution != nil, err
 	})
 	switch {
@@ -135,8 +133,8 @@ func (d Decision) is(l deadletters.DeadLetter) bool {
 
 // followUp does what a step needs from the job queue and from the inbox of webhooks.
 func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) error {
-	if step.Forget != "" && d.forget != nil {
-		if err := d.forget(ctx, tx, step.Forget); err != nil {
+	if step.Forget != "" && d.config.Forget != nil {
+		if err := d.config.Forget(ctx, tx, step.Forget); err != nil {
 			return fmt.Errorf("forget webhook: %w", err)
 		}
 	}
@@ -145,12 +143,12 @@ func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) e
 	switch {
 	case again == nil:
 		return nil
-	case again.EventID != "" && d.reprocess != nil:
-		err = d.reprocess(ctx, tx, again.EventID)
-	case again.JobID != 0 && d.requeue != nil:
-		err = d.requeue(ctx, tx, again.JobID)
-	case again.Record != nil && d.reconsider != nil:
-		err = d.reconsider(ctx, tx, again.Record)
+	case again.EventID != "" && d.config.Reprocess != nil:
+		err = d.config.Reprocess(ctx, tx, again.EventID)
+	case again.JobID != 0 && d.config.Requeue != nil:
+		err = d.config.Requeue(ctx, tx, again.JobID)
+	case again.Record != nil && d.config.Reconsider != nil:
+		err = d.config.Reconsider(ctx, tx, again.Record)
 	default:
 		return notApplicable("There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
 	}
@@ -172,7 +170,7 @@ func notApplicable(detail string) error {
 // refusalNow replaces a refusal if another operator has resolved the dead letter in the meantime: that operator's
 // decision may be the cause of the refusal.
 func (d *Service) refusalNow(ctx context.Context, asked Decision, r *payments.Refusal) *payments.Refusal {
-	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
+	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), asked.DeadLetter)
 	if err != nil || deadLetter.Resolution == nil {
 		return r
 	}
@@ -188,12 +186,8 @@ func resolvedBefore(l deadletters.DeadLetter) *payments.Refusal {
 // audit stores a refused decision, in a transaction of its own. If that fails, the operator gets an error and asks
 // again.
 func (d *Service) audit(ctx context.Context, asked Decision, r payments.Refusal) error {
-	err := d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return deadletters.AuditRefusedTx(ctx, tx, deadletters.RefusedDecision{
-			DeadLetter: asked.DeadLetter, Version: asked.Version, Action: asked.Action, Actor: asked.Actor,
-			Reason: asked.Reason,
-			Detail: r.Detail,
-		})
+	err := d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return deadletters.AuditRefusedTx(ctx, tx, asked.Decision, r.Detail)
 	})
 	if err != nil {
 		return fmt.Errorf("write refusal: %w", err)
@@ -211,15 +205,12 @@ func (d *Service) holdTx(
 		return "", nil
 	}
 	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
-	if err := postgres.PipelineTx(ctx, tx, d.keys.LockKey(ref, about.Generation)); err != nil {
+	if err := postgres.PipelineTx(ctx, tx, d.config.Keys.LockKey(ref, about.Generation)); err != nil {
 		return "", fmt.Errorf("lock key: %w", err)
 	}
-	status, err := dbsqlc.New(tx).LockKey(ctx, dbsqlc.LockKeyParams{
-		TenantID: about.Tenant, Operation: about.Operation, Key: about.Key, Generation: about.Generation,
-		Subject: deadLetter.Subject,
-	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("lock key: %w", err)
+	locked, err := entries(ctx, tx, []deadletters.DeadLetter{deadLetter})
+	if err != nil {
+		return "", err
 	}
-	return idempotency.Status(status), nil
+	return locked[0].Key, nil
 }

@@ -117,8 +117,8 @@ func TestDeadLetterOfAnotherVersionIsAConflict(t *testing.T) {
 func TestDeadLetterThatIsNotThereIsNotResolved(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	_, err := o.ops.Resolve(t.Context(), Decision{DeadLetter: uuid.Must(uuid.NewV7()), Version: 1,
-		Action: deadletters.Dismiss, Reason: "x", Actor: "ann"})
+	_, err := o.ops.Resolve(t.Context(), decision(deadletters.DeadLetter{ID: uuid.Must(uuid.NewV7())},
+		deadletters.Dismiss))
 	if !errors.Is(err, deadletters.ErrNoDeadLetter) {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/google/uuid"
@@ -13,7 +12,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
-	"payonce/internal/problem"
 	"payonce/internal/query"
 )
 
@@ -46,21 +44,17 @@ const (
 const maxFound = 50
 
 // Search finds what has this id, this id at the PSP, or this key, for all tenants. The text must be the whole id.
-func (d *Service) Search() Listing[string, Found] {
-	return Listing[string, Found]{Parameters: []string{"q"}, Filter: searchOf, Read: d.search}
-}
-
-func searchOf(values url.Values) (string, []problem.Detail) {
-	q := &query.Query{Values: values}
+func (d *Service) Search(q *query.Query) Page[Found] {
 	sought := q.Text("q")
-	if !values.Has("q") {
+	if !q.Values.Has("q") {
 		q.Refuse("q", "is required")
 	}
-	return sought, q.Bad
+	return func(ctx context.Context) (query.List[Found], error) { return d.Find(ctx, sought) }
 }
 
-func (d *Service) search(ctx context.Context, sought string) (query.List[Found], error) {
-	q, found := dbsqlc.New(d.db.Reader()), query.List[Found]{Rows: []Found{}}
+// Find is Search for a text that needs no look at its form.
+func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], error) {
+	q, found := dbsqlc.New(d.config.DB.Reader()), query.List[Found]{Rows: []Found{}}
 	movements := dbsqlc.SearchMovementsParams{PspID: &sought, MaxRows: maxFound}
 	if id, err := payments.ParsePaymentID(sought); err == nil {
 		movements.PaymentID = new(uuid.UUID(id))
@@ -102,7 +96,7 @@ func (d *Service) search(ctx context.Context, sought string) (query.List[Found],
 }
 
 func (d *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLettersParams) (found []Found, err error) {
-	rows, err := dbsqlc.New(d.db.Reader()).SearchDeadLetters(ctx, p)
+	rows, err := dbsqlc.New(d.config.DB.Reader()).SearchDeadLetters(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("search dead letters: %w", err)
 	}
@@ -126,7 +120,7 @@ func (d *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, 
 func (d *Service) Holder(ctx context.Context, ref idempotency.Ref) (id string, err error) {
 	about := deadletters.About{Tenant: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()}
 	var open deadletters.OnKey
-	err = d.db.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
+	err = d.config.DB.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
 	if open.Other != nil {
 		id = open.Other.String()
 	}

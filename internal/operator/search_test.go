@@ -58,7 +58,7 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 		{"a part of a name", clientKey[1:], nil},
 		{"what is an id but for its last character", zero.ID.String()[:35] + "g", nil},
 	} {
-		found, err := o.ops.Search().Read(t.Context(), row.sought)
+		found, err := o.ops.Find(t.Context(), row.sought)
 		if err != nil {
 			t.Fatal(err)
 		}

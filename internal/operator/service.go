@@ -16,17 +16,8 @@ import (
 
 // Service lists dead letters and carries out operators' decisions about them. It is safe for concurrent use.
 type Service struct {
-	db         *postgres.DB
-	keys       *idempotency.Keys
-	psps       gateway.PSPs
-	payments   *payments.Service
-	tracer     *tracing.Tracer
-	log        *slog.Logger
-	lists      chan struct{} // see places
-	requeue    func(ctx context.Context, tx pgx.Tx, jobID int64) error
-	reprocess  func(ctx context.Context, tx pgx.Tx, eventID string) error
-	reconsider func(ctx context.Context, tx pgx.Tx, record []byte) error
-	forget     func(ctx context.Context, tx pgx.Tx, eventID string) error
+	config Config
+	lists  chan struct{} // has room for the long lists that are being read
 }
 
 // ErrGone is the error of a hook of Config if there is nothing left to repeat, for example because the queue has
@@ -59,10 +50,4 @@ type Config struct {
 }
 
 // New returns a Service.
-func New(c Config) *Service {
-	return &Service{
-		db: c.DB, keys: c.Keys, psps: c.PSPs, payments: c.Payments, tracer: c.Tracer, log: c.Log,
-		lists:   make(chan struct{}, longLists),
-		requeue: c.Requeue, reprocess: c.Reprocess, reconsider: c.Reconsider, forget: c.Forget,
-	}
-}
+func New(c Config) *Service { return &Service{config: c, lists: make(chan struct{}, longLists)} }

@@ -19,6 +19,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 	"payonce/test/pgproxy"
@@ -160,7 +161,8 @@ func (o *fixture) windowOver() {
 }
 
 func decision(l deadletters.DeadLetter, action deadletters.Action) Decision {
-	return Decision{DeadLetter: l.ID, Version: 1, Action: action, Reason: "seen to it", Actor: "ann"}
+	return Decision{Decision: deadletters.Decision{DeadLetter: l.ID, Version: 1, Action: action, Reason: "seen to it",
+		Actor: "ann"}}
 }
 
 func (o *fixture) resolve(d Decision) Outcome {
@@ -183,7 +185,7 @@ func (o *fixture) done(d Decision) Entry {
 }
 
 // refused checks that a decision is refused on that ground, that nothing has moved, and that the refusal is on record.
-func (o *fixture) refused(d Decision, ground payments.Ground) string {
+func (o *fixture) refused(d Decision, ground problem.Code) string {
 	o.t.Helper()
 	before := o.picture()
 	detail := o.refusedOn(d, ground)
@@ -194,7 +196,7 @@ func (o *fixture) refused(d Decision, ground payments.Ground) string {
 }
 
 // refusedOn is refused, while others are at work.
-func (o *fixture) refusedOn(d Decision, ground payments.Ground) string {
+func (o *fixture) refusedOn(d Decision, ground problem.Code) string {
 	o.t.Helper()
 	outcome := o.resolve(d)
 	no := outcome.Refused

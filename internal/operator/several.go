@@ -78,15 +78,14 @@ type Selection struct {
 // limit and cursor: only open dead letters are decided about.
 func SelectionOf(action string, values url.Values) (Selection, []problem.Detail) {
 	q := &query.Query{Values: values}
-	s := Selection{Action: deadletters.Action(action), Filter: deadletters.Filter{Status: deadletters.OpenStatus}}
+	s := Selection{Action: deadletters.Action(action), Filter: deadLettersOf(q)}
 	switch {
 	case s.Action == deadletters.NotExecuted:
 		q.Refuse("action", "must not be not_executed for several dead letters: look at each of them alone")
 	case !forSeveral(s.Action):
 		q.Refuse("action", "must be retry, executed or dismiss")
 	}
-	selectDeadLetters(q, &s.Filter)
-	return s, q.Bad
+	return s, q.Bad()
 }
 
 // Plan finds the dead letters of a selection, and what the action would do about each. It writes nothing.
@@ -95,7 +94,7 @@ func (d *Service) Plan(ctx context.Context, s Selection) (Plan, error) {
 }
 
 func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selection) (Plan, error) {
-	now, err := d.db.Clock(ctx)
+	now, err := d.config.DB.Clock(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -137,11 +136,11 @@ func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selec
 func (d *Service) several(ctx context.Context, f deadletters.Filter) (found []Entry, more bool, err error) {
 	f.Limit = deadletters.MaxPage
 	for {
-		page, err := deadletters.List(ctx, d.db, f)
+		page, err := deadletters.List(ctx, d.config.DB, f)
 		if err != nil {
 			return nil, false, err
 		}
-		entries, err := d.entries(ctx, page.DeadLetters)
+		entries, err := entries(ctx, d.config.DB.Reader(), page.DeadLetters)
 		if err != nil {
 			return nil, false, err
 		}
@@ -229,12 +228,12 @@ func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, err
 	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestSeveral)
 	defer cancel()
 	_ = each(inTime, found, func(i int, e Entry) error { // What fails is in the outcome.
-		outcome, err := d.resolve(ctx, longestOfSeveral, Decision{DeadLetter: e.ID, Version: e.Version,
-			Action: t.Action, Reason: reason, Actor: actor, pspConfirms: true})
+		outcome, err := d.resolve(ctx, longestOfSeveral, Decision{pspConfirms: true, Decision: deadletters.Decision{
+			DeadLetter: e.ID, Version: e.Version, Action: t.Action, Reason: reason, Actor: actor}})
 		if err != nil { // A refusal that could not be audited is none, either.
 			ran.Outcomes[i].Did = WasUnknown
-			d.log.WarnContext(ctx, "decision not known to be carried out", slog.String("dead_letter", e.ID.String()),
-				slog.Any("error", err))
+			d.config.Log.WarnContext(ctx, "decision not known to be carried out",
+				slog.String("dead_letter", e.ID.String()), slog.Any("error", err))
 			return err
 		}
 		if outcome.Refused != nil {

@@ -44,13 +44,13 @@ const maxWatermarks = 200
 func (d *Service) Summary(ctx context.Context) (Summary, error) {
 	var s Summary
 	var err error
-	if s.Keys, err = d.keys.KeyCounts(ctx); err != nil {
+	if s.Keys, err = d.config.Keys.KeyCounts(ctx); err != nil {
 		return Summary{}, err
 	}
-	if s.DeadLetters, err = deadletters.Summarize(ctx, d.db); err != nil {
+	if s.DeadLetters, err = deadletters.Summarize(ctx, d.config.DB); err != nil {
 		return Summary{}, err
 	}
-	err = s.readLags(ctx, dbsqlc.New(d.db.Reader()))
+	err = s.readLags(ctx, dbsqlc.New(d.config.DB.Reader()))
 	if err != nil {
 		return Summary{}, fmt.Errorf("read lags: %w", err)
 	}

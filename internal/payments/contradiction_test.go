@@ -30,7 +30,8 @@ func (s *shop) resolveDeadLetterThat(condition string, action deadletters.Action
 		s.t.Fatal(err)
 	}
 	err := pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
-		_, err := deadletters.ResolveTx(s.t.Context(), tx, id, version, action, "mallory", "looked into it")
+		_, err := deadletters.ResolveTx(s.t.Context(), tx, deadletters.Decision{DeadLetter: id, Version: version,
+			Action: action, Actor: "mallory", Reason: "looked into it"})
 		return err
 	})
 	if err != nil {

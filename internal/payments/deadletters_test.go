@@ -97,7 +97,7 @@ func (s *twoSteps) openAbout(key string, kind deadletters.Kind) deadletters.Dead
 	if err := s.service.db.Pipeline(s.t.Context(), deadletters.Open(l)); err != nil {
 		s.t.Fatal(err)
 	}
-	stored, err := deadletters.Get(s.t.Context(), s.service.db, l.ID)
+	stored, err := deadletters.Get(s.t.Context(), s.service.db.Reader(), l.ID)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/problem"
 )
 
 // about is a dead letter about what the stage's key stood for at first.
@@ -48,7 +49,7 @@ func (r refusedDecision) Is(other error) bool {
 	return ok && o.why.Ground == r.why.Ground
 }
 
-func on(g Ground) error { return refusedDecision{Refusal{Ground: g}} }
+func on(g problem.Code) error { return refusedDecision{Refusal{Ground: g}} }
 
 // decideTx carries out what was inquired about.
 func (g *stage) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry) error {

@@ -38,12 +38,12 @@ func inBrief(step Step) string {
 
 // The refusals that several cases end with.
 const (
-	moreThanOne  = "contradicts_psp: The PSP has no record that it has executed exactly what was asked."
-	idOfAnother  = "contradicts_psp: That id of the PSP's belongs to another payment or refund."
-	provenNot    = "contradicts_psp: The PSP has no record of it after the grace period: it was not executed."
-	isForAnother = "contradicts_psp: The PSP says that psp_8 is for order 42, not for this payment or refund."
-	keyIsGone    = "not_applicable: The dead letter's key is gone, or stands for something else by now."
-	nothingInIt  = "not_applicable: There is nothing in this dead letter that could be tried again."
+	moreThanOne  = "operator_contradicts_psp: The PSP has no record that it has executed exactly what was asked."
+	idOfAnother  = "operator_contradicts_psp: That id of the PSP's belongs to another payment or refund."
+	provenNot    = "operator_contradicts_psp: The PSP has no record of it after the grace period: it was not executed."
+	isForAnother = "operator_contradicts_psp: The PSP says that psp_8 is for order 42, not for this payment or refund."
+	keyIsGone    = "action_not_applicable: The dead letter's key is gone, or stands for something else by now."
+	nothingInIt  = "action_not_applicable: There is nothing in this dead letter that could be tried again."
 	mustDecide   = "so that something must be decided: retry, executed or not_executed."
 	stillArrives = "grace_period_open: The PSP knows nothing of it yet, but what was sent may still arrive there."
 )
@@ -92,14 +92,14 @@ func TestDecisionNeedsTheDeadLetterAsItWasSeen(t *testing.T) {
 	gone := func(s *Seen) { s.Status, s.Key, s.Own = "", idempotency.Execution{}, idempotency.Execution{} }
 	retry, executed := decideOn(deadletters.Retry, nil), decideOn(deadletters.Executed, nil)
 	checkDecisions(t, map[string]decisionCase{
-		"no dead letter": {Seen{}, retry, "not_applicable: There is no dead letter to decide about."},
+		"no dead letter": {Seen{}, retry, "action_not_applicable: There is no dead letter to decide about."},
 		"a resolved one": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) {
 			l.Resolution = &deadletters.Resolution{Actor: "ann", Action: deadletters.Dismiss}
-		})), retry, "conflict: ann has resolved this dead letter before, as dismiss."},
+		})), retry, "dead_letter_conflict: ann has resolved this dead letter before, as dismiss."},
 		"a changed one": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.Version = 2 })), retry,
-			"conflict: The dead letter has version 2, not 1."},
+			"dead_letter_conflict: The dead letter has version 2, not 1."},
 		"one about no key": {unknownKey(gone, withDeadLetter(func(l *DeadLetterSeen) { l.AboutKey = false })), executed,
-			"not_applicable: This dead letter is about no key of ours. Only retry or dismiss is possible."},
+			"action_not_applicable: This dead letter is about no key of ours. Only retry or dismiss is possible."},
 		"one about an earlier payment": {unknownKey(later), executed, keyIsGone},
 		"one about a key that is gone": {unknownKey(gone), executed, keyIsGone},
 		"one about what is unknown":    {unknownKey(), executed, "the PSP is asked"},
@@ -154,7 +154,7 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"as both say":          {unknownKey(), as("psp_1", pspHasAll(first)), "completed psp_1"},
 		"as the second record": {unknownKey(), as("psp_2", pspHasAll(first, second)), "completed psp_2"},
 		"under another id": {unknownKey(), as("psp_9", pspHasAll(first)),
-			"contradicts_psp: The PSP knows it as psp_1, not as psp_9."},
+			"operator_contradicts_psp: The PSP knows it as psp_1, not as psp_9."},
 		"as the operator says":       {unknownKey(), as("psp_9", silent), vouched + "psp_9"},
 		"as the evidence says":       {unknownKey(inEvidence(false)), as("", silent), vouched + "psp_7"},
 		"as both of them say":        {unknownKey(inEvidence(false)), as("psp_7", silent), vouched + "psp_7"},
@@ -168,7 +168,7 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"in two steps, as the evidence says": {unknownKey(inTwoSteps, inEvidence(true)), as("", silent),
 			"completed psp_1"},
 		"in two steps, under another id": {unknownKey(inTwoSteps), as("ch_1", silent),
-			"contradicts_psp: The PSP has made psp_1 for this payment, and executes nothing else for it. Name that id"},
+			"operator_contradicts_psp: The PSP has made psp_1 for this payment, and executes nothing else for it. Name that id"},
 		"in two steps, and the object is another's": {unknownKey(inTwoSteps), as("", pspHasAll(objectOfAnother)),
 			ourOwn},
 
@@ -183,7 +183,7 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 			vouched + "psp_9"},
 		"found an earlier payment's charge": {unknownKey(), earlier(as("psp_8", gateway.NotFound{})), isForAnother},
 		"declined": {unknownKey(), as("", pspHasAll(declined)),
-			"contradicts_psp: The PSP says that it has declined it. Use retry, which resolves it as declined."},
+			"operator_contradicts_psp: The PSP says that it has declined it. Use retry, which resolves it as declined."},
 		"declined, and executed for something else": {unknownKey(), as("", pspHasAll(declined, foreign)), ourOwn},
 
 		"an id of another, with our reference":  {unknownKey(isTaken), as("", pspHasAll(first)), ourOwn},
@@ -196,7 +196,7 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"one of several, twice":     {unknownKey(), bulk(pspHasAll(first, second)), moreThanOne},
 		"one of several, not found": {unknownKey(), bulk(gateway.NotFound{}), moreThanOne},
 		"one of several, and no answer": {unknownKey(), bulk(gateway.LookupFailed{}),
-			"no_fresh_proof: The PSP does not say that it has executed it. Ask again later."},
+			"psp_unavailable: The PSP does not say that it has executed it. Ask again later."},
 	})
 }
 
@@ -209,9 +209,9 @@ func TestPreviewOfNotExecutedCancelsNothing(t *testing.T) {
 		return d
 	}
 	decided := func(answer gateway.Lookup) OperatorDecision { return decideOn(deadletters.NotExecuted, answer) }
-	const waits = "contradicts_psp: The PSP has it, and may still execute it: 3DS. Wait for its outcome."
-	const notCancelled = "conflict: The PSP was not asked to cancel it, because another dead letter was open then."
-	const otherIsOpen = "not_applicable: Another dead letter about the same key is open: another."
+	const waits = "operator_contradicts_psp: The PSP has it, and may still execute it: 3DS. Wait for its outcome."
+	const notCancelled = "dead_letter_conflict: The PSP was not asked to cancel it, because another dead letter was open then."
+	const otherIsOpen = "action_not_applicable: Another dead letter about the same key is open: another."
 	const released, cancelled = "failed_retryable ", "failed_retryable , by a cancellation"
 	waiting, none, ended := gateway.Waiting{Reason: "3DS"}, gateway.NotFound{}, gateway.NotFound{Final: true}
 	checkDecisions(t, map[string]decisionCase{
@@ -243,8 +243,8 @@ func TestNotExecutedIsRefusedWhereverMoneyHasMoved(t *testing.T) {
 		return d
 	}
 	inEvidence := withDeadLetter(func(l *DeadLetterSeen) { l.Executed = "psp_7" })
-	const underTheKey = "contradicts_psp: The PSP lists psp_8 under this key, for pay_lost: money has moved under the key."
-	const told = "contradicts_psp: In the dead letter's evidence, the PSP has executed it, as psp_7."
+	const underTheKey = "operator_contradicts_psp: The PSP lists psp_8 under this key, for pay_lost: money has moved under the key."
+	const told = "operator_contradicts_psp: In the dead letter's evidence, the PSP has executed it, as psp_7."
 	none, ended := gateway.NotFound{}, gateway.NotFound{Final: true}
 	otherwise := pspHasAll(recordOfOwn("psp_1", "declined", 1), lost)
 	checkDecisions(t, map[string]decisionCase{
@@ -253,7 +253,7 @@ func TestNotExecutedIsRefusedWhereverMoneyHasMoved(t *testing.T) {
 		"for an earlier payment":            {unknownKey(), decided(none, lost), underTheKey},
 		"for an earlier payment, two steps": {unknownKey(inTwoSteps), decided(ended, lost), underTheKey},
 		"beside a decline of something else": {unknownKey(), decided(otherwise),
-			"contradicts_psp: The PSP knows it, as psp_1 (declined)."},
+			"operator_contradicts_psp: The PSP knows it, as psp_1 (declined)."},
 		"in the evidence": {unknownKey(inEvidence), decided(none), told},
 	})
 }
@@ -275,9 +275,9 @@ func TestRetryDoesAgainWhatHasFailed(t *testing.T) {
 	retry := decideOn(deadletters.Retry, nil)
 	const againJob, againEvent = `again job 7, event "", record ""`, `again job 0, event "evt_1", record ""`
 	const againRecord = `again job 0, event "", record "{}"`
-	const over = "not_applicable: The dead letter's key is completed: there is nothing left to find out."
-	const running = "not_applicable: The dead letter's key is being executed at this moment. Wait until that is over."
-	const ofAnother = "not_applicable: The record came from another account or PSP than the tenant's."
+	const over = "action_not_applicable: The dead letter's key is completed: there is nothing left to find out."
+	const running = "action_not_applicable: The dead letter's key is being executed at this moment. Wait until that is over."
+	const ofAnother = "action_not_applicable: The record came from another account or PSP than the tenant's."
 	paid := paidAs("psp_1")
 	checkDecisions(t, map[string]decisionCase{
 		"a job":                         {done(paid, about(job, 7, "", "")), retry, againJob},
@@ -310,7 +310,7 @@ func TestDismissalLeavesNoKeyAlone(t *testing.T) {
 		return withDeadLetter(func(l *DeadLetterSeen) { l.Kind, l.EventID = kind, "evt_1" })
 	}
 	paid := paidAs("psp_1")
-	const needs = "needs_decision: The dead letter's key is "
+	const needs = "dead_letter_needs_decision: The dead letter's key is "
 	checkDecisions(t, map[string]decisionCase{
 		"unknown":              {unknownKey(), dismiss, needs + "unknown, " + mustDecide},
 		"unknown, and held":    {unknownKey(otherHolds), dismiss, "closed"},

@@ -73,7 +73,8 @@ func (s *shop) dismissed() {
 		if err := postgres.PipelineTx(s.t.Context(), tx, s.keys.LockKey(ref, l.About.Generation)); err != nil {
 			return err
 		}
-		_, err := deadletters.ResolveTx(s.t.Context(), tx, l.ID, l.Version, deadletters.Dismiss, "ops", "refunded")
+		_, err := deadletters.ResolveTx(s.t.Context(), tx, deadletters.Decision{DeadLetter: l.ID, Version: l.Version,
+			Action: deadletters.Dismiss, Actor: "ops", Reason: "refunded"})
 		return err
 	})
 	if err != nil {

@@ -40,7 +40,8 @@ func (s *shop) retried(l deadletters.DeadLetter) *Again {
 			return err
 		}
 		step, err = s.service.DecideTx(ctx, tx, l, i, func() error {
-			_, err := deadletters.ResolveTx(ctx, tx, l.ID, l.Version, deadletters.Retry, "ops", "again")
+			_, err := deadletters.ResolveTx(ctx, tx, deadletters.Decision{DeadLetter: l.ID, Version: l.Version,
+				Action: deadletters.Retry, Actor: "ops", Reason: "again"})
 			return err
 		})
 		return err

@@ -55,7 +55,8 @@ func (s *shop) notExecuted(g *stage) {
 	}
 	err = s.service.db.Transact(s.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		step, err := s.service.DecideTx(ctx, tx, deadLetter, inquiry, func() error {
-			_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.NotExecuted, "ann", "the PSP says no")
+			_, err := deadletters.ResolveTx(ctx, tx, deadletters.Decision{DeadLetter: id, Version: 1,
+				Action: deadletters.NotExecuted, Actor: "ann", Reason: "the PSP says no"})
 			return err
 		})
 		if err == nil && step.Refuse != nil {

@@ -4,37 +4,35 @@ import (
 	"fmt"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/problem"
 )
 
 // Refusal says why a decision is not carried out. Nothing was changed then. It is an error, so that the transaction of
 // the decision is rolled back.
 type Refusal struct {
-	Ground Ground
-	Detail string // for the operator
+	Ground problem.Code `json:"code"` // the problem that the operator's API answers
+	Detail string       `json:"detail"`
 }
 
 func (r *Refusal) Error() string { return r.Detail }
 
-// Ground is why a decision was refused.
-type Ground string
-
 // The grounds of refusals.
 const (
 	// Conflict: the dead letter, or its key, has changed since the operator has seen it.
-	Conflict Ground = "conflict"
+	Conflict = problem.DeadLetterConflict
 	// ContradictsPSP: the PSP says the opposite.
-	ContradictsPSP Ground = "contradicts_psp"
+	ContradictsPSP = problem.OperatorContradictsPSP
 	// NoFreshProof: the decision needs the PSP's answer, and the PSP does not answer.
-	NoFreshProof Ground = "no_fresh_proof"
+	NoFreshProof = problem.PSPUnavailable
 	// GraceOpen: the PSP finds nothing, but the grace period is not over. The request may still arrive at the PSP.
-	GraceOpen Ground = "grace_period_open"
+	GraceOpen = problem.GracePeriodOpen
 	// NeedsDecision: the key has no final state yet, so its dead letter cannot be dismissed.
-	NeedsDecision Ground = "needs_decision"
+	NeedsDecision = problem.DeadLetterNeedsDecision
 	// NotApplicable: the action is not possible for this dead letter.
-	NotApplicable Ground = "not_applicable"
+	NotApplicable = problem.ActionNotApplicable
 )
 
-func refuse(g Ground, format string, args ...any) Step {
+func refuse(g problem.Code, format string, args ...any) Step {
 	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
 }
 

@@ -46,47 +46,56 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	}{Data: l.Rows, HasMore: l.Next != "", NextCursor: l.Next}, json.Deterministic(true))
 }
 
-// Query is the parameters of a request, and what is wrong with them.
+// Query is the parameters of a request. It notes which of them are read, and what is wrong with them.
 type Query struct {
 	Values url.Values
-	Bad    []problem.Detail
+
+	bad   []problem.Detail
+	known []string
 }
 
-// Parse reads the query of a request. It refuses parameters that are repeated or not allowed, and does not repeat the
-// name of a parameter that is not allowed. If a query cannot be parsed, it has no values.
-func Parse(rawQuery string, allowed ...string) *Query {
+// Parse reads the query of a request. If a query cannot be parsed, it has no values.
+func Parse(rawQuery string) *Query {
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		return &Query{Bad: []problem.Detail{{Parameter: "query", Detail: "is not a valid query string"}}}
+		return &Query{bad: []problem.Detail{{Parameter: "query", Detail: "is not a valid query string"}}}
 	}
-	q := &Query{Values: values}
-	known := 0
-	for _, name := range allowed {
-		given, ok := values[name]
-		if ok {
-			known++
+	return &Query{Values: values}
+}
+
+// Bad is what is wrong with the query. A parameter that nobody has read until now is refused. Its name is not repeated.
+func (q *Query) Bad() []problem.Detail {
+	bad := q.bad
+	for name := range q.Values {
+		if !slices.Contains(q.known, name) {
+			return append(bad, problem.Detail{Parameter: "query",
+				Detail: "has a parameter other than " + strings.Join(q.known, ", ")})
 		}
-		if len(given) > 1 {
-			q.Refuse(name, "is given twice")
-		}
 	}
-	if known < len(values) {
-		q.Refuse("query", "has a parameter other than "+strings.Join(allowed, ", "))
+	return bad
+}
+
+// Get reads a parameter, which must not be repeated.
+func (q *Query) Get(name string) (value string, given bool) {
+	q.known = append(q.known, name)
+	if len(q.Values[name]) > 1 {
+		q.Refuse(name, "is given twice")
 	}
-	return q
+	return q.Values.Get(name), q.Values.Has(name)
 }
 
 // Refuse notes what is wrong with a parameter.
 func (q *Query) Refuse(name, detail string) {
-	q.Bad = append(q.Bad, problem.Detail{Parameter: name, Detail: detail})
+	q.bad = append(q.bad, problem.Detail{Parameter: name, Detail: detail})
 }
 
 // Limit reads the size of a page.
 func (q *Query) Limit() int {
-	if !q.Values.Has("limit") {
+	value, given := q.Get("limit")
+	if !given {
 		return DefaultPage
 	}
-	limit, err := strconv.Atoi(q.Values.Get("limit"))
+	limit, err := strconv.Atoi(value)
 	if err != nil || limit < 1 || limit > MaxPage {
 		q.Refuse("limit", fmt.Sprintf("must be an integer from 1 to %d", MaxPage))
 	}
@@ -95,8 +104,8 @@ func (q *Query) Limit() int {
 
 // OneOf reads a parameter that has one of these values. It is "" if it is not given.
 func OneOf[S ~string](q *Query, name string, allowed ...S) S {
-	value := S(q.Values.Get(name))
-	if q.Values.Has(name) && !slices.Contains(allowed, value) {
+	value, given := q.Get(name)
+	if given && !slices.Contains(allowed, S(value)) {
 		texts := make([]string, len(allowed))
 		for i, a := range allowed {
 			texts[i] = string(a)
@@ -104,7 +113,7 @@ func OneOf[S ~string](q *Query, name string, allowed ...S) S {
 		last := len(texts) - 1
 		q.Refuse(name, "must be "+strings.Join(texts[:last], ", ")+" or "+texts[last])
 	}
-	return value
+	return S(value)
 }
 
 // maxText bounds a parameter that is compared as a text.
@@ -112,20 +121,20 @@ const maxText = 255
 
 // Text reads a parameter that is compared as a text. It is "" if it is not given.
 func (q *Query) Text(name string) string {
-	value := q.Values.Get(name)
-	if q.Values.Has(name) && (value == "" || len(value) > maxText ||
+	value, given := q.Get(name)
+	if given && (value == "" || len(value) > maxText ||
 		strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })) {
 		q.Refuse(name, fmt.Sprintf("must be 1 to %d printable ASCII characters", maxText))
 	}
 	return value
 }
 
-// Instant reads a time. It is nil if it is not given.
-func (q *Query) Instant(name string) *time.Time {
-	if !q.Values.Has(name) {
+func (q *Query) instant(name string) *time.Time {
+	value, given := q.Get(name)
+	if !given {
 		return nil
 	}
-	at, err := time.Parse(time.RFC3339, q.Values.Get(name))
+	at, err := time.Parse(time.RFC3339, value)
 	if year := at.UTC().Year(); err != nil || year < 0 || year > 9999 { // JSON has no others
 		q.Refuse(name, "must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z")
 		return nil
@@ -133,19 +142,22 @@ func (q *Query) Instant(name string) *time.Time {
 	return &at
 }
 
-// Order refuses two times of which the first is not before the second.
-func (q *Query) Order(after, before string, from, until *time.Time) {
+// Between reads two times, of which the first must be before the second. Each is nil if it is not given.
+func (q *Query) Between(after, before string) (from, until *time.Time) {
+	from, until = q.instant(after), q.instant(before)
 	if from != nil && until != nil && !from.Before(*until) {
 		q.Refuse(before, "must be later than "+after)
 	}
+	return from, until
 }
 
 // CursorOf reads the cursor. It is nil if it is not given.
 func CursorOf[C any](q *Query, parse func(string) (C, error)) *C {
-	if !q.Values.Has("cursor") {
+	value, given := q.Get("cursor")
+	if !given {
 		return nil
 	}
-	c, err := parse(q.Values.Get("cursor"))
+	c, err := parse(value)
 	if err != nil {
 		q.Refuse("cursor", "must be the nextCursor of an earlier page")
 	}

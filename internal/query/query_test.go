@@ -20,13 +20,10 @@ type read struct {
 }
 
 func readAll(q *Query) read {
-	r := read{limit: q.Limit(), text: q.Text("text"), word: OneOf(q, "word", "a", "b", "c"), after: q.Instant("after"),
-		before: q.Instant("before")}
-	q.Order("after", "before", r.after, r.before)
+	r := read{limit: q.Limit(), text: q.Text("text"), word: OneOf(q, "word", "a", "b", "c")}
+	r.after, r.before = q.Between("after", "before")
 	return r
 }
-
-var parameters = []string{"limit", "text", "word", "after", "before"}
 
 func TestEachMistakeIsNoted(t *testing.T) {
 	t.Parallel()
@@ -52,14 +49,15 @@ func TestEachMistakeIsNoted(t *testing.T) {
 		"after=2026-11-20T09:30:00Z&before=2026-11-20T09:30:00Z": {
 			Parameter: "before", Detail: "must be later than after"},
 	} {
-		q := Parse(raw, parameters...)
+		q := Parse(raw)
 		readAll(q)
+		bad := q.Bad()
 		var got problem.Detail
-		if len(q.Bad) > 0 {
-			got = q.Bad[0]
+		if len(bad) > 0 {
+			got = bad[0]
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(q.Bad) > 1 {
-			t.Errorf("%q is refused otherwise (-want +got):\n%s%v", raw, diff, q.Bad)
+		if diff := cmp.Diff(want, got); diff != "" || len(bad) > 1 {
+			t.Errorf("%q is refused otherwise (-want +got):\n%s%v", raw, diff, bad)
 		}
 	}
 }
@@ -68,9 +66,9 @@ func TestEachMistakeIsNoted(t *testing.T) {
 func FuzzQuery(f *testing.F) {
 	f.Add("limit=7&text=x&word=a&after=2026-11-20T09:30:00Z")
 	f.Fuzz(func(t *testing.T, raw string) {
-		q := Parse(raw, parameters...)
+		q := Parse(raw)
 		r := readAll(q)
-		if len(q.Bad) > 0 {
+		if len(q.Bad()) > 0 {
 			return
 		}
 		values, err := url.ParseQuery(raw)

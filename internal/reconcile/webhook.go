@@ -43,7 +43,7 @@ func (r *Reconciler) processWebhook(ctx context.Context, job *river.Job[webhookA
 		return err
 	}
 	// Crash window 9: resolved, not marked. The evidence is judged once more, which confirms it.
-	if err := r.Inbox.MarkProcessed(ctx, event.ID, result); err != nil && !errors.Is(err, webhooks.ErrProcessed) {
+	if err := r.Inbox.MarkProcessed(ctx, event.ID, result); err != nil {
 		return err
 	}
 	r.Metrics.WebhookLag(r.Now().Sub(event.SentAt))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/postgres"
 	"payonce/internal/tenants/internal/dbsqlc"
 )
 
@@ -24,13 +26,22 @@ type Tenant struct {
 
 // Tenants lists the tenants by their ids, at most 1000.
 func (r *Registry) Tenants(ctx context.Context) ([]Tenant, error) {
-	rows, err := dbsqlc.New(r.db.Reader()).ListTenants(ctx, maxListed)
+	return list(ctx, r.db, maxListed, tenantOf)
+}
+
+// IDs lists the ids of all tenants.
+func IDs(ctx context.Context, db *postgres.DB) ([]string, error) {
+	return list(ctx, db, math.MaxInt32, func(t dbsqlc.Tenant) string { return t.ID })
+}
+
+func list[T any](ctx context.Context, db *postgres.DB, limit int32, show func(dbsqlc.Tenant) T) ([]T, error) {
+	rows, err := dbsqlc.New(db.Reader()).ListTenants(ctx, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list tenants: %w", err)
 	}
-	var all []Tenant
+	var all []T
 	for _, t := range rows {
-		all = append(all, tenantOf(t))
+		all = append(all, show(t))
 	}
 	return all, nil
 }

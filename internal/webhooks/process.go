@@ -15,16 +15,12 @@ import (
 // ErrNoEvent says that there is no event with that id. It was never stored, or it was processed and then pruned.
 var ErrNoEvent = errors.New("no such webhook event")
 
-// ErrProcessed says that an event was processed before.
-var ErrProcessed = errors.New("webhook event is processed already")
-
 // Stored is an event as it is stored.
 type Stored struct {
-	ID         string
-	SentAt     time.Time // by the sender's clock
-	ReceivedAt time.Time // by the database's clock
-	Body       []byte    // the bytes that were signed, without secrets
-	Processed  bool
+	ID        string
+	SentAt    time.Time // by the sender's clock
+	Body      []byte    // the bytes that were signed, without secrets
+	Processed bool
 }
 
 // Load reads an event. It fails with ErrNoEvent.
@@ -36,32 +32,23 @@ func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	if err != nil {
 		return Stored{}, fmt.Errorf("load webhook: %w", err)
 	}
-	return Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed},
-		nil
+	return Stored{ID: id, SentAt: row.SentAt, Body: row.Body, Processed: row.Processed}, nil
 }
 
 // Processed is the call that marks an event as processed, with its result. It commits together with the changes that
 // the event has caused. If the event was processed before, the first result stays, and the transaction does not fail: a
 // job may run twice.
-func Processed(id, result string) postgres.Call { return processed(id, result, new(int64)) }
-
-func processed(id, result string, marked *int64) postgres.Call {
-	return func(ctx context.Context, q postgres.Statement) (err error) {
-		*marked, err = dbsqlc.New(q).SetResult(ctx, dbsqlc.SetResultParams{ID: id, Result: &result})
+func Processed(id, result string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		_, err := dbsqlc.New(q).SetResult(ctx, dbsqlc.SetResultParams{ID: id, Result: &result})
 		return err
 	}
 }
 
-// MarkProcessed marks an event as processed, with its result. It fails with ErrProcessed if the event was processed
-// before. It also fails so if the event was pruned after it was loaded, because only processed events are pruned.
+// MarkProcessed is Processed in a transaction of its own.
 func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
-	var marked int64
-	err := i.db.Pipeline(ctx, processed(id, result, &marked))
-	if err != nil {
+	if err := i.db.Pipeline(ctx, Processed(id, result)); err != nil {
 		return fmt.Errorf("mark webhook processed: %w", err)
-	}
-	if marked == 0 {
-		return ErrProcessed
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ Shows the status of a key, the payment or refund of the key, and the key's timel
 Exit code: 0 shown, 1 the key does not exist or could not be read, 2 the command line is wrong.
 `
 
-// KeyDeps is what Key works with.
-type KeyDeps struct {
-	Open   func() (Books, func(), error) // with what closes them again
+// Deps is what a command works with.
+type Deps[T any] struct {
+	Open   func() (T, func(), error) // opens what the command reads, and returns what closes it again
 	Stdout io.Writer
 }
 
@@ -39,7 +39,7 @@ type Books struct {
 }
 
 // Key shows where a key stands and what has happened to it.
-func Key(ctx context.Context, args []string, d KeyDeps) error {
+func Key(ctx context.Context, args []string, d Deps[Books]) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]

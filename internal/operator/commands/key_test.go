@@ -17,7 +17,7 @@ const refundKey = "give-0000000042-back"
 
 func (c *operatorCall) showKey(args ...string) (string, error) {
 	var out bytes.Buffer
-	err := Key(c.t.Context(), append([]string{"show"}, args...), KeyDeps{
+	err := Key(c.t.Context(), append([]string{"show"}, args...), Deps[Books]{
 		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay, c.ops}, func() {}, nil },
 	})
 	return out.String(), err
@@ -164,7 +164,7 @@ func TestRowsFitTheTerminalAndLoseNothing(t *testing.T) {
 
 func (c *operatorCall) drawKey(args ...string) (string, error) {
 	var out bytes.Buffer
-	err := Timeline(c.t.Context(), args, KeyDeps{
+	err := Timeline(c.t.Context(), args, Deps[Books]{
 		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay, c.ops}, func() {}, nil },
 	})
 	return out.String(), err

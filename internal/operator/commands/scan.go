@@ -23,12 +23,6 @@ run this command before the API serves again: until then, a key that the restore
 Exit code: 0 every list is read to its end, 1 a list could not be read to its end, 2 the command line is wrong.
 `
 
-// ScanDeps is what Scan works with.
-type ScanDeps struct {
-	Open   func() (Ledgers, func(), error) // with what closes them again
-	Stdout io.Writer
-}
-
 // Ledgers are where the PSP's lists are compared with our books.
 type Ledgers struct {
 	Payments *payments.Service
@@ -43,7 +37,7 @@ const (
 )
 
 // Scan reads the PSP's lists to their ends.
-func Scan(ctx context.Context, args []string, d ScanDeps) error {
+func Scan(ctx context.Context, args []string, d Deps[Ledgers]) error {
 	if cli.AsksForHelp(args) {
 		_, err := io.WriteString(d.Stdout, scanHelp)
 		return err

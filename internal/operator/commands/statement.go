@@ -42,8 +42,8 @@ Exit code: 0 no breaks, 1 breaks found, 2 the command line is wrong, or the comm
 
 // StatementDeps is what Statement works with.
 type StatementDeps struct {
-	Open     func() (statement.Config, func(), error) // with what closes it again
-	Stdout   io.Writer
+	Deps[statement.Config]
+
 	Stderr   io.Writer
 	Terminal bool // Stderr is one: lines read are shown there, and rewritten in place
 	Now      func() time.Time

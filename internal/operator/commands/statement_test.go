@@ -65,8 +65,9 @@ func statementServer(t *testing.T, files map[string]string) *statementCall {
 	})
 	term.config = config
 	term.deps = StatementDeps{
-		Open:   func() (statement.Config, func(), error) { return term.config, func() {}, nil },
-		Stdout: &term.out, Stderr: &term.errors, Now: time.Now,
+		Deps: Deps[statement.Config]{Stdout: &term.out,
+			Open: func() (statement.Config, func(), error) { return term.config, func() {}, nil }},
+		Stderr: &term.errors, Now: time.Now,
 	}
 	return term
 }

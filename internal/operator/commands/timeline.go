@@ -26,7 +26,7 @@ Exit code: 0 drawn, 1 the key does not exist or could not be read, 2 the command
 `
 
 // Timeline draws the life of a key.
-func Timeline(ctx context.Context, args []string, d KeyDeps) error {
+func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 	if cli.AsksForHelp(args) || len(args) > 0 && args[0] == "help" {
 		_, err := io.WriteString(d.Stdout, timelineHelp)
 		return err

@@ -97,8 +97,9 @@ func (q *Queries) Backlog(ctx context.Context) ([]BacklogRow, error) {
 	return items, nil
 }
 
-const findKeyStatuses = `-- name: FindKeyStatuses :many
-SELECT asked.dead_letter_id::uuid AS dead_letter_id, k.status
+const findSubjects = `-- name: FindSubjects :many
+
+SELECT asked.dead_letter_id::uuid AS dead_letter_id, 'key'::text AS object, k.status
 FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
              unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
              unnest($5::integer[]) AS generation, unnest($6::uuid[]) AS subject) AS asked
@@ -106,9 +107,21 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, 
                     AND i.operation = asked.operation AND i.key = asked.key) AS k
 WHERE k.generation = asked.generation
   AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject)
+UNION ALL
+SELECT asked.dead_letter_id::uuid, 'payment'::text, p.status
+FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
+             unnest($6::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
+UNION ALL
+SELECT asked.dead_letter_id::uuid, 'refund'::text, r.status
+FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
+             unnest($6::uuid[]) AS id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r
 `
 
-type FindKeyStatusesParams struct {
+type FindSubjectsParams struct {
 	DeadLetterIds []uuid.UUID
 	TenantIds     []string
 	Operations    []string
@@ -117,14 +130,18 @@ type FindKeyStatusesParams struct {
 	Subjects      []uuid.UUID
 }
 
-type FindKeyStatusesRow struct {
+type FindSubjectsRow struct {
 	DeadLetterID uuid.UUID
+	Object       string
 	Status       string
 }
 
-// The statuses of the keys of these dead letters, if a key still has the generation and subject of its dead letter.
-func (q *Queries) FindKeyStatuses(ctx context.Context, arg FindKeyStatusesParams) ([]FindKeyStatusesRow, error) {
-	rows, err := q.db.Query(ctx, findKeyStatuses,
+// What package operator reads from the tables of other packages. It writes to none of them. ListUndecided
+// (idempotency.sql) explains DISTINCT ON.
+// What these dead letters are about: the status of the key, if it still has the generation and subject of its dead
+// letter, and the status of the payment or refund, if it exists. The zero UUID is any subject.
+func (q *Queries) FindSubjects(ctx context.Context, arg FindSubjectsParams) ([]FindSubjectsRow, error) {
+	rows, err := q.db.Query(ctx, findSubjects,
 		arg.DeadLetterIds,
 		arg.TenantIds,
 		arg.Operations,
@@ -136,54 +153,10 @@ func (q *Queries) FindKeyStatuses(ctx context.Context, arg FindKeyStatusesParams
 		return nil, err
 	}
 	defer rows.Close()
-	var items []FindKeyStatusesRow
+	var items []FindSubjectsRow
 	for rows.Next() {
-		var i FindKeyStatusesRow
-		if err := rows.Scan(&i.DeadLetterID, &i.Status); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const findMovements = `-- name: FindMovements :many
-SELECT p.id, 'payment'::text AS object, p.status
-FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
-UNION ALL
-SELECT r.id, 'refund'::text, r.status
-FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
-                    WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r
-`
-
-type FindMovementsParams struct {
-	TenantIds []string
-	Ids       []uuid.UUID
-}
-
-type FindMovementsRow struct {
-	ID     uuid.UUID
-	Object string
-	Status string
-}
-
-// The status of each payment or refund that exists among these pairs of tenant and id.
-func (q *Queries) FindMovements(ctx context.Context, arg FindMovementsParams) ([]FindMovementsRow, error) {
-	rows, err := q.db.Query(ctx, findMovements, arg.TenantIds, arg.Ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindMovementsRow
-	for rows.Next() {
-		var i FindMovementsRow
-		if err := rows.Scan(&i.ID, &i.Object, &i.Status); err != nil {
+		var i FindSubjectsRow
+		if err := rows.Scan(&i.DeadLetterID, &i.Object, &i.Status); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -522,30 +495,6 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]Statement
 	return items, nil
 }
 
-const listTenantIDs = `-- name: ListTenantIDs :many
-SELECT id FROM tenants ORDER BY id
-`
-
-func (q *Queries) ListTenantIDs(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, listTenantIDs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listWatermarks = `-- name: ListWatermarks :many
 SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
        extract(epoch FROM payonce_now() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
@@ -660,40 +609,6 @@ func (q *Queries) ListWebhooks(ctx context.Context, arg ListWebhooksParams) ([]L
 		return nil, err
 	}
 	return items, nil
-}
-
-const lockKey = `-- name: LockKey :one
-
-SELECT status FROM idempotency_keys
-WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND generation = $4
-  AND ($5::uuid IS NULL OR subject = $5::uuid)
-FOR UPDATE
-`
-
-type LockKeyParams struct {
-	TenantID   string
-	Operation  string
-	Key        string
-	Generation int32
-	Subject    *uuid.UUID
-}
-
-// What package operator reads from the tables of other packages. It writes to none of them. ListUndecided
-// (idempotency.sql) explains DISTINCT ON.
-// Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
-// or that it has another generation or subject than the dead letter. LockKey of idempotency.sql comes before it: the
-// hold of a key is under its lock, whatever the key stands for by now.
-func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) (string, error) {
-	row := q.db.QueryRow(ctx, lockKey,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Subject,
-	)
-	var status string
-	err := row.Scan(&status)
-	return status, err
 }
 
 const searchDeadLetters = `-- name: SearchDeadLetters :many

@@ -11,28 +11,20 @@ import (
 )
 
 const getEvent = `-- name: GetEvent :one
-SELECT id, sent_at, received_at, body, (processed_at IS NOT NULL)::boolean AS processed
+SELECT sent_at, body, (processed_at IS NOT NULL)::boolean AS processed
 FROM webhook_events WHERE id = $1
 `
 
 type GetEventRow struct {
-	ID         string
-	SentAt     time.Time
-	ReceivedAt time.Time
-	Body       []byte
-	Processed  bool
+	SentAt    time.Time
+	Body      []byte
+	Processed bool
 }
 
 func (q *Queries) GetEvent(ctx context.Context, id string) (GetEventRow, error) {
 	row := q.db.QueryRow(ctx, getEvent, id)
 	var i GetEventRow
-	err := row.Scan(
-		&i.ID,
-		&i.SentAt,
-		&i.ReceivedAt,
-		&i.Body,
-		&i.Processed,
-	)
+	err := row.Scan(&i.SentAt, &i.Body, &i.Processed)
 	return i, err
 }
 
