@@ -57,12 +57,12 @@ func newChildren(
 		api: &child{
 			name: "the API", argument: childAPI, env: apiEnv, files: []*os.File{at.public, at.api},
 			stopLimit: set.api.DrainDelay + set.api.DrainLimit + stopMargin,
-			stderr:    stderr, log: log, changed: func() {},
+			stderr:    stderr, log: log,
 		},
 		reconciler: &child{
 			name: "the reconciler", argument: childReconciler, env: reconcilerEnv,
 			files: []*os.File{at.reconciler}, stopLimit: set.reconciler.StopLimit + stopMargin,
-			stderr: stderr, log: log, changed: func() {},
+			stderr: stderr, log: log,
 		},
 	}, nil
 }

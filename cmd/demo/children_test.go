@@ -289,7 +289,7 @@ func idleReconciler(t *testing.T) *child {
 	return &child{
 		name: "the reconciler", argument: childReconciler, files: []*os.File{file}, stderr: io.Discard,
 		env: append(os.Environ(), "DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "PSP_SECRET=demo-psp-secret"),
-		log: slog.New(slog.DiscardHandler), changed: func() {}, stopLimit: patience,
+		log: slog.New(slog.DiscardHandler), stopLimit: patience,
 	}
 }
 
@@ -337,7 +337,7 @@ func TestChildThatFailsAgainAndAgainEndsTheDemoWithItsError(t *testing.T) {
 	starts := 0
 	c := &child{
 		name: "the API", argument: childAPI, env: append(os.Environ(), "LEASE=soon"), stderr: io.Discard,
-		log: slog.New(slog.DiscardHandler), changed: func() {}, stopLimit: time.Second,
+		log: slog.New(slog.DiscardHandler), stopLimit: time.Second,
 	}
 	c.changed = func() { starts = max(starts, c.State().Restarts+1) }
 	err := c.run(t.Context(), func() { t.Error("it serves") })

@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/demo/controls"
 	"payonce/demo/embeddedpg"
 	"payonce/internal/app"
 	"payonce/internal/postgres"
@@ -36,8 +34,7 @@ type database struct {
 	server *embeddedpg.Server // nil for a server that is not ours; while the demo runs, watch alone uses it
 
 	crashes chan struct{} // asked for, and not yet begun
-	mu      sync.Mutex
-	state   controls.Process
+	watched
 }
 
 func startDatabase(
@@ -64,8 +61,9 @@ func startDatabase(
 		dir:        server.DataDir(), server: server,
 		about:   "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
 		crashes: make(chan struct{}, 1),
-		state:   controls.Process{PID: server.PID(), Serves: true, Since: time.Now()},
 	}
+	d.started(server.PID())
+	d.serves()
 	err = createDatabase(ctx, server.URL("postgres"))
 	if err == nil {
 		// Also in a database from before there were roles: what is in it goes over to the migrator.
@@ -231,28 +229,13 @@ func (d *database) watch(ctx context.Context) error {
 // restart kills the server and starts it again, also when the demo is asked to stop meanwhile: payments in flight still
 // need the database.
 func (d *database) restart(ctx context.Context) error {
-	d.set(func() { d.state.Serves, d.state.Since = false, time.Now() })
+	d.ended()
 	next, err := d.server.Restart(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
 	d.server = next
-	d.set(func() {
-		d.state.Serves, d.state.Since, d.state.PID = true, time.Now(), next.PID()
-		d.state.Restarts++
-	})
+	d.started(next.PID())
+	d.serves()
 	return nil
-}
-
-func (d *database) set(change func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	change()
-}
-
-// State is what people are shown of the database.
-func (d *database) State() controls.Process {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.state
 }

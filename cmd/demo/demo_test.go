@@ -8,10 +8,8 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,83 +32,23 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-func post(t *testing.T, address, key string) (status int, replayed, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/payments",
-		strings.NewReader(`{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer demo-acme-key")
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", key)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, res.Header.Get("Idempotent-Replayed"), string(raw)
-}
-
 const survivor = "a-key-that-survives-0001"
 
 func TestDataSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.DataDir(t)
 	first := startDemo(t, dir)
-	status, _, body := post(t, first.public, survivor)
-	if status != http.StatusCreated {
-		t.Fatalf("status %d: %s", status, body)
+	paid := sendOnce(t, first.public, survivor, "pm_ok")
+	if paid.status != http.StatusCreated {
+		t.Fatalf("status %d: %s", paid.status, paid.body)
 	}
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
 	second := startDemo(t, dir)
-	if status, replayed, again := post(t, second.public, survivor); status != http.StatusCreated ||
-		replayed != "true" || again != body {
-		t.Fatalf("after a restart: %d replayed %s\n%s\n%s", status, replayed, body, again)
-	}
-}
-
-func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: it kills a demo, and starts it again")
-	}
-	t.Parallel()
-	dir := pgtest.DataDir(t)
-	address := freeAddress(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+address,
-		"OPERATOR_ADDR="+freeAddress(t), "MOCKPSP_ADDR="+freeAddress(t), "RECONCILER_ADDR="+freeAddress(t))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	for buffer := make([]byte, 4096); !strings.Contains(said.String(), "Payonce is ready"); {
-		n, err := out.Read(buffer)
-		said.Write(buffer[:n])
-		if err != nil {
-			t.Fatalf("start the demo: %v\n%s", err, &said)
-		}
-	}
-	_, _, body := post(t, address, survivor)
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-
-	next := startDemo(t, dir)
-	if status, replayed, again := post(t, next.public, survivor); status != http.StatusCreated || replayed != "true" ||
-		again != body {
-		t.Fatalf("after a kill: %d replayed %s\n%s\n%s", status, replayed, body, again)
+	if again := sendOnce(t, second.public, survivor, "pm_ok"); again.status != http.StatusCreated ||
+		again.header.Get("Idempotent-Replayed") != "true" || again.body != paid.body {
+		t.Fatalf("after a restart: %d\n%s\n%s", again.status, paid.body, again.body)
 	}
 }
 
@@ -249,8 +187,8 @@ func TestEmptyDatabaseOfDatabaseURLIsUsed(t *testing.T) {
 	t.Parallel()
 	server := pgtest.OwnServer(t, false)
 	d := startDemo(t, filepath.Join(pgtest.DataDir(t), "new"), "DATABASE_URL="+server.URL("postgres"))
-	if status, _, body := post(t, d.public, survivor); status != http.StatusCreated {
-		t.Fatalf("status %d: %s", status, body)
+	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
+		t.Fatalf("status %d: %s", res.status, res.body)
 	}
 	if err := d.stop(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -11,25 +10,6 @@ import (
 
 	"payonce/test/pgtest"
 )
-
-// getText reads a page of the demo.
-func getText(t *testing.T, url string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
 
 func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
 	t.Parallel()
@@ -44,18 +24,17 @@ func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
 	}
 	address := freeAddress(t)
 	d := startDemo(t, pgtest.MigratedDir(t), "NAIVE_PROGRAM="+program, "NAIVE_ADDR="+address)
-	if status, _, body := post(t, address, survivor); status != http.StatusCreated {
-		t.Fatalf("the naive server answers %d: %s", status, body)
+	if res := sendOnce(t, address, survivor, "pm_ok"); res.status != http.StatusCreated {
+		t.Fatalf("the naive server answers %d: %s", res.status, res.body)
 	}
-	if ledger := getText(t, "http://"+d.psp+"/_ledger?account="+naiveAccount); strings.Count(ledger, `"id":"ch_`) != 1 {
+	if ledger := ask(t, http.MethodGet, d.psp, "/_ledger?account="+naiveAccount, "", nil).body; strings.Count(ledger,
+		`"id":"ch_`) != 1 {
 		t.Errorf("the PSP's ledger has not one charge: %s", ledger)
 	}
 	const said = "The naive server runs beside this demo"
-	for _, page := range []string{
-		"http://" + d.operator + "/demo/", "http://" + d.operator + "/console/sign-in",
-		"http://" + d.reconciler + "/console/sign-in",
-	} {
-		if text := getText(t, page); !strings.Contains(text, said) {
+	for _, page := range [][2]string{{d.operator, "/demo/"}, {d.operator, "/console/sign-in"},
+		{d.reconciler, "/console/sign-in"}} {
+		if text := ask(t, http.MethodGet, page[0], page[1], "", nil).body; !strings.Contains(text, said) {
 			t.Errorf("%s does not say %q:\n%s", page, said, text)
 		}
 	}
@@ -133,7 +112,7 @@ func TestNoticeNamesThePlantedBug(t *testing.T) {
 		}
 	}
 	const want = "A bug is planted in this demo, a-name: What is wrong."
-	if page := getText(t, fmt.Sprintf("http://%s/demo/", operator)); !strings.Contains(said, want) ||
+	if page := ask(t, http.MethodGet, operator, "/demo/", "", nil).body; !strings.Contains(said, want) ||
 		!strings.Contains(page, want) {
 		t.Errorf("banner or page do not say %q:\n%s\n%s", want, said, page)
 	}

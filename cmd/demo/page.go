@@ -30,7 +30,7 @@ func demoPage(at *listeners) string {
 // newControls makes the page with the buttons, and the link that opens it. There is none where others than this machine
 // reach the operator's listener: everybody who reaches the page may press its buttons.
 func newControls(
-	set settings, at *listeners, d *database, stage *windows.Stage, read *rows, ours *children, log *slog.Logger,
+	set settings, at *listeners, d *database, stage *windows.Stage, read rowReader, ours *children, log *slog.Logger,
 ) (page *controls.Controls, link string) {
 	if demoPage(at) == "" {
 		return nil, ""
@@ -44,7 +44,7 @@ func newControls(
 		PSPURL:     set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
 		Notice:     set.notice(),
-		PSPTimeout: set.api.PSPTotal, Row: read.read,
+		PSPTimeout: set.api.PSPTotal, Row: read,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
 		Windows:    stage, Log: log, Now: time.Now,
@@ -66,39 +66,30 @@ func newControls(
 // tenant is whose payments the page sends.
 const tenant = "acme"
 
-// rows reads rows for the page with the buttons, on a connection of its own: it must answer while the API is killed.
-type rows struct {
-	db   *postgres.DB
-	keys *idempotency.Keys
-}
+type rowReader = func(ctx context.Context, key string) (controls.Row, error)
 
-func openRows(ctx context.Context, url string) (*rows, error) {
+// openRows makes the function that reads the row of a payment's key for the page. It has a connection of its own: it
+// must answer while the API is killed. A key that does not exist has the zero row.
+func openRows(ctx context.Context, url string) (read rowReader, closed func(), err error) {
 	limits := postgres.DefaultLimits()
 	limits.MaxConns = 1
 	db, err := postgres.Open(ctx, url, limits)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Nothing is reserved through this store, so it needs no terms.
-	return &rows{db, idempotency.New(db, idempotency.Terms{}, time.Now)}, nil
-}
-
-func (r *rows) close() { r.db.Close() }
-
-// read reads the row of a payment's key. A key that does not exist has the zero row.
-func (r *rows) read(ctx context.Context, key string) (controls.Row, error) {
-	row, err := r.keys.Find(ctx, idempotency.StoredRef(tenant, payments.CreateOperation, key))
-	if errors.Is(err, idempotency.ErrNoKey) {
-		return controls.Row{}, nil
-	}
-	if err != nil {
-		return controls.Row{}, err
-	}
-	found := controls.Row{Status: row.Status}
-	if row.LockedUntil != nil {
-		found.LeaseEnd = *row.LockedUntil
-	}
-	return found, nil
+	keys := idempotency.New(db, idempotency.Terms{}, time.Now)
+	return func(ctx context.Context, key string) (found controls.Row, err error) {
+		row, err := keys.Find(ctx, idempotency.StoredRef(tenant, payments.CreateOperation, key))
+		if errors.Is(err, idempotency.ErrNoKey) {
+			return found, nil
+		}
+		found.Status = row.Status
+		if row.LockedUntil != nil {
+			found.LeaseEnd = *row.LockedUntil
+		}
+		return found, err
+	}, db.Close, nil
 }
 
 // openWindows puts proxies around the two children, or gives nil. There are none without the page, whose buttons they

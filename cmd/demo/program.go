@@ -7,11 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"payonce/demo/embeddedpg"
 )
 
 // program is a process that the demo has started.
@@ -30,27 +31,11 @@ func startProgram(
 ) (p *program, err error) {
 	serving := make(chan struct{})
 	p = &program{name: name, cmd: cmd, said: &lastWords{to: stderr}, serving: serving, stopLimit: stopLimit}
-	cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = childAttributes(), &announcement{word: word, serving: serving}, p.said
-	if p.ended, err = launch(cmd); err != nil {
+	cmd.Stdout, cmd.Stderr = &announcement{word: word, serving: serving}, p.said
+	if p.ended, err = embeddedpg.StartChild(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil
-}
-
-// launch starts the command, and tells how it ended.
-func launch(cmd *exec.Cmd) (<-chan error, error) {
-	started, ended := make(chan error), make(chan error, 1)
-	go func() {
-		// The death signal of Linux is sent when the thread that started the child ends, not when the process does. So
-		// this thread is kept until the child has ended.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			ended <- cmd.Wait()
-		}
-	}()
-	return ended, <-started
 }
 
 // stop asks the process to finish what it has begun, and kills it if this takes too long.

@@ -172,20 +172,17 @@ func TestWebhookHeldInTheReconcilerIsProcessed(t *testing.T) {
 	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), webhooksFirst()...), webhookHolds()...)
 }
 
-func TestLookupHeldAtAWindowCompletesItsKey(t *testing.T) {
+func TestLookupHeldAtAWindowCompletesItsKeyNowOrLater(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("long: it waits until outcomes are given up")
 	}
-	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), hurried()...), lookupHolds()...)
-}
-
-func TestLookupThatFailsAtAWindowIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("long: it waits until outcomes are given up")
+	for _, pairs := range [][]string{lookupHolds(), lookupFailures()} {
+		t.Run(pairs[0], func(t *testing.T) {
+			t.Parallel()
+			heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), hurried()...), pairs...)
+		})
 	}
-	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), hurried()...), lookupFailures()...)
 }
 
 func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {

@@ -53,8 +53,8 @@ func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
 	t.Parallel()
 	dir := before(t)
 	d := startDemo(t, dir)
-	if status, _, body := post(t, d.public, survivor); status != http.StatusCreated {
-		t.Fatalf("status %d: %s", status, body)
+	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
+		t.Fatalf("status %d: %s", res.status, res.body)
 	}
 	admin, err := pgx.Connect(t.Context(), "postgres://payonce@/payonce?sslmode=disable&port=5432&host="+
 		filepath.Join(dir, "run"))

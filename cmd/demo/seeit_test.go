@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"html"
-	"io"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -52,25 +51,15 @@ func TestEveryProblemPageShowsItsProblem(t *testing.T) {
 // seeIt is the line on the page of a problem, or nothing.
 func seeIt(t *testing.T, d demo, code problem.Code) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.public+"/problems/"+string(code),
-		nil)
-	if err != nil {
-		t.Fatal(err)
+	page := ask(t, http.MethodGet, d.public, "/problems/"+string(code), "", nil)
+	if page.status != http.StatusOK {
+		t.Fatalf("the page of %s: %d", code, page.status)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	page, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("the page of %s: %d, %v", code, res.StatusCode, err)
-	}
-	found := shownLine.FindSubmatch(page)
+	found := shownLine.FindStringSubmatch(page.body)
 	if found == nil {
 		return ""
 	}
-	return html.UnescapeString(string(found[1]))
+	return html.UnescapeString(found[1])
 }
 
 // sh runs a line as a reader would. What its last command returns does not matter: curl's exit code says nothing of the

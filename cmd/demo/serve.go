@@ -63,11 +63,11 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
-	read, err := openRows(ctx, database.api)
+	read, closeRows, err := openRows(ctx, database.api)
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
-	defer read.close()
+	defer closeRows()
 	page, link := newControls(set, at, database, stage, read, ours, log)
 	if page != nil {
 		defer page.Close()

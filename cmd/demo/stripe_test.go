@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -21,84 +20,10 @@ import (
 // inStripesDialect are the settings of a demo whose tenants are at Stripe.
 const inStripesDialect = "PSP=stripe"
 
-// The ends of a payment.
-const (
-	paidEnd     = "completed, succeeded"
-	declinedEnd = "completed, declined"
-	freeEnd     = "failed_retryable"
-	operatorEnd = "dead letter"
-)
-
-// ends says how a payment with each test token of Stripe's dialect ends, and how often it is charged then. A payment
-// that is free again is not charged.
-func ends() map[string]string {
-	return map[string]string{
-		"pm_ok": paidEnd, "pm_declined": declinedEnd, "pm_slow": paidEnd,
-		"pm_timeout_charged": paidEnd, "pm_silent_charged": paidEnd, "pm_reset_charged": paidEnd,
-		"pm_500_charged": paidEnd, "pm_forgotten_key": paidEnd,
-		"pm_timeout_not_charged": freeEnd, "pm_500_not_charged": freeEnd, "pm_never": freeEnd,
-		"pm_late_charge":  freeEnd,
-		"pm_wrong_amount": operatorEnd, "pm_stuck": operatorEnd,
-		"pm_requires_action": paidEnd, "pm_requires_action_abandoned": freeEnd,
-		"pm_bank_debit": paidEnd, "pm_bank_debit_fails": declinedEnd,
-		"pm_create_500": freeEnd, "pm_create_lost": freeEnd, "pm_rate_limited": freeEnd, "pm_conflict": freeEnd,
-		"pm_refund_fails_later": paidEnd,
-	}
-}
-
-// endOf is the end of a payment, or "" if it has none yet.
-func endOf(t *testing.T, d demo, key, row string) string {
+// sendOnce sends a payment once.
+func sendOnce(t *testing.T, address, key, token string) answer {
 	t.Helper()
-	switch {
-	case deadLetters(t, d, key) == 1:
-		return operatorEnd
-	case hasStatus(row, "failed_retryable"):
-		return freeEnd
-	case completed(row) && strings.Contains(row, "payment_declined"):
-		return declinedEnd
-	case completed(row):
-		return paidEnd
-	}
-	return ""
-}
-
-// Every path of Stripe's dialect ends within a minute in the demo.
-func TestEveryTokenOfStripesDialectEnds(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("long: it waits for customers who never come")
-	}
-	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
-	var walks sync.WaitGroup
-	for _, token := range stripe.Tokens() {
-		want, known := ends()[token.Name]
-		if !known {
-			t.Errorf("%s: this test does not say how it ends", token.Name)
-		}
-		key := "walk-to-the-end-" + token.Name
-		walks.Go(func() {
-			sendOnce(t, d, key, token.Name)
-			end := ""
-			awaitRow(t, d, key, patience, func(row string) bool {
-				end = endOf(t, d, key, row)
-				return end != ""
-			})
-			if end != want {
-				t.Errorf("%s ends as %q, want %q: %s", token.Name, end, want, rowOf(t, d, key))
-			}
-			charged := end == paidEnd || end == operatorEnd
-			if n := charges(t, d, key); (n == 1) != charged || n > 1 {
-				t.Errorf("%s ends as %q, and the PSP has charged %d times", token.Name, end, n)
-			}
-		})
-	}
-	walks.Wait()
-}
-
-// sendOnce sends a payment once. Its answer does not matter.
-func sendOnce(t *testing.T, d demo, key, token string) answer {
-	t.Helper()
-	return ask(t, http.MethodPost, d.public, "/payments",
+	return ask(t, http.MethodPost, address, "/payments",
 		`{"customerId":"cus-demo","amountCents":1200,"currency":"USD","paymentMethod":"`+token+`"}`,
 		map[string]string{"Authorization": "Bearer demo-acme-key", "Content-Type": "application/json",
 			"Idempotency-Key": key})
@@ -111,7 +36,7 @@ func TestPaymentThatWasCancelledIsFreeWhenItIsAnswered(t *testing.T) {
 	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, token := range []string{"pm_500_not_charged", "pm_late_charge"} {
 		key := "free-again-at-once-" + token
-		if res := sendOnce(t, d, key, token); res.status != http.StatusServiceUnavailable {
+		if res := sendOnce(t, d.public, key, token); res.status != http.StatusServiceUnavailable {
 			t.Fatalf("%s: %d %s", token, res.status, res.body)
 		}
 		row := rowOf(t, d, key)
@@ -123,7 +48,7 @@ func TestPaymentThatWasCancelledIsFreeWhenItIsAnswered(t *testing.T) {
 			t.Errorf("%s: the payment is free, and its intents at the PSP are %q", token, got)
 		}
 	}
-	if res := sendOnce(t, d, "free-again-at-once-pm_500_not_charged", "pm_500_not_charged"); res.status !=
+	if res := sendOnce(t, d.public, "free-again-at-once-pm_500_not_charged", "pm_500_not_charged"); res.status !=
 		http.StatusCreated {
 		t.Errorf("the same request again: %d %s", res.status, res.body)
 	}

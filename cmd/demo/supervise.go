@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,11 +34,9 @@ type child struct {
 	stopLimit time.Duration // how long it may take to stop
 	stderr    io.Writer
 	log       *slog.Logger
-	changed   func() // called after each change of the state
+	process   atomic.Pointer[os.Process] // of the start that runs
 
-	mu      sync.Mutex
-	state   controls.Process
-	process *os.Process // of the start that runs
+	watched
 }
 
 // run keeps the child running until ctx ends, then stops it. ready is called each time it serves. The error is that of
@@ -88,8 +87,9 @@ func (c *child) once(ctx context.Context, ready func()) (served bool, err error)
 	if err != nil {
 		return false, err
 	}
-	c.started(cmd.Process)
-	defer c.ended()
+	c.process.Store(cmd.Process)
+	c.started(cmd.Process.Pid)
+	defer func() { c.process.Store(nil); c.ended() }()
 	for {
 		select {
 		case err := <-p.ended:
@@ -112,47 +112,56 @@ func (c *child) kill() error { return c.signal(syscall.SIGKILL) }
 
 // signal sends the child a signal. It does nothing to a process that has been waited for.
 func (c *child) signal(s os.Signal) error {
-	c.mu.Lock()
-	process := c.process
-	c.mu.Unlock()
+	process := c.process.Load()
 	if process == nil {
 		return errors.New("it does not run at the moment")
 	}
 	return process.Signal(s)
 }
 
-// State is what people are shown of the child.
-func (c *child) State() controls.Process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state
-}
-
-func (c *child) started(process *os.Process) {
-	c.set(func() {
-		if c.state.PID != 0 {
-			c.state.Restarts++
-		}
-		c.process, c.state.PID = process, process.Pid
-	})
-}
-
-func (c *child) serves() { c.set(func() { c.state.Serves, c.state.Since = true, time.Now() }) }
-
-func (c *child) ended() {
-	c.set(func() { c.process, c.state.Serves, c.state.Since = nil, false, time.Now() })
-}
-
-func (c *child) set(change func()) {
-	c.mu.Lock()
-	change()
-	c.mu.Unlock()
-	c.changed()
-}
-
 // release closes this process's copies of the listeners.
 func (c *child) release() {
 	for _, file := range c.files {
 		_ = file.Close()
+	}
+}
+
+// watched is what people are shown of a process.
+type watched struct {
+	mu      sync.Mutex
+	state   controls.Process
+	changed func() // called after each change; nil: nobody has to know
+}
+
+// State is what it is now.
+func (w *watched) State() controls.Process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+func (w *watched) started(pid int) {
+	w.set(func(p *controls.Process) {
+		if p.PID != 0 {
+			p.Restarts++
+		}
+		p.PID = pid
+	})
+}
+
+func (w *watched) serves() {
+	w.set(func(p *controls.Process) { p.Serves, p.Since = true, time.Now() })
+}
+
+func (w *watched) ended() {
+	w.set(func(p *controls.Process) { p.Serves, p.Since = false, time.Now() })
+}
+
+func (w *watched) set(change func(*controls.Process)) {
+	w.mu.Lock()
+	change(&w.state)
+	w.mu.Unlock()
+	if w.changed != nil {
+		w.changed()
 	}
 }

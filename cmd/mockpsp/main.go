@@ -13,10 +13,10 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -34,11 +34,6 @@ func main() {
 func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
 	set, err := readSettings(getenv)
 	switch command := strings.Join(args, " "); {
-	case command != "" && args[0] == "webhook":
-		if err != nil {
-			return err
-		}
-		return webhook(ctx, args[1:], set.Addr, stdout)
 	case command == "help" || cli.AsksForHelp(args):
 		return printHelp(stdout)
 	case command == "version" || command == "--version" || command == "-version":
@@ -48,10 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	case err != nil:
 		return err
 	case command == "healthcheck":
-		// For containers whose image holds no shell and no curl. An address of all interfaces is fine: net takes it for
-		// the local machine.
-		_, err := askPSP(ctx, http.MethodGet, "http://"+set.Addr+"/_faults", "")
-		return err
+		return healthcheck(ctx, set.Addr)
 	}
 	log := slog.New(slog.NewTextHandler(stdout, nil))
 	config := set.pspConfig(log)
@@ -64,15 +56,17 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	if err != nil {
 		return err
 	}
+	for _, l := range opened {
+		defer func() { _ = l.Close() }() // the servers close theirs, if they begin
+	}
 	psp, err := mockpsp.New(config)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err), closeAll(opened))
+		return fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err)
 	}
 	var dialect *stripe.Server
 	if len(opened) > 1 {
 		if dialect, err = stripe.New(psp, set.stripeConfig()); err != nil {
-			err = fmt.Errorf("start the Stripe dialect: %w; see --help", err)
-			return errors.Join(err, psp.Close(), closeAll(opened))
+			return errors.Join(fmt.Errorf("start the Stripe dialect: %w; see --help", err), psp.Close())
 		}
 		log.Info("the Stripe dialect is ready", "address", opened[1].Addr().String())
 	}
@@ -85,6 +79,26 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	return group.Wait()
 }
 
+// healthcheck is for containers whose image holds no shell and no curl. An address of all interfaces is fine: net takes
+// it for the local machine.
+func healthcheck(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/_faults", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the mock PSP answers %s", response.Status)
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
 // addresses are those to listen on: the PSP's own and, unless it is off, that of the Stripe dialect.
 func (s settings) addresses() []app.Address {
 	addresses := []app.Address{{Setting: "MOCKPSP_ADDR", Addr: s.Addr}}
@@ -92,14 +106,6 @@ func (s settings) addresses() []app.Address {
 		addresses = append(addresses, app.Address{Setting: "MOCKPSP_STRIPE_ADDR", Addr: s.StripeAddr})
 	}
 	return addresses
-}
-
-func closeAll(listeners []net.Listener) error {
-	var failures []error
-	for _, l := range listeners {
-		failures = append(failures, l.Close())
-	}
-	return errors.Join(failures...)
 }
 
 // stripeConfig turns the settings into the config of the Stripe dialect.

@@ -47,7 +47,6 @@ func readSettings(getenv func(string) string) (s settings, err error) {
 const usage = `Usage:
   mockpsp              serve a mock payment provider, with a page at /, until interrupted
   mockpsp healthcheck  ask whether the mock payment provider on MOCKPSP_ADDR answers
-  mockpsp webhook      send the webhook of a charge or refund by hand, or print it; see mockpsp webhook --help
   mockpsp --help, mockpsp --version
 
 Exit code: 0 done, 1 failed, 2 the command line is wrong.

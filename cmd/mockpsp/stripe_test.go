@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/demo/mockpsp/stripe"
 )
 
@@ -19,8 +21,18 @@ func TestTheStripeDialectSharesTheLedger(t *testing.T) {
 	addr := listener.Addr().String()
 	_ = listener.Close()
 	running := start(t, environment(t, map[string]string{"MOCKPSP_STRIPE_ADDR": addr}))
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/v1/payment_intents",
-		strings.NewReader("amount=1000&currency=krw&payment_method=pm_ok&confirm=true&metadata[reference]=pay_1"))
+	intents := "http://" + addr + "/v1/payment_intents"
+	made := postForm(t, intents, "amount=1000&currency=krw&payment_method=pm_ok&metadata[reference]=pay_1")
+	postForm(t, intents+"/"+made.ID+"/confirm", "")
+	if got := ledger(t, running.url); !strings.Contains(got, `"reference":"pay_1"`) {
+		t.Errorf("ledger: %s", got)
+	}
+	running.end(t)
+}
+
+func postForm(t *testing.T, url, form string) (made struct{ ID string }) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(form))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,13 +43,11 @@ func TestTheStripeDialectSharesTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Errorf("answered %d", response.StatusCode)
+	err = json.UnmarshalRead(response.Body, &made, json.MatchCaseInsensitiveNames(true))
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("answered %d, %v", response.StatusCode, err)
 	}
-	if got := ledger(t, running.url); !strings.Contains(got, `"reference":"pay_1"`) {
-		t.Errorf("ledger: %s", got)
-	}
-	running.end(t)
+	return made
 }
 
 func TestBadStripeSettingsAreRefused(t *testing.T) {

@@ -53,13 +53,13 @@ type Config struct {
 // Control is a process of the demo, and how to kill it.
 type Control struct {
 	State func() Process
-	Kill  func() error // nil: this process cannot be killed here, and the page has no button
+	Kill  func() error // of the database: nil if it is not the demo's own, and then the page has no button
 }
 
-// What a form may send, and how long this may take.
 const (
-	maxForm   = 8 << 10
-	formLimit = 10 * time.Second
+	maxForm = 8 << 10
+	// requestLimit bounds a request with a form, the sign-in, and a request to the mock PSP.
+	requestLimit = 10 * time.Second
 )
 
 // Controls is the handler of all paths below /demo.
@@ -118,7 +118,9 @@ func (s *Controls) routes() *http.ServeMux {
 	mux.HandleFunc("POST /demo/resend-webhook", s.postResendWebhook)
 	mux.HandleFunc("POST /demo/kill-api", s.kill("kill -9 the API", s.config.API))
 	mux.HandleFunc("POST /demo/kill-reconciler", s.kill("kill -9 the reconciler", s.config.Reconciler))
-	mux.HandleFunc("POST /demo/crash-database", s.kill("crash the database", s.config.Database))
+	if s.config.Database.Kill != nil {
+		mux.HandleFunc("POST /demo/crash-database", s.kill("crash the database", s.config.Database))
+	}
 	if s.config.Windows != nil {
 		mux.HandleFunc("POST /demo/stop", s.postStop)
 		mux.HandleFunc("POST /demo/held", s.postHeld)
@@ -156,7 +158,7 @@ func (s *Controls) guarded(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if r.Method == http.MethodPost {
 			// The listener's server has no limit for a whole request, because of the streams.
-			_ = http.NewResponseController(w).SetReadDeadline(s.config.Now().Add(formLimit))
+			_ = http.NewResponseController(w).SetReadDeadline(s.config.Now().Add(requestLimit))
 		}
 		// Otherwise a form that cannot be read would count as one without fields.
 		if err := r.ParseForm(); err != nil {
@@ -178,10 +180,6 @@ func (s *Controls) ownHost(host string) bool {
 // kill is the handler that kills a process.
 func (s *Controls) kill(what string, c Control) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if c.Kill == nil {
-			http.NotFound(w, r)
-			return
-		}
 		answer := "done; it comes back by itself"
 		if err := c.Kill(); err != nil {
 			answer = "not done: " + err.Error()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"payonce/demo/windows"
 	"payonce/internal/idempotency"
 )
 
@@ -147,31 +148,25 @@ func (s *Controls) facts() (f facts, preset string) {
 	if s.config.API.State != nil {
 		f.Away = !s.config.API.State().Serves
 	}
-	if stop := s.stopView(); stop != nil && stop.Phase == heldPhase {
+	if stop := s.stopView(); stop != nil && stop.Phase == windows.Held {
 		f.HeldAt = stop.Window.ID
 	}
-	f.Row, f.PSP, preset = s.seen.look(f.Key, f.Now, s.lookAt)
-	return f, preset
-}
-
-// look looks again if the last look is too old or was at another key.
-func (o *observer) look(
-	key string, now time.Time, at func(*observer),
-) (Row, books, string) {
+	o := &s.seen
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if key != o.key {
-		o.key, o.row, o.psp, o.at = key, Row{}, books{}, time.Time{}
+	if f.Key != o.key {
+		o.key, o.row, o.psp, o.at = f.Key, Row{}, books{}, time.Time{}
 	}
-	if now.Sub(o.at) >= lookEvery {
-		at(o)
-		o.at = now
+	if f.Now.Sub(o.at) >= lookEvery {
+		s.look(o)
+		o.at = f.Now
 	}
-	return o.row, o.psp, o.preset
+	f.Row, f.PSP = o.row, o.psp
+	return f, o.preset
 }
 
-// lookAt reads the row and the PSP's books. What cannot be read stays as it was.
-func (s *Controls) lookAt(o *observer) {
+// look reads the row and the PSP's books. What cannot be read stays as it was. The caller holds o.mu.
+func (s *Controls) look(o *observer) {
 	ctx, cancel := context.WithTimeout(s.ctx, looksLimit)
 	defer cancel()
 	if raw, err := s.askPSP(ctx, "GET", "/_faults", ""); err == nil {

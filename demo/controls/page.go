@@ -27,9 +27,6 @@ func parsePage() *template.Template {
 		"button": func(label, means, mode, token, key string) buttonView {
 			return buttonView{label, means, mode, token, key}
 		},
-		"breaker": func(path, label, means, key string) buttonView {
-			return buttonView{label, means, path, "", key}
-		},
 	}).Parse(pageSource))
 }
 
@@ -46,6 +43,7 @@ type pageView struct {
 	// OperatorKey signs in at the console, and Patience is how long the API waits for the PSP.
 	OperatorKey string
 	Patience    time.Duration
+	CanCrash    bool      // the database is the demo's own
 	Stop        *stopView // nil where nothing can be stopped
 	Panel       panelView
 }
@@ -81,7 +79,7 @@ type processView struct {
 func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	view := pageView{
 		Key: r.URL.Query().Get("key"), Tokens: s.config.Tokens, PSPPage: s.config.PSPPage, Provider: s.config.Provider,
-		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout,
+		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout, CanCrash: s.config.Database.Kill != nil,
 		Panel: s.panel(), Stop: s.stopView(), Notice: s.config.Notice,
 	}
 	if view.Key == "" {
@@ -112,12 +110,6 @@ func (s *Controls) panel() panelView {
 	}
 	return view
 }
-
-// CanCrash says whether there is a database that may be crashed.
-func (v pageView) CanCrash() bool { return len(v.Panel.Processes) == processes }
-
-// processes is how many processes there are when the database is the demo's own.
-const processes = 3
 
 // render writes one of the templates.
 func (s *Controls) render(w http.ResponseWriter, status int, name string, view any) {

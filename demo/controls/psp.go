@@ -8,13 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 )
-
-// pspLimit bounds one request to the mock PSP.
-const pspLimit = 10 * time.Second
 
 // preset is a set of the mock PSP's rates.
 type preset struct{ Name, Label, Means, rates string }
@@ -185,7 +181,7 @@ func (s *Controls) delivered(ctx context.Context) (map[string]bool, error) {
 
 // askPSP asks one of the mock PSP's control endpoints.
 func (s *Controls) askPSP(ctx context.Context, method, path, body string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, pspLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.config.PSPURL+path, strings.NewReader(body))
 	if err != nil {

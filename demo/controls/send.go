@@ -97,12 +97,12 @@ func (s *Controls) send(what string, p payment, limit time.Duration) {
 		s.told.note(what, fmt.Sprintf("not sent: %d requests are under way", maxSending))
 		return
 	}
-	number := s.told.begin(what, p)
+	line := s.told.begin(what, p)
 	s.active.Go(func() {
 		defer func() { <-s.sending }()
 		ctx, cancel := context.WithTimeout(s.ctx, limit)
 		defer cancel()
-		s.told.finish(number, s.pay(ctx, p, limit))
+		s.told.finish(line, s.pay(ctx, p, limit))
 	})
 }
 

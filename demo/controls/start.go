@@ -8,11 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 )
-
-// signInLimit bounds the sign-in.
-const signInLimit = 10 * time.Second
 
 // getStart is the link that the demo prints: it signs the browser in at the console and leads to the page. It is good
 // once, so a link in a terminal's history, or in a log, opens nothing. The page's own address has no token.
@@ -44,7 +40,7 @@ func (s *Controls) getStart(w http.ResponseWriter, r *http.Request) {
 // signIn signs in at the console as a form on its page would, and returns the session's cookies for the browser. An
 // answer without a session has none: the page works all the same, and the console asks for the key.
 func (s *Controls) signIn(ctx context.Context, host string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, signInLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	form := url.Values{"key": {s.config.OperatorKey}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.OperatorURL+"/console/sign-in",

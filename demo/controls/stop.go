@@ -25,9 +25,6 @@ func (s *Controls) stopView() *stopView {
 	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler), stage.Dialect().Groups()}
 }
 
-// heldPhase is the phase in which a person may choose what fails.
-const heldPhase = windows.Held
-
 // Chosen is the window that the list shows: the one in use, or the one that tells most.
 func (v stopView) Chosen() string { return cmp.Or(v.Window.ID, "3b") }
 

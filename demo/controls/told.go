@@ -11,7 +11,6 @@ const maxTold = 50
 
 // line is what a button did, and what came of it.
 type line struct {
-	number  int
 	At      time.Time
 	What    string
 	Payment payment // of a line about a payment; its key is empty for all others
@@ -36,48 +35,42 @@ type told struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	last  int
-	lines []line // oldest first
+	lines []*line // oldest first
 }
 
 // begin adds a line that has no answer yet.
-func (t *told) begin(what string, p payment) (number int) {
-	return t.add(line{What: what, Payment: p, Answer: "waiting for the answer", Waits: true})
+func (t *told) begin(what string, p payment) *line {
+	return t.add(&line{What: what, Payment: p, Answer: "waiting for the answer", Waits: true})
 }
 
 // note adds a line that needs no answer.
-func (t *told) note(what, answer string) { t.add(line{What: what, Answer: answer}) }
+func (t *told) note(what, answer string) { t.add(&line{What: what, Answer: answer}) }
 
-func (t *told) add(l line) int {
+func (t *told) add(l *line) *line {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last++
-	l.number, l.At = t.last, t.now()
+	l.At = t.now()
 	if len(t.lines) == maxTold {
 		t.lines = slices.Delete(t.lines, 0, 1)
 	}
 	t.lines = append(t.lines, l)
-	return l.number
+	return l
 }
 
-// finish adds the answer to a line, if the log still has the line.
-func (t *told) finish(number int, a answer) {
+// finish adds the answer to a line.
+func (t *told) finish(l *line, a answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range t.lines {
-		if t.lines[i].number == number {
-			t.lines[i].Answer, t.lines[i].Waits = a.Text, false
-			t.lines[i].Status, t.lines[i].Lost = a.Status, a.Lost
-		}
-	}
+	l.Answer, l.Waits, l.Status, l.Lost = a.Text, false, a.Status, a.Lost
 }
 
 // newestFirst is the log as the page shows it.
-func (t *told) newestFirst() []line {
+func (t *told) newestFirst() (lines []line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lines := slices.Clone(t.lines)
-	slices.Reverse(lines)
+	for _, l := range slices.Backward(t.lines) {
+		lines = append(lines, *l)
+	}
 	return lines
 }
 

@@ -89,21 +89,14 @@ var errNoAccount = errors.New("PostgreSQL refuses to run as root, and this proce
 func (h host) accountFor(ctx context.Context, wanted account, programs Binaries) (account, error) {
 	server := programs.Path("postgres")
 	err := h.try(ctx, wanted, "/", server, "--version")
-	if err == nil || wanted.kind == namespaced {
-		return wanted, wrapTry(server, wanted, err)
+	if err == nil {
+		return wanted, nil
 	}
 	inNamespace := h.ourAccount(namespaced)
-	if h.try(ctx, inNamespace, "/", server, "--version") == nil {
+	if wanted.kind != namespaced && h.try(ctx, inNamespace, "/", server, "--version") == nil {
 		return inNamespace, nil
 	}
-	return wanted, wrapTry(server, wanted, err)
-}
-
-func wrapTry(server string, as account, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("run %s as %s: %w", server, as.name, err)
+	return wanted, fmt.Errorf("run %s as %s: %w", server, wanted.name, err)
 }
 
 // canEnter tells whether the account can make dir its working directory. Asking

@@ -26,6 +26,17 @@ const quitGrace = 10 * time.Second
 
 // Server is a running cluster.
 type Server struct {
+	place
+
+	process  *os.Process
+	stopping atomic.Bool
+	leaving  sync.Once // gives socket and held back, unless Restart keeps them
+	done     chan struct{}
+	exit     error // how it ended; set before done is closed
+}
+
+// place is what a server and the one that takes its place have in common.
+type place struct {
 	programs Binaries
 	dataDir  string
 	cluster  string
@@ -34,11 +45,6 @@ type Server struct {
 	log      *slog.Logger
 	logPath  string
 	command  func() *exec.Cmd // prepares the server's process
-	process  *os.Process
-	stopping atomic.Bool
-	leaving  sync.Once // gives socket and held back, unless Restart keeps them
-	done     chan struct{}
-	exit     error // how it ended; set before done is closed
 }
 
 // URL is the connection string of a database for the superuser payonce, for
@@ -133,23 +139,34 @@ func (s *Server) launch(cmd *exec.Cmd) error {
 	}
 	// A file, not a pipe: a server that outlives us for a moment can still write.
 	cmd.Stdout, cmd.Stderr = log, log
-	started := make(chan error)
-	go func() {
-		// The death signal is sent when the thread that started the child ends, not
-		// when the process does. So this thread is ours until the server has exited.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		_ = log.Close()
-		started <- err
-		if err == nil {
-			s.exited(cmd.Wait())
-		}
-	}()
-	if err := <-started; err != nil {
+	ended, err := StartChild(cmd)
+	_ = log.Close()
+	if err != nil {
 		return err
 	}
 	s.process = cmd.Process
+	go func() { s.exited(<-ended) }()
 	return nil
+}
+
+// StartChild starts a command, and tells how it has ended. Unless the command says otherwise, it runs in a session of
+// its own, so that Ctrl-C in a terminal reaches us alone, and the kernel kills it when we are gone (on Linux only).
+func StartChild(cmd *exec.Cmd) (<-chan error, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = account{}.attributes(syscall.SIGKILL)
+	}
+	started, ended := make(chan error), make(chan error, 1)
+	go func() {
+		// The death signal is sent when the thread that started the child ends, not when the process does. So this
+		// thread is kept until the child has ended.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	return ended, <-started
 }
 
 // exited runs once, when the server is gone.
@@ -175,10 +192,7 @@ func (s *Server) Restart(ctx context.Context) (*Server, error) {
 		return nil, errEnded
 	}
 	s.Crash()
-	next := &Server{
-		programs: s.programs, dataDir: s.dataDir, cluster: s.cluster, socket: s.socket, held: s.held,
-		log: s.log, logPath: s.logPath, command: s.command, done: make(chan struct{}),
-	}
+	next := &Server{place: s.place, done: make(chan struct{})}
 	if err := next.relaunch(ctx); err != nil {
 		next.giveBack()
 		return nil, fmt.Errorf("restart PostgreSQL: %w", err)

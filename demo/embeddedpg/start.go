@@ -95,11 +95,11 @@ func startLocked(
 	if err != nil {
 		return nil, fmt.Errorf("choose socket directory: %w", err)
 	}
-	s := &Server{
+	s := &Server{done: make(chan struct{}), place: place{
 		programs: programs, dataDir: at.dir, cluster: cluster, socket: socket, held: held,
-		log: o.Log, logPath: cluster + ".log", done: make(chan struct{}),
+		log: o.Log, logPath: cluster + ".log",
 		command: func() *exec.Cmd { return h.serverCommand(at.as, programs, cluster, socket.dir, o) },
-	}
+	}}
 	if err := s.launch(s.command()); err != nil {
 		socket.remove()
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)

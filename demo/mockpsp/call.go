@@ -26,26 +26,26 @@ type call struct {
 	w       http.ResponseWriter // only for its limits and deadlines; handlers return what to answer
 	r       *http.Request
 	account string
-	note    *callNote
-	tells   []*delivery // the webhooks of the entries that the call made; nil for an entry that has none
+	note    Call
+	tells   []func() // release the webhooks of the entries that the call made
 }
 
 // v1 wraps what every endpoint of the API does first and last. The reply is delivered after the call was counted out:
 // a client that reads slowly does not keep Close waiting.
 func (s *Server) v1(handle func(*call) (Reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, note: s.calls.begin(r, r.Header.Get("PSP-Account"), s.config.Now())}
+		c := &call{w: w, r: r, note: s.BeginCall(r, r.Header.Get("PSP-Account"))}
 		// Deferred, because some calls end by a panic.
 		defer func() {
-			for _, told := range c.tells {
-				s.webhooks.release(told)
+			for _, release := range c.tells {
+				release()
 			}
 		}()
 		answer, err := s.admit(c, handle)
 		if err != nil {
 			answer = s.refuse(err)
 		}
-		s.calls.finish(c.note, answer.Outcome())
+		c.note.Finish(answer.Outcome())
 		answer.Deliver(w)
 	})
 }

@@ -46,8 +46,6 @@ func (c *callCount) add(note *callNote) {
 	}
 }
 
-func newCallLog() *callLog { return &callLog{counts: map[caller]callCount{}} }
-
 // begin notes a call on arrival: it counts although it may hang for long. A client reads its whole ledger every few
 // seconds: with a note for each page, the scans would soon have pushed all other calls out. So only the latest scan of
 // a list is noted.
@@ -108,16 +106,29 @@ func (n *callNote) callers() []caller {
 
 func clip(text string) string { return text[:min(len(text), maxKeyLength)] }
 
-func (l *callLog) fault(note *callNote, f fault) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	note.Fault = f
+// Call is a call in GET /_requests.
+type Call struct {
+	log  *callLog
+	note *callNote
 }
 
-func (l *callLog) finish(note *callNote, outcome string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	note.Outcome = outcome
+// BeginCall notes a call on arrival.
+func (s *Server) BeginCall(r *http.Request, account string) Call {
+	return Call{s.calls, s.calls.begin(r, account, s.config.Now())}
+}
+
+// Fault notes which fault the call has met.
+func (c Call) Fault(token string) {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	c.note.Fault = fault(token)
+}
+
+// Finish notes how the call has ended.
+func (c Call) Finish(outcome string) {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	c.note.Outcome = outcome
 }
 
 // callView is the answer of GET /_requests. Count and Posts cover all calls since the start; where the memory for

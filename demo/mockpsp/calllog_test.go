@@ -14,7 +14,7 @@ func noted(l *callLog, method, account, key string) {
 	r := httptest.NewRequest(method, "/v1/charges", nil)
 	r.Header.Set("PSP-Account", account)
 	r.Header.Set("Idempotency-Key", key)
-	l.finish(l.begin(r, account, time.Unix(0, 0)), "answered 200")
+	Call{l, l.begin(r, account, time.Unix(0, 0))}.Finish("answered 200")
 }
 
 func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
@@ -50,7 +50,7 @@ func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
 
 func TestCountsAreExactBeyondTheNotes(t *testing.T) {
 	t.Parallel()
-	l := newCallLog()
+	l := &callLog{counts: map[caller]callCount{}}
 	for i := range 3 * maxNotes {
 		noted(l, http.MethodPost, "acme", fmt.Sprintf("key-%d", i%2))
 	}
@@ -78,7 +78,7 @@ func TestCountsAreExactBeyondTheNotes(t *testing.T) {
 
 func TestCountsSayWhenTheirMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	l := newCallLog()
+	l := &callLog{counts: map[caller]callCount{}}
 	for i := range maxCallCounts {
 		l.counts[caller{"filler", fmt.Sprint(i)}] = callCount{}
 	}

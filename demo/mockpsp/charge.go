@@ -70,7 +70,7 @@ func (s *Server) postCharge(c *call) (Reply, error) {
 	}
 	return s.execute(c, &record{
 		Entry: entry{
-			Object:         objectCharge,
+			Object:         ObjectCharge,
 			Account:        c.account,
 			IdempotencyKey: key,
 			Reference:      in.Reference,
@@ -123,7 +123,7 @@ func (s *Server) postRefund(c *call) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	charge := s.ledger.find(objectCharge, c.account, c.r.PathValue("id"))
+	charge := s.ledger.find(ObjectCharge, c.account, c.r.PathValue("id"))
 	if charge == nil {
 		return Reply{}, noSuchCharge()
 	}
@@ -136,7 +136,7 @@ func (s *Server) postRefund(c *call) (Reply, error) {
 	}
 	return s.execute(c, &record{
 		Entry: entry{
-			Object:         objectRefund,
+			Object:         ObjectRefund,
 			Account:        c.account,
 			IdempotencyKey: key,
 			Reference:      in.Reference,

@@ -2,7 +2,6 @@ package mockpsp
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,14 +14,6 @@ import (
 
 // Movement is a charge or a refund as the ledger shows it. The ledger fills in CreatedAt.
 type Movement = entry
-
-// The objects and statuses of a [Movement].
-const (
-	ObjectCharge    = objectCharge
-	ObjectRefund    = objectRefund
-	StatusSucceeded = statusSucceeded
-	StatusDeclined  = statusDeclined
-)
 
 // Booking is what a dialect puts on one line of the ledger's file: all of it is durable, or none.
 type Booking struct {
@@ -59,30 +50,6 @@ func (s *Server) Config() Config { return s.config }
 // before the server serves.
 func (s *Server) OnForget(forget func(account, key string) (int, error)) { s.forgetDialect = forget }
 
-// Call is a call of the dialect in GET /_requests.
-type Call struct {
-	log  *callLog
-	note *callNote
-}
-
-// BeginCall notes a call on arrival.
-func (s *Server) BeginCall(r *http.Request, account string) Call {
-	return Call{s.calls, s.calls.begin(r, account, s.config.Now())}
-}
-
-// Fault notes which fault the call has met.
-func (c Call) Fault(token string) { c.log.fault(c.note, fault(token)) }
-
-// Finish notes how the call has ended.
-func (c Call) Finish(outcome string) { c.log.finish(c.note, outcome) }
-
-// Outbox brings the webhooks of another dialect to their receiver, with the delays, retries and disorders that all
-// webhooks have.
-type Outbox struct {
-	webhooks *webhooks
-	find     func(id string) Subject
-}
-
 // OutboxConfig says where the webhooks of a dialect go.
 type OutboxConfig struct {
 	URL    string // empty tells nobody
@@ -100,19 +67,12 @@ func (s *Server) NewOutbox(of OutboxConfig, all []Subject) (*Outbox, error) {
 	if config.LedgerPath != "" {
 		path = config.LedgerPath + of.Suffix
 	}
-	hooks, err := newWebhooks(config, path, of.Sign, s.webhooks.disorders, all)
+	outbox, err := newOutbox(config, path, of.Sign, s.webhooks.disorders, all)
 	if err != nil {
-		return nil, fmt.Errorf("open outbox: %w", err)
+		return nil, err
 	}
-	s.outbox = &Outbox{hooks, of.Find}
-	return s.outbox, nil
-}
-
-// Expect prepares the webhook of something that is durable, and draws its disorders. The webhook goes once release is
-// called: when the call that caused it has ended.
-func (o *Outbox) Expect(of Subject) (release func()) {
-	expected := o.webhooks.expect(of)
-	return func() { o.webhooks.release(expected) }
+	outbox.find, s.outbox = of.Find, outbox
+	return outbox, nil
 }
 
 // prepareDialect lets the dialect complete its draft. Only the writer calls it.

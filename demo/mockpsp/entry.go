@@ -10,16 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// The objects and statuses of a [Movement].
 const (
-	objectCharge = "charge"
-	objectRefund = "refund"
-
-	statusSucceeded = "succeeded"
-	statusDeclined  = "declined"
-
-	// timeLayout has a fixed width, so that text order is time order.
-	timeLayout = "2006-01-02T15:04:05.000000Z"
+	ObjectCharge    = "charge"
+	ObjectRefund    = "refund"
+	StatusSucceeded = "succeeded"
+	StatusDeclined  = "declined"
 )
+
+// timeLayout has a fixed width, so that text order is time order.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // entry is a charge or a refund as the ledger holds it and as the API shows it: to a ledger they are the same thing,
 // with the sign reversed. Amounts are counts of the currency's minor unit.
@@ -81,7 +81,7 @@ func (r *record) isPromise() bool { return !r.DueAt.IsZero() }
 
 func (r *record) isNote() bool { return r.Outage || r.Forgets != nil || r.dialect && r.Entry.ID == "" }
 
-func (r *record) succeeded() bool { return r.Entry.Status == statusSucceeded }
+func (r *record) succeeded() bool { return r.Entry.Status == StatusSucceeded }
 
 // lookupsFail reports whether nobody can read the record. Only one that has moved money is stuck: an operator can vouch
 // for that, and for a decline nobody could.
@@ -110,11 +110,11 @@ func (r *record) decide(createdAt time.Time, refundable int64) {
 	e := &r.Entry
 	e.ID = newID(e.Object)
 	e.CreatedAt = createdAt.Format(timeLayout)
-	e.Status = statusSucceeded
+	e.Status = StatusSucceeded
 	if does.declined || r.Further && does.further == furtherDecline {
-		e.Status, e.DeclineCode = statusDeclined, "insufficient_funds"
-	} else if e.Object == objectRefund && e.AmountCents > refundable {
-		e.Status, e.DeclineCode = statusDeclined, "refund_exceeds_charge"
+		e.Status, e.DeclineCode = StatusDeclined, "insufficient_funds"
+	} else if e.Object == ObjectRefund && e.AmountCents > refundable {
+		e.Status, e.DeclineCode = StatusDeclined, "refund_exceeds_charge"
 	}
 }
 
@@ -122,7 +122,7 @@ func (r *record) decide(createdAt time.Time, refundable int64) {
 func newID(object string) string { return prefixOf(object) + strings.ToLower(rand.Text()) }
 
 func prefixOf(object string) string {
-	if object == objectRefund {
+	if object == ObjectRefund {
 		return "rf_"
 	}
 	return "ch_"

@@ -240,7 +240,7 @@ func TestNothingIsWrittenAfterAFailedWrite(t *testing.T) {
 	path := ledgerPath(t)
 	p := setup(t, onFile(path))
 	p.psp.ledger.broken = errors.New("disk full") // the writer waits for its queue
-	if err := p.psp.ledger.write(&record{Entry: entry{Object: objectCharge}, Fault: faultOK}); err == nil {
+	if err := p.psp.ledger.write(&record{Entry: entry{Object: ObjectCharge}, Fault: faultOK}); err == nil {
 		t.Error("written")
 	}
 	p.stop()

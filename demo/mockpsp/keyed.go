@@ -20,14 +20,14 @@ func (s *Server) execute(c *call, draft *record) (Reply, error) {
 		return Reply{}, apiError{http.StatusConflict, "idempotency_key_in_use",
 			"a request with this Idempotency-Key is still being executed"}
 	case keyKnown:
-		s.calls.fault(c.note, known.Fault)
+		c.note.Fault(string(known.Fault))
 		return known.reply(true), nil
 	case keyReserved: // ours from here on
 	}
 	defer s.ledger.release(draft.ref())
 
 	if known != nil { // charged before, and stuck: it stays silent
-		s.calls.fault(c.note, known.Fault)
+		c.note.Fault(string(known.Fault))
 		return s.end(c, EndSilence, known), nil
 	}
 	does := behaviours[draft.Fault]
@@ -39,7 +39,7 @@ func (s *Server) execute(c *call, draft *record) (Reply, error) {
 	default:
 		draft.Outage = does.once
 	}
-	s.calls.fault(c.note, draft.Fault)
+	c.note.Fault(string(draft.Fault))
 	return s.act(c, draft)
 }
 

@@ -75,7 +75,7 @@ func (l *ledger) restore(r *record) error {
 	if r.Note != nil {
 		return l.restoreDialect(r)
 	}
-	if _, ok := behaviours[r.Fault]; !ok || (r.Entry.Object != objectCharge && r.Entry.Object != objectRefund) {
+	if _, ok := behaviours[r.Fault]; !ok || (r.Entry.Object != ObjectCharge && r.Entry.Object != ObjectRefund) {
 		return fmt.Errorf("unknown kind of entry: %q %q", r.Entry.Object, r.Fault)
 	}
 	known := l.keys[r.ref()]
@@ -226,9 +226,9 @@ func (s *Server) getLedger(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
 	_, _ = out.WriteString(`{"charges":[`)
-	writeViews(out, records, objectCharge, account, key)
+	writeViews(out, records, ObjectCharge, account, key)
 	_, _ = out.WriteString(`],"refunds":[`)
-	writeViews(out, records, objectRefund, account, key)
+	writeViews(out, records, ObjectRefund, account, key)
 	_, _ = out.WriteString(`]}`)
 	_ = out.Flush() // the reader may have gone
 }

@@ -18,7 +18,7 @@ func lookupFails() apiError {
 }
 
 func (s *Server) getCharge(c *call) (Reply, error) {
-	found := s.ledger.find(objectCharge, c.account, c.r.PathValue("id"))
+	found := s.ledger.find(ObjectCharge, c.account, c.r.PathValue("id"))
 	switch {
 	case found == nil:
 		return Reply{}, noSuchCharge()

@@ -106,8 +106,8 @@ func TestBadListQueryIsRefused(t *testing.T) {
 	for _, query := range []string{
 		"limit=0", "limit=101", "limit=ten", "limit=1&limit=2", "createdAfter=yesterday",
 		"createdafter=2026-11-20T00:00:00Z",
-		"cursor=!!!", "cursor=" + url.QueryEscape(formatCursor(objectRefund, 1)), "cursor=" +
-			formatCursor(objectCharge, -1), "cursor=NQ", "limit=%zz",
+		"cursor=!!!", "cursor=" + url.QueryEscape(formatCursor(ObjectRefund, 1)), "cursor=" +
+			formatCursor(ObjectCharge, -1), "cursor=NQ", "limit=%zz",
 	} {
 		answer := p.get("/v1/charges?" + query)
 		if answer.status != http.StatusBadRequest || answer.code() != "invalid_request" {
@@ -117,7 +117,7 @@ func TestBadListQueryIsRefused(t *testing.T) {
 	if got := p.get("/v1/charges?limit=100").status; got != http.StatusOK {
 		t.Errorf("limit 100: %d", got)
 	}
-	if got := len(p.list("/v1/charges?cursor=" + formatCursor(objectCharge, 1000)).Data); got != 0 {
+	if got := len(p.list("/v1/charges?cursor=" + formatCursor(ObjectCharge, 1000)).Data); got != 0 {
 		t.Errorf("a cursor past the end lists %d", got)
 	}
 }

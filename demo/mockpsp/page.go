@@ -141,7 +141,7 @@ func (s *Server) renderPage(w http.ResponseWriter, r *http.Request, status int, 
 func (s *Server) fillPage(view *pageView) {
 	records := s.ledger.snapshot()
 	for _, r := range slices.Backward(records) {
-		if r.Entry.Object == objectCharge {
+		if r.Entry.Object == ObjectCharge {
 			view.Charges++
 		} else {
 			view.Refunds++

@@ -54,26 +54,26 @@ func FuzzRefundBody(f *testing.F) {
 // A query that is taken selects the same when it is written once more, and a cursor is one that the list has given out.
 func FuzzListQuery(f *testing.F) {
 	f.Add("idempotencyKey=k&createdAfter=2026-11-20T12:00:00.5%2B01:00&limit=7&cursor=" +
-		formatCursor(objectCharge, 12))
+		formatCursor(ObjectCharge, 12))
 	f.Add("limit=1&limit=2")
 	f.Add("createdAfter=9999-12-31T23:59:59-01:00")
 	f.Fuzz(func(t *testing.T, query string) {
-		q, err := parseListQuery(query, objectCharge, "acme")
+		q, err := parseListQuery(query, ObjectCharge, "acme")
 		if refusedOr(t, err) {
 			return
 		}
-		if q.limit < 1 || q.limit > maxLimit || q.from < 0 || q.object != objectCharge || q.account != "acme" {
+		if q.limit < 1 || q.limit > maxLimit || q.from < 0 || q.object != ObjectCharge || q.account != "acme" {
 			t.Fatalf("%q is accepted as %+v", query, q)
 		}
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cursor := values.Get("cursor"); cursor != "" && cursor != formatCursor(objectCharge, q.from) {
+		if cursor := values.Get("cursor"); cursor != "" && cursor != formatCursor(ObjectCharge, q.from) {
 			t.Fatalf("%q is taken for position %d", cursor, q.from)
 		}
 		again := url.Values{"limit": {fmt.Sprint(q.limit)}, "idempotencyKey": {q.key},
-			"cursor": {formatCursor(objectCharge, q.from)}}
+			"cursor": {formatCursor(ObjectCharge, q.from)}}
 		if after := values.Get("createdAfter"); after != "" {
 			asked, err := time.Parse(time.RFC3339Nano, after)
 			kept, keptErr := time.Parse(timeLayout, q.createdAfter)
@@ -82,7 +82,7 @@ func FuzzListQuery(f *testing.F) {
 			}
 			again.Set("createdAfter", q.createdAfter)
 		}
-		second, err := parseListQuery(again.Encode(), objectCharge, "acme")
+		second, err := parseListQuery(again.Encode(), ObjectCharge, "acme")
 		if diff := cmp.Diff(q, second, cmp.AllowUnexported(listQuery{})); err != nil || diff != "" {
 			t.Fatalf("%q is another query when written once more: %v\n%s", query, err, diff)
 		}
@@ -95,7 +95,7 @@ func FuzzFaults(f *testing.F) {
 	f.Add([]byte(`{"rates":{"declined":0.7,"stuck":0.7}}`))
 	f.Add([]byte(`{"rates":null}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := &Server{faults: newFaultRates(nil), disorders: newDisorderRates(nil)}
+		s := serverOfRates()
 		s.faults.set(map[string]float64{"declined": 0.25})
 		err := s.parseFaults(body)
 		rates, disorders := s.faults.named(), s.disorders.named()
@@ -139,7 +139,7 @@ func FuzzRateForm(f *testing.F) {
 		fields, faults, err := readRates(r, faultNames(), "")
 		_, disorders, disorderErr := readRates(r, disorderNames(), disorderField)
 		if err = errors.Join(err, disorderErr); err == nil {
-			s := &Server{faults: newFaultRates(nil), disorders: newDisorderRates(nil)}
+			s := serverOfRates()
 			in := map[string]map[string]*float64{faultsMember: faults, disordersMember: disorders}
 			if err = s.setFaults(in); err == nil {
 				for _, rate := range []float64{s.faults.named()["declined"], s.disorders.named()["drop"]} {
@@ -254,4 +254,9 @@ func FuzzWebhookFile(f *testing.F) {
 			t.Fatalf("%d bytes are intact; of these %d, %v\n%s", intact, same, err, diff)
 		}
 	})
+}
+
+func serverOfRates() *Server {
+	faults, disorders := newFaultRates(nil), newDisorderRates(nil)
+	return &Server{faults: faults, disorders: disorders, rates: []*Rates{faults, disorders}}
 }

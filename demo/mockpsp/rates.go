@@ -29,8 +29,9 @@ type Rates struct {
 // AddRates adds the faults that only another dialect has, under the name of the dialect. A request may meet several of
 // them. It is called before the server serves.
 func (s *Server) AddRates(member string, names []string) *Rates {
-	s.dialectRates = &Rates{member: member, what: member + " fault", names: names, rand: split(s.config.Rand)}
-	return s.dialectRates
+	added := &Rates{member: member, what: member + " fault", names: names, rand: split(s.config.Rand)}
+	s.rates = append(s.rates, added)
+	return added
 }
 
 func newFaultRates(source *rand.Rand) *Rates {
@@ -143,17 +144,9 @@ func (r *Rates) check(named map[string]*float64) (map[string]float64, error) {
 	return rates, nil
 }
 
-func (s *Server) allRates() []*Rates {
-	all := []*Rates{s.faults, s.disorders}
-	if s.dialectRates != nil {
-		all = append(all, s.dialectRates)
-	}
-	return all
-}
-
 func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
 	all := map[string]map[string]float64{}
-	for _, rates := range s.allRates() {
+	for _, rates := range s.rates {
 		all[rates.member] = rates.named()
 	}
 	jsonReply(http.StatusOK, all).Deliver(w)
@@ -180,7 +173,7 @@ func (s *Server) parseFaults(body []byte) error {
 		return err
 	}
 	for name, member := range in {
-		if !slices.ContainsFunc(s.allRates(), func(r *Rates) bool { return r.member == name }) {
+		if !slices.ContainsFunc(s.rates, func(r *Rates) bool { return r.member == name }) {
 			return invalid(fmt.Sprintf("the body has an unknown member at %q", "/"+name))
 		}
 		if member == nil {
@@ -196,9 +189,9 @@ func (s *Server) parseFaults(body []byte) error {
 // setFaults changes all members that are there or, when it returns an error, none.
 func (s *Server) setFaults(in map[string]map[string]*float64) error {
 	checked := map[*Rates]map[string]float64{}
-	for _, rates := range s.allRates() {
+	for _, rates := range s.rates {
 		_, given := in[rates.member]
-		if rates == s.dialectRates && !given {
+		if rates != s.disorders && !given {
 			_, given = in[faultsMember]
 		}
 		if !given {

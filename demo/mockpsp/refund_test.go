@@ -54,7 +54,7 @@ func TestConcurrentRefundsNeverExceedTheCharge(t *testing.T) {
 	var refunded int64
 	declined := 0
 	for _, r := range p.ledger("").Refunds {
-		if r.Status == statusSucceeded {
+		if r.Status == StatusSucceeded {
 			refunded += r.AmountCents
 		} else if declined++; r.DeclineCode != "refund_exceeds_charge" {
 			t.Errorf("declined with %q", r.DeclineCode)

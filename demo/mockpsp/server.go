@@ -22,13 +22,13 @@ type Server struct {
 	ledger     *ledger
 	faults     *Rates
 	disorders  *Rates
+	rates      []*Rates // the two above, and those that only another dialect has
 	calls      *callLog
 	page       *template.Template
 	late       Timers
-	webhooks   *webhooks
+	webhooks   *Outbox
 
 	outbox        *Outbox                                // of another dialect; nil while none is served
-	dialectRates  *Rates                                 // nil while no other dialect is served
 	forgetDialect func(account, key string) (int, error) // likewise
 
 	closing chan struct{} // closed when Close begins; ends every pause
@@ -54,8 +54,8 @@ func New(config Config) (*Server, error) {
 	if config.LedgerPath != "" {
 		path = config.LedgerPath + webhooksSuffix
 	}
-	disorders := newDisorderRates(split(config.Rand))
-	hooks, err := newWebhooks(config, path, signer(key), disorders, subjects(ledger.snapshot()))
+	faults, disorders := newFaultRates(config.Rand), newDisorderRates(split(config.Rand))
+	hooks, err := newOutbox(config, path, signer(key), disorders, subjects(ledger.snapshot()))
 	if err != nil {
 		return nil, errors.Join(err, ledger.close())
 	}
@@ -63,9 +63,10 @@ func New(config Config) (*Server, error) {
 		config:     config,
 		secretHash: sha256.Sum256([]byte(config.Secret)),
 		ledger:     ledger,
-		faults:     newFaultRates(config.Rand),
+		faults:     faults,
 		disorders:  disorders,
-		calls:      newCallLog(),
+		rates:      []*Rates{faults, disorders},
+		calls:      &callLog{counts: map[caller]callCount{}},
 		page:       parsePage(),
 		webhooks:   hooks,
 		closing:    make(chan struct{}),
@@ -92,7 +93,7 @@ func (s *Server) Close() error {
 	close(s.closing)
 	webhooksErr := s.webhooks.stop() // first: calls that send by hand end with it
 	if s.outbox != nil {
-		webhooksErr = errors.Join(webhooksErr, s.outbox.webhooks.stop())
+		webhooksErr = errors.Join(webhooksErr, s.outbox.stop())
 	}
 	s.active.Wait()
 	s.late.Stop()
@@ -123,10 +124,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/charges", s.v1(s.postCharge))
-	mux.Handle("GET /v1/charges", s.v1(s.listOf(objectCharge)))
+	mux.Handle("GET /v1/charges", s.v1(s.listOf(ObjectCharge)))
 	mux.Handle("GET /v1/charges/{id}", s.v1(s.getCharge))
 	mux.Handle("POST /v1/charges/{id}/refunds", s.v1(s.postRefund))
-	mux.Handle("GET /v1/refunds", s.v1(s.listOf(objectRefund)))
+	mux.Handle("GET /v1/refunds", s.v1(s.listOf(ObjectRefund)))
 	mux.Handle("GET /v1/settlements/{file}", s.v1(s.getSettlement))
 	mux.Handle("/v1/", s.v1(noSuchEndpoint))
 

@@ -23,7 +23,7 @@ type webhooksView struct {
 	Dialect *webhooksView `json:"dialect,omitempty"` // those of another dialect, if it is served
 }
 
-func (w *webhooks) view() webhooksView {
+func (w *Outbox) view() webhooksView {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	view := webhooksView{
@@ -42,7 +42,7 @@ func (w *webhooks) view() webhooksView {
 func (s *Server) getWebhooks(w http.ResponseWriter, _ *http.Request) {
 	view := s.webhooks.view()
 	if s.outbox != nil {
-		ofDialect := s.outbox.webhooks.view()
+		ofDialect := s.outbox.view()
 		view.Dialect = &ofDialect
 	}
 	jsonReply(http.StatusOK, view).Deliver(w)
@@ -94,12 +94,12 @@ func (s *Server) resend(w http.ResponseWriter, r *http.Request) (Reply, error) {
 }
 
 // findSubject returns an entry, or an event of another dialect, and the webhooks that tell of it.
-func (s *Server) findSubject(id string) (*webhooks, Subject, error) {
+func (s *Server) findSubject(id string) (*Outbox, Subject, error) {
 	by, of := s.webhooks, Subject(nil)
 	if found := s.ledger.findAnywhere(id); found != nil {
 		of = &found.Entry
 	} else if s.outbox != nil {
-		by, of = s.outbox.webhooks, s.outbox.find(id)
+		by, of = s.outbox, s.outbox.find(id)
 	}
 	switch {
 	case of == nil:
@@ -134,7 +134,7 @@ func parseResend(w http.ResponseWriter, r *http.Request) (disorder string, err e
 }
 
 // sendNow sends at once, or as soon as a slot is free; a duplicate twice at the same time, in one slot.
-func (w *webhooks) sendNow(ctx context.Context, of Subject, how string) []try {
+func (w *Outbox) sendNow(ctx context.Context, of Subject, how string) []try {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()

@@ -16,12 +16,13 @@ const (
 	webhookJitter  = 10 // a gap is stretched by up to one part in so many
 )
 
-// webhooks brings each subject's webhook to the receiver, at least once or until it is given up. Without a URL it does
-// nothing at all.
-type webhooks struct {
+// Outbox brings each subject's webhook to the receiver, at least once or until it is given up. Without a URL it does
+// nothing at all. Each dialect has one.
+type Outbox struct {
 	config    Config
 	log       *slog.Logger
 	sender    *webhookSender
+	find      func(id string) Subject // of another dialect
 	disorders *Rates
 	slots     chan struct{} // one for each try that is under way
 
@@ -49,11 +50,11 @@ type delivery struct {
 	timer  *time.Timer
 }
 
-// newWebhooks returns the webhooks of the subjects that are there, and goes on with those that have not ended by the
-// file at a path. Config has the URL.
-func newWebhooks(config Config, path string, sign Signer, disorders *Rates, all []Subject) (*webhooks, error) {
+// newOutbox goes on with the webhooks, of all subjects that are there, which have not ended by the file at a path.
+// Config has the URL.
+func newOutbox(config Config, path string, sign Signer, disorders *Rates, all []Subject) (*Outbox, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &webhooks{
+	w := &Outbox{
 		config:    config,
 		log:       config.Log,
 		sender:    newWebhookSender(config, sign),
@@ -72,39 +73,37 @@ func newWebhooks(config Config, path string, sign Signer, disorders *Rates, all 
 		return nil, fmt.Errorf("open webhooks: %w", err)
 	}
 	for _, subject := range open {
-		w.release(w.expect(subject))
+		w.Expect(subject)()
 	}
 	return w, nil
 }
 
-func (w *webhooks) on() bool { return w.config.WebhookURL != "" }
+func (w *Outbox) on() bool { return w.config.WebhookURL != "" }
 
-// expect prepares the webhook of a subject that is durable: nil if nobody is told. It is not sent before release. Its
-// disorders are drawn now, before the caller can have an answer and change the rates.
-func (w *webhooks) expect(of Subject) *delivery {
+// Expect prepares the webhook of something that is durable. Its disorders are drawn now, before the caller can have an
+// answer and change the rates. The webhook goes once release is called: when the call that caused it has ended.
+func (w *Outbox) Expect(of Subject) (release func()) {
 	if !w.on() {
-		return nil
+		return func() {}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ends.pending++
 	w.order++
-	return &delivery{of: of, drawn: w.disorders.each(), order: w.order}
+	expected := &delivery{of: of, drawn: w.disorders.each(), order: w.order}
+	return func() { w.release(expected) }
 }
 
-// expect prepares the webhook of an entry: nil if it has none.
-func (s *Server) expect(r *record) *delivery {
+// expect prepares the webhook of an entry, if it has one.
+func (s *Server) expect(r *record) (release func()) {
 	if !r.sendsWebhook() {
-		return nil
+		return func() {}
 	}
-	return s.webhooks.expect(&r.Entry)
+	return s.webhooks.Expect(&r.Entry)
 }
 
 // release lets an expected webhook go, now that the call has ended. When the PSP stops first, the next start does it.
-func (w *webhooks) release(d *delivery) {
-	if d == nil {
-		return
-	}
+func (w *Outbox) release(d *delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -129,7 +128,7 @@ func (w *webhooks) release(d *delivery) {
 
 // schedule has a webhook tried after the wait. One to be reordered is held back at first, unless a later one was faster
 // anyway. The caller holds w.mu.
-func (w *webhooks) schedule(d *delivery, wait time.Duration) {
+func (w *Outbox) schedule(d *delivery, wait time.Duration) {
 	d.due = time.Now().Add(wait)
 	if d.drawn[disorderReorder] && d.tries == 0 && d.order > w.latest {
 		wait += w.config.WebhookExtraDelay
@@ -139,7 +138,7 @@ func (w *webhooks) schedule(d *delivery, wait time.Duration) {
 }
 
 // sent lets go what was held until a later one has been sent. The caller holds w.mu.
-func (w *webhooks) sent(order int) {
+func (w *Outbox) sent(order int) {
 	w.latest = max(w.latest, order)
 	w.held = slices.DeleteFunc(w.held, func(d *delivery) bool {
 		if d.order >= w.latest {
@@ -152,7 +151,7 @@ func (w *webhooks) sent(order int) {
 	})
 }
 
-func (w *webhooks) attempt(d *delivery) {
+func (w *Outbox) attempt(d *delivery) {
 	select {
 	case w.slots <- struct{}{}:
 		defer func() { <-w.slots }()
@@ -173,7 +172,7 @@ func (w *webhooks) attempt(d *delivery) {
 }
 
 // afterTry decides what a try's end means for its webhook.
-func (w *webhooks) afterTry(d *delivery, done try) {
+func (w *Outbox) afterTry(d *delivery, done try) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent(d.order)
@@ -193,14 +192,14 @@ func (w *webhooks) afterTry(d *delivery, done try) {
 }
 
 // end closes a webhook for good. The caller holds w.mu.
-func (w *webhooks) end(of Subject, how webhookEnd) {
+func (w *Outbox) end(of Subject, how webhookEnd) {
 	if err := w.ends.note(of.SubjectID(), how); err != nil {
 		w.log.Error("end of a webhook could not be noted; a restart will send again", "error", err)
 	}
 }
 
 // stop cuts the tries short and waits for them.
-func (w *webhooks) stop() error {
+func (w *Outbox) stop() error {
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()

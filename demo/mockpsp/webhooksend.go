@@ -49,11 +49,9 @@ func (t try) Outcome() string {
 
 // webhookSender makes single tries, and remembers the latest.
 type webhookSender struct {
-	url     string
-	sign    Signer
-	timeout time.Duration
-	now     func() time.Time
-	client  *http.Client
+	config Config
+	sign   Signer
+	client *http.Client
 
 	mu     sync.Mutex
 	latest []try // oldest first
@@ -62,10 +60,8 @@ type webhookSender struct {
 // newWebhookSender returns a sender that follows no redirects and goes through no proxy.
 func newWebhookSender(config Config, sign Signer) *webhookSender {
 	return &webhookSender{
-		url:     config.WebhookURL,
-		sign:    sign,
-		timeout: config.WebhookTimeout,
-		now:     config.Now,
+		config: config,
+		sign:   sign,
 		client: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: webhooksAtOnce, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -75,7 +71,7 @@ func newWebhookSender(config Config, sign Signer) *webhookSender {
 
 // send makes a try and notes how it ended. Number counts the webhook's tries from 1; 0 is one by hand.
 func (s *webhookSender) send(ctx context.Context, of Subject, how string, number int) try {
-	at := s.now()
+	at := s.config.Now()
 	hook, header := s.signed(of, how, at)
 	done := try{
 		ID: hook.ID, EntryID: of.SubjectID(), Type: hook.Kind, At: at.UTC().Format(timeLayout), Try: number,
@@ -94,7 +90,7 @@ func (s *webhookSender) send(ctx context.Context, of Subject, how string, number
 func (s *webhookSender) skip(of Subject) {
 	hook := of.Webhook(false)
 	s.remember(try{
-		ID: hook.ID, EntryID: of.SubjectID(), Type: hook.Kind, At: s.now().UTC().Format(timeLayout),
+		ID: hook.ID, EntryID: of.SubjectID(), Type: hook.Kind, At: s.config.Now().UTC().Format(timeLayout),
 		Disorder: disorderDrop,
 	})
 }
@@ -124,9 +120,9 @@ func (s *webhookSender) signed(of Subject, how string, now time.Time) (Webhook, 
 }
 
 func (s *webhookSender) post(ctx context.Context, signed http.Header, body []byte) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.config.WebhookTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.WebhookURL, bytes.NewReader(body))
 	if err != nil {
 		return 0, fmt.Errorf("make request: %w", err)
 	}
@@ -147,9 +143,9 @@ func (s *webhookSender) post(ctx context.Context, signed http.Header, body []byt
 
 // curl writes the command that sends the webhook. The receiver takes the signature for some minutes.
 func (s *webhookSender) curl(of Subject) string {
-	hook, header := s.signed(of, "", s.now())
-	target := s.url
-	if parsed, err := url.Parse(s.url); err == nil {
+	hook, header := s.signed(of, "", s.config.Now())
+	target := s.config.WebhookURL
+	if parsed, err := url.Parse(s.config.WebhookURL); err == nil {
 		target = parsed.Redacted()
 	}
 	var signed strings.Builder

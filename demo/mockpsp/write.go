@@ -141,8 +141,8 @@ func (l *ledger) nextCreatedAt() time.Time {
 // refundable returns what the charge of a refund has left. The writer is the only one that changes the books, so it
 // may read them without the lock.
 func (l *ledger) refundable(draft *record) int64 {
-	b := l.books[bookRef{draft.askedAccount(), objectCharge}]
-	if draft.Entry.Object != objectRefund || b == nil {
+	b := l.books[bookRef{draft.askedAccount(), ObjectCharge}]
+	if draft.Entry.Object != ObjectRefund || b == nil {
 		return 0
 	}
 	charge := b.byID[draft.Entry.ChargeID]
@@ -153,7 +153,7 @@ func (l *ledger) refundable(draft *record) int64 {
 }
 
 func (l *ledger) countRefund(r *record) {
-	if r.Entry.Object == objectRefund && r.succeeded() {
+	if r.Entry.Object == ObjectRefund && r.succeeded() {
 		l.refunded[r.Entry.ChargeID] += r.Entry.AmountCents
 	}
 }

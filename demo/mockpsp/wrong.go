@@ -58,7 +58,7 @@ func (l *ledger) distort(draft *record) {
 
 // wrongAmount is off by one: upwards for a charge, downwards for a refund, which could otherwise exceed its charge.
 func wrongAmount(object string, asked int64) int64 {
-	if object == objectRefund && asked > 1 {
+	if object == ObjectRefund && asked > 1 {
 		return asked - 1
 	}
 	return asked + 1
@@ -83,12 +83,12 @@ func (l *ledger) before(e *entry) entry {
 
 // otherCharge returns the newest charge of the account but the one that the entry names.
 func (l *ledger) otherCharge(e *entry) string {
-	for _, r := range slices.Backward(l.records(e.Account, objectCharge)) {
+	for _, r := range slices.Backward(l.records(e.Account, ObjectCharge)) {
 		if r.Entry.ID != e.ChargeID {
 			return r.Entry.ID
 		}
 	}
-	return prefixOf(objectCharge) + another
+	return prefixOf(ObjectCharge) + another
 }
 
 // otherAccount returns the first account, by name, that has a charge and is not the given one.
@@ -143,7 +143,7 @@ func (r *record) harmed(e entry) []byte {
 	case harmless, harmUnknownStatus:
 		return plain
 	case harmDuplicateMember:
-		return withMembers(plain, `"status":"`+statusDeclined+`","declineCode":"insufficient_funds"`)
+		return withMembers(plain, `"status":"`+StatusDeclined+`","declineCode":"insufficient_funds"`)
 	case harmInvalidUTF8:
 		return withMembers(plain, "\"description\":\"caf\xe9\"")
 	case harmHugeMember:

@@ -46,7 +46,7 @@ func TestEachMemberCanBeWrong(t *testing.T) {
 			charges := p.ledger("").Charges
 			held := charges[len(charges)-1]
 			want := entry{
-				ID: held.ID, Object: objectCharge, Account: "acme", IdempotencyKey: "key-1", Reference: "pay_1",
+				ID: held.ID, Object: ObjectCharge, Account: "acme", IdempotencyKey: "key-1", Reference: "pay_1",
 				AmountCents: 1000, Currency: "KRW", PaymentMethod: string(f), Status: "succeeded",
 				CreatedAt: held.CreatedAt,
 			}

@@ -6,7 +6,7 @@
 // the message of this key is held, and all others pass. There is nothing of this in the product's code.
 //
 //	windows.go     what a window is, all of them, and what can be done at each
-//	places.go      where each one is, in the words of docs/crash_windows.md
+//	places.go      where each one is
 //	stage.go       arms a window, and says what is held
 //	hold.go        what becomes of one payment that is stopped
 //	grip.go        the message that is held, and which messages are about a key

@@ -2,6 +2,9 @@ package windows
 
 import (
 	"slices"
+	"strings"
+
+	"payonce/docs"
 )
 
 // Process is a process whose messages can be held. Its value follows "the" in a sentence.
@@ -18,13 +21,23 @@ type Window struct {
 	// ID is the number of the window in docs/crash_windows.md. It has a letter where the window has several places.
 	ID    string
 	Place string // which step is done, and which is not
-	Words
 	Token string // the test token of a payment that comes here by itself
 	at    place
 }
 
 // Words say of a window what docs/crash_windows.md says.
 type Words struct{ Happened, Lost, FoundBy string }
+
+// Words are those of the window's row.
+func (w Window) Words() (words Words) {
+	row := "| " + strings.TrimRight(w.ID, "abc")
+	for line := range strings.Lines(docs.CrashWindows) {
+		if cells := strings.Split(strings.ReplaceAll(line, "`", ""), " | "); cells[0] == row {
+			words = Words{cells[1], cells[2], cells[3]}
+		}
+	}
+	return words
+}
 
 // Process is whose message is held at the window.
 func (w Window) Process() Process { return w.at.who }

@@ -148,16 +148,3 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		}
 	}
 }
-
-func TestHelpNamesEverySetting(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"--help"}, environment("", nil), &out, &out); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"DATABASE_URL", "ADDR", "DB_MAX_CONNS", "DB_STEPS", "PSP_MS"} {
-		if !strings.Contains(out.String(), "  "+name+" ") {
-			t.Errorf("no %s in\n%s", name, &out)
-		}
-	}
-}

@@ -14,9 +14,9 @@
 //	page_test.go        what each lesson must have
 //	links_test.go       where the links lead
 //	index_test.go       the course's page has each lesson, and its ways add up
-//	windows_test.go     runs each session of psql, in the driver and, where it is there, in psql
+//	windows_test.go     runs each session of psql
 //	session_test.go     what is typed in several windows, and who waits for whom
-//	psql_test.go        a window in the driver; terminal_test.go: one in psql
+//	terminal_test.go    one window of a session
 //	sources_test.go     what the page about the sources must have
 //
 // To write down what comes out: go test ./lessons -run 'Shown/NN-name' -update, in lab. To have the links follow their

@@ -1,21 +1,19 @@
 package lessons
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 // lessonLimit bounds one lesson with all of its programs, also on a busy machine: lesson 14 builds the laboratories.
 const lessonLimit = 15 * time.Minute
-
-// pace finds blocks that must be pasted quickly, and do not say so: with -pace 40s, each lesson has a slow reader.
-var pace = flag.Duration("pace", 0, "wait for so long before each block, as a reader does who reads the text before it")
 
 // Each lesson is pasted block by block, into one terminal, and answers what the page shows.
 func TestLessonsAnswerAsShown(t *testing.T) {
@@ -29,12 +27,37 @@ func TestLessonsAnswerAsShown(t *testing.T) {
 		}
 	}
 	builds := &builder{dir: t.TempDir(), all: map[string]func() error{}}
-	for _, page := range lessonPages(t) {
-		t.Run(nameOf(page), func(t *testing.T) {
-			t.Parallel()
-			run(t, page, builds)
+	pages := lessonPages(t)
+	slices.SortStableFunc(pages, func(a, b string) int { return cmp.Compare(orderOf(a), orderOf(b)) })
+	queue := make(chan string, len(pages))
+	for _, page := range pages {
+		queue <- page
+	}
+	close(queue)
+	// Parallel subtests would begin in an order of package testing's own.
+	var readers sync.WaitGroup
+	for range lessonsAtOnce {
+		readers.Go(func() {
+			for page := range queue {
+				t.Run(nameOf(page), func(t *testing.T) { run(t, page, builds) })
+			}
 		})
 	}
+	readers.Wait()
+}
+
+// lessonsAtOnce bounds how many demos run at the same time. Each is a PostgreSQL and three processes that mostly wait.
+const lessonsAtOnce = 6
+
+// longest are the lessons that wait longest. They come first, so that none of them runs alone at the end.
+var longest = []string{"11", "14", "03", "06", "05", "04", "12"}
+
+func orderOf(page string) int {
+	place := slices.IndexFunc(longest, func(number string) bool { return strings.HasPrefix(nameOf(page), number) })
+	if place < 0 {
+		return len(longest)
+	}
+	return place
 }
 
 func run(t *testing.T, page string, builds *builder) {
@@ -44,7 +67,7 @@ func run(t *testing.T, page string, builds *builder) {
 	if err != nil {
 		t.Fatalf("%s: %v", page, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), lessonLimit+time.Duration(len(blocks))**pace)
+	ctx, cancel := context.WithTimeout(t.Context(), lessonLimit)
 	defer cancel()
 	here := newPlace(t)
 	var running *program
@@ -53,7 +76,6 @@ func run(t *testing.T, page string, builds *builder) {
 		if b.language != pasted || b.notRun != "" {
 			continue
 		}
-		read(ctx, *pace)
 		if startsProgram.MatchString(b.text) {
 			if running != nil {
 				running.stop(t)
@@ -73,20 +95,9 @@ func run(t *testing.T, page string, builds *builder) {
 				failing, want, b.text, output)
 		}
 		judge(t, page, i, b, output, shown(blocks, i))
-		if *pace > 0 {
-			continue // A slow reader's picture may have its lines in another order.
-		}
 		for _, name := range picturesAfter(text, blocks, i) {
 			comparePicture(t, reader, page, name)
 		}
-	}
-}
-
-// read waits as long as a reader takes for the text before a block.
-func read(ctx context.Context, takes time.Duration) {
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
 	}
 }
 

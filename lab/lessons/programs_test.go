@@ -63,7 +63,7 @@ func (b *builder) demo(t *testing.T, block string) (program string, settings map
 		mutations := filepath.Join(b.dir, "mutations")
 		b.build(t, "lab", "go", "build", "-buildvcs=false", "-o", mutations, "./mutations")
 		b.build(t, ".", mutations, "demo", bug)
-		// Data of its own, as with make break.
+		// Data of its own, as with make break. A bug may be one of the schema, so the demo migrates them itself.
 		settings = map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t)}
 		if words[3] != "" {
 			settings["SHORT"] = "1"

@@ -64,28 +64,13 @@ func parseSession(block string) ([]entry, error) {
 	return entries, nil
 }
 
-// window is one psql, or what takes its place.
-type window interface {
-	pid() uint32                                       // of the server's process
-	prompt() string                                    // of a window in which no statement runs
-	start(ctx context.Context, statement string) error // returns at once
-	output() (text string, finished bool, err error)   // of the statement that was started
-	close(ctx context.Context)
-}
-
 // stage has the windows of one page. They stay open from one session to the next, as a reader's do.
 type stage struct {
-	open    func(ctx context.Context, name string) (window, error)
+	open    func(ctx context.Context, name string) (*window, error)
 	waitsOn func(ctx context.Context, pids []uint32) ([][]uint32, error) // the server's pg_blocking_pids
-	windows map[string]window
+	windows map[string]*window
 	running []string // windows whose statement has not finished, in alphabetical order
 	waiting []string // those of them that the page knows of
-}
-
-func (s *stage) close(ctx context.Context) {
-	for _, w := range s.windows {
-		w.close(ctx)
-	}
 }
 
 // play types a session and returns it with what is printed.
@@ -106,7 +91,7 @@ func (s *stage) play(ctx context.Context, entries []entry) (string, error) {
 		return "", fmt.Errorf("the session ends while these windows wait: %v", s.running)
 	}
 	for name, w := range s.windows {
-		if w.prompt() != name+"=> " {
+		if w.at != name+"=> " {
 			return "", fmt.Errorf("the session ends while window %s is in a transaction", name)
 		}
 	}
@@ -127,8 +112,7 @@ func (s *stage) enter(ctx context.Context, e entry) (string, error) {
 	if slices.Contains(s.running, e.window) {
 		return "", errors.New("this window still waits and takes no statement")
 	}
-	prompt := w.prompt()
-	text := prompt + strings.ReplaceAll(e.text, "\n", "\n"+strings.Repeat(" ", len(prompt))) + "\n"
+	text := w.at + strings.ReplaceAll(e.text, "\n", "\n"+strings.Repeat(" ", len(w.at))) + "\n"
 	if err := w.start(ctx, e.text); err != nil {
 		return "", err
 	}
@@ -202,11 +186,11 @@ func (s *stage) blockers(ctx context.Context) (map[string]string, error) {
 	}
 	windowOf := map[uint32]string{}
 	for name, w := range s.windows {
-		windowOf[w.pid()] = name
+		windowOf[w.pid] = name
 	}
 	var pids []uint32
 	for _, name := range s.running {
-		pids = append(pids, s.windows[name].pid())
+		pids = append(pids, s.windows[name].pid)
 	}
 	all, err := s.waitsOn(ctx, pids)
 	if err != nil {

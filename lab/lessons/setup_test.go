@@ -13,21 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write into the pages what comes out, and where the linked code is now")
 
-// lessonsAtOnce bounds how many demos run at the same time, if nobody has said how many tests may. Each demo is a
-// PostgreSQL and two processes that mostly wait.
-const lessonsAtOnce = "4"
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", lessonsAtOnce); err != nil {
-			panic(err)
-		}
-	}
-	pgtest.Main(m)
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // root is the repository's folder, seen from this package.
 const root = "../.."

@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// terminalWindow is psql itself, on a terminal, started by the page's own command. What it shows is compared byte for
-// byte, prompts included; only the spaces at the ends of lines are not.
-type terminalWindow struct {
+// window is one psql on a terminal, started by the page's own command. What it shows is compared byte for byte, prompts
+// included; only the spaces at the ends of lines are not.
+type window struct {
 	command  *exec.Cmd
 	terminal *os.File
-	process  uint32
+	pid      uint32 // of the server's process
 
 	mu    sync.Mutex
 	shown string // since the last statement was entered
 	gone  error
-	at    string // the prompt that is waiting
+	at    string // the prompt of a window in which no statement runs
 	typed string // what the terminal has echoed of the statement
 }
 
 var atPrompt = regexp.MustCompile(`(?:^|\n)([A-Z][=!][*!]?> )$`)
 
-// openTerminalWindow runs a page's command. -n is psql without line editing, which would write escape sequences.
-func openTerminalWindow(
+// openWindow runs a page's command. -n is psql without line editing, which would write escape sequences.
+func openWindow(
 	ctx context.Context, url, command, name string, pidOf func(string) (uint32, error),
-) (window, error) {
+) (*window, error) {
 	application := "window " + name
 	line := strings.ReplaceAll(command, "PROMPT1='A", "PROMPT1='"+name)
-	w := &terminalWindow{command: exec.Command("bash", "-c", "exec env "+line+" -n -P pager=off")}
+	w := &window{command: exec.Command("bash", "-c", "exec env "+line+" -n -P pager=off")}
 	w.command.Env = append(os.Environ(), "DATABASE_URL="+url, "PGAPPNAME="+application, "TERM=dumb", "LC_ALL=C.UTF-8")
 	var err error
 	if w.terminal, err = onTerminal(w.command); err != nil {
@@ -47,11 +47,11 @@ func openTerminalWindow(
 	w.mu.Lock()
 	w.at = atPrompt.FindStringSubmatch(w.shown)[1]
 	w.mu.Unlock()
-	w.process, err = pidOf(application)
+	w.pid, err = pidOf(application)
 	return w, err
 }
 
-func (w *terminalWindow) read() {
+func (w *window) read() {
 	buffer := make([]byte, 4096)
 	for {
 		n, err := w.terminal.Read(buffer)
@@ -65,11 +65,9 @@ func (w *terminalWindow) read() {
 	}
 }
 
-func (w *terminalWindow) pid() uint32    { return w.process }
-func (w *terminalWindow) prompt() string { return w.at }
-
-// start types line by line, and each time waits for the second prompt: a terminal shows at once what is typed ahead.
-func (w *terminalWindow) start(ctx context.Context, statement string) error {
+// start returns at once. It types line by line, and each time waits for the second prompt: a terminal shows at once
+// what is typed ahead.
+func (w *window) start(ctx context.Context, statement string) error {
 	w.mu.Lock()
 	w.shown, w.typed = "", ""
 	w.mu.Unlock()
@@ -89,7 +87,8 @@ func (w *terminalWindow) start(ctx context.Context, statement string) error {
 	return nil
 }
 
-func (w *terminalWindow) output() (string, bool, error) {
+// output is what psql has printed of the statement that was started.
+func (w *window) output() (text string, finished bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found := atPrompt.FindStringSubmatchIndex(w.shown)
@@ -100,14 +99,14 @@ func (w *terminalWindow) output() (string, bool, error) {
 	return strings.TrimPrefix(w.shown[:found[2]], w.typed), true, nil
 }
 
-func (w *terminalWindow) close(context.Context) {
+func (w *window) close() {
 	_ = w.command.Process.Kill()
 	_ = w.command.Wait()
 	_ = w.terminal.Close()
 }
 
 // until waits for what the terminal is to show.
-func (w *terminalWindow) until(ctx context.Context, holds func(shown string) bool) error {
+func (w *window) until(ctx context.Context, holds func(shown string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ticker := time.NewTicker(lookEvery)

@@ -58,14 +58,15 @@ func newDatabase(t *testing.T) string {
 	return url
 }
 
-// newStage has windows in the driver, or in psql if there is a command that opens it.
-func newStage(t *testing.T, url, command string) *stage {
+// newStage has windows in psql, opened by the command of the lesson.
+func newStage(t *testing.T, url string) *stage {
 	t.Helper()
+	command := psqlCommand(t)
 	observer, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{windows: map[string]window{}}
+	s := &stage{windows: map[string]*window{}}
 	s.waitsOn = func(ctx context.Context, pids []uint32) (all [][]uint32, err error) {
 		for _, pid := range pids {
 			var blockers []int32
@@ -86,16 +87,15 @@ func newStage(t *testing.T, url, command string) *stage {
 			WHERE application_name = $1 AND datname = current_database()`, application).Scan(&number)
 		return uint32(number.Int32), err
 	}
-	s.open = func(ctx context.Context, name string) (window, error) {
-		if command == "" {
-			return openDriverWindow(ctx, url, name)
-		}
-		return openTerminalWindow(ctx, url, command, name, pidOf)
+	s.open = func(ctx context.Context, name string) (*window, error) {
+		return openWindow(ctx, url, command, name, pidOf)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		s.close(ctx)
+		for _, w := range s.windows {
+			w.close()
+		}
 		_ = observer.Close(ctx)
 	})
 	return s
@@ -197,13 +197,13 @@ func psqlCommand(t *testing.T) string {
 	}
 	for _, program := range []string{"psql", "bash"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not here; the driver has played this page", program)
+			t.Skipf("the sessions are played in %s", program)
 		}
 	}
 	probe := exec.Command("true")
 	terminal, err := onTerminal(probe)
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("terminals are made for Linux only; the driver has played this page")
+		t.Skip("terminals are made for Linux only")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestBadSessionIsRefused(t *testing.T) {
 			entries, err := parseSession(c.block)
 			if err == nil {
 				var got string
-				if got, err = newStage(t, newDatabase(t), "").play(t.Context(), entries); err == nil {
+				if got, err = newStage(t, newDatabase(t)).play(t.Context(), entries); err == nil {
 					err = compare(got, c.block)
 				}
 			}
@@ -257,7 +257,7 @@ B=> UPDATE rows SET id = 1;
 func TestSlowStatementDoesNotWait(t *testing.T) {
 	t.Parallel()
 	entries := []entry{{"A", "SELECT 1 AS one FROM pg_sleep(0.3);"}}
-	got, err := newStage(t, newDatabase(t), "").play(t.Context(), entries)
+	got, err := newStage(t, newDatabase(t)).play(t.Context(), entries)
 	if err == nil {
 		err = compare(got, "A=> SELECT 1 AS one FROM pg_sleep(0.3);\n one\n-----\n   1\n(1 row)\n")
 	}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"payonce/internal/config"
 )
 
 const (
@@ -93,119 +90,6 @@ func TestOwnerAnswersWhatWasStoredMeanwhile(t *testing.T) {
 			w.transitions(key)
 		})
 	}
-}
-
-// A late refusal, or no outcome at all, is no reason to move an unknown key: the poll will ask the PSP.
-func TestLateOwnerWithoutASuccessLeavesTheKeyUnknown(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"pm_declined", "pm_500_charged", "pm_500_not_charged"} {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			w, gate, key, owner := heldPayment(t, method)
-			w.loseLease(key, method)
-			gate.open()
-			r := <-owner
-			r.expect(t, http.StatusAccepted, "")
-			if r.text(t, "status") != "processing" || r.header.Get("Location") != "/payments/"+r.text(t, "paymentId") {
-				t.Fatalf("unexpected answer: %v %s", r.header, r.body)
-			}
-			if k := w.keyRow(key); k.Status != "unknown" || k.Attempt != 1 {
-				t.Fatalf("key is %+v", k)
-			}
-			shown := w.do(call{method: "GET", path: r.header.Get("Location")})
-			if shown.text(t, "status") != "processing" {
-				t.Fatalf("an owner that was fenced off has written to the payment: %s", shown.body)
-			}
-			w.transitions(key, "in_progress unknown")
-			w.pay(key, method).expect(t, http.StatusAccepted, "")
-			if n := w.pspRequests("acme", key); n != 1 {
-				t.Fatalf("PSP asked %d times", n)
-			}
-		})
-	}
-}
-
-// resolveAsNotExecuted does to an unknown key what the poll will, once it has its proof.
-func (w *world) resolveAsNotExecuted(key string) {
-	w.t.Helper()
-	w.exec(`WITH resolved AS (
-		UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now() WHERE key = $1 RETURNING subject)
-		UPDATE payments SET status = 'failed' FROM resolved WHERE id = subject`, key)
-}
-
-// An owner may prove that it has not sent, and yet have lost its key: then what the key has become is the answer.
-func TestLateOwnerThatHasNotSentAnswersWhereTheKeyStands(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		meanwhile    func(w *world, key string)
-		status       int
-		code, became string
-	}{
-		"unknown": {func(*world, string) {}, http.StatusAccepted, "", "unknown"},
-		"not executed": {(*world).resolveAsNotExecuted, http.StatusServiceUnavailable, "psp_unavailable",
-			"failed_retryable"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			// A connection counts as obtained when TLS is up. It never will be here.
-			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = l.Close() })
-			w := setup(t, func(o *options) {
-				o.settings = func(s *config.API) { s.PSPURL, s.PSPDial = "https://"+l.Addr().String(), s.PSPTotal }
-			})
-			key := freshKey()
-			owner := w.inBackground(paymentOf(key, "pm_ok"))
-			connecting, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.loseLease(key, "pm_ok")
-			c.meanwhile(w, key)
-			_ = connecting.Close()
-			r := <-owner
-			r.expect(t, c.status, c.code)
-			if k := w.keyRow(key); k.Status != c.became || k.Attempt != 1 {
-				t.Fatalf("key is %+v", k)
-			}
-		})
-	}
-}
-
-// A success that comes after the proof that there was none completes the key after all: nobody may be told that nothing
-// was charged.
-func TestLateSuccessOfAResolvedKeyIsNotDenied(t *testing.T) {
-	t.Parallel()
-	w, gate, key, owner := heldPayment(t, "pm_ok")
-	w.loseLease(key, "pm_ok")
-	w.resolveAsNotExecuted(key)
-	gate.open()
-	late := <-owner
-	late.expect(t, http.StatusCreated, "")
-	if k := w.keyRow(key); k.Status != "completed" || k.Attempt != 1 {
-		t.Fatalf("key is %+v", k)
-	}
-	w.pay(key, "pm_ok").same(t, late)
-}
-
-func TestLateOwnersRefundCompletesAnUnknownKey(t *testing.T) {
-	t.Parallel()
-	gate := newGate()
-	w := setup(t, func(o *options) { o.between = gate.wrapRefunds })
-	id, key := w.paid(), freshKey()
-	owner := w.inBackground(refundOf(id, key, `{"amountCents":4500}`))
-	gate.awaitArrival(t)
-	w.endLease(key)
-	w.refund(id, key, `{"amountCents":4500}`).expect(t, http.StatusAccepted, "")
-	w.wantRefunded(id, 0, 4500)
-	gate.open()
-	r := <-owner
-	r.expect(t, http.StatusCreated, "")
-	w.wantRefunded(id, 4500, 4500)
-	w.refund(id, key, `{"amountCents":4500}`).same(t, r)
-	w.transitions(key, "in_progress unknown", "unknown completed")
 }
 
 // wantDeadLetter wants one open dead letter for a key, with something in its evidence.

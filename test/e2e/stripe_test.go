@@ -56,6 +56,7 @@ func endingsAtStripe() []ending {
 		{"pm_500_charged", http.StatusCreated, paidOnce},
 		{"pm_reset_charged", http.StatusCreated, paidOnce},
 		{"pm_conflict", http.StatusServiceUnavailable, cancelledAtOnce},
+		{"pm_forgotten_key", http.StatusCreated, paidOnce},
 		{"pm_late_charge", http.StatusServiceUnavailable, cancelledAtOnce},
 		{"pm_timeout_not_charged", http.StatusServiceUnavailable, cancelledAtOnce},
 		{"pm_500_not_charged", http.StatusServiceUnavailable, cancelledAtOnce},

@@ -224,7 +224,7 @@ func TestRefundThatIsRefusedAtALaterAttemptEnds(t *testing.T) {
 	if l := w.client.Lookup(t.Context(), r, gateway.EndWaiting); l != (gateway.NotFound{}) {
 		t.Fatalf("lookup %T %+v", l, l)
 	}
-	theirs := Raw{"/v1/refunds", "payment_intent=" + charge, foreignIntent("false").Header}
+	theirs := Raw{"/v1/refunds", "payment_intent=" + charge, foreignIntent().Header}
 	if status, body := w.raw(theirs, ""); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}

@@ -3,6 +3,7 @@ package psp
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -40,9 +41,12 @@ func stripeDialect() *Dialect {
 		Rates:   "stripe",
 		Events: append(eventFaults(), Fault{Name: "unknown type", Rates: `{"stripe":{"unknown_events":1}}`},
 			Fault{Name: "foreign"}),
-		RawCharge: foreignIntent("false"),
+		RawCharge: foreignIntent(),
 		Foreign: func(w *world) {
-			if status, body := w.raw(foreignIntent("true"), ""); status != http.StatusOK {
+			_, made := w.raw(foreignIntent(), "")
+			id := regexp.MustCompile(`"pi_[a-z0-9]+"`).FindString(made)
+			confirm := Raw{"/v1/payment_intents/" + strings.Trim(id, `"`) + "/confirm", "", foreignIntent().Header}
+			if status, body := w.raw(confirm, ""); status != http.StatusOK {
 				w.t.Errorf("%d %s", status, body)
 			}
 		},
@@ -72,8 +76,8 @@ func newStripe(url, secret string, webhooks []string, l gateway.Limits, now func
 }
 
 // foreignIntent is an intent as another program makes it.
-func foreignIntent(confirm string) Raw {
-	return Raw{"/v1/payment_intents", "amount=100&currency=usd&payment_method=pm_ok&confirm=" + confirm,
+func foreignIntent() Raw {
+	return Raw{"/v1/payment_intents", "amount=100&currency=usd&payment_method=pm_ok",
 		map[string]string{"Stripe-Account": "acct_acme", "Content-Type": "application/x-www-form-urlencoded"}}
 }
 

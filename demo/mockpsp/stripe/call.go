@@ -96,8 +96,8 @@ func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error
 
 // authenticate checks the API key, which is a bearer token or the user of Basic authentication.
 func (s *Server) authenticate(r *http.Request) error {
-	given, isBasic := "", false
-	if given, _, isBasic = r.BasicAuth(); !isBasic {
+	given, _, isBasic := r.BasicAuth()
+	if !isBasic {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if strings.EqualFold(scheme, "Bearer") {
 			given = token

@@ -29,8 +29,8 @@ func TestAccountsSeeTheirOwnObjects(t *testing.T) {
 	own := header{"Stripe-Account": ""}
 	p.send(http.MethodGet, "/v1/payment_intents/"+id, "", own).want(http.StatusNotFound, "error.code",
 		"resource_missing")
-	form := intentForm("pm_ok", "pay_2") + "&confirm=true"
-	p.send(http.MethodPost, "/v1/payment_intents", form, own).want(http.StatusOK)
+	made := p.send(http.MethodPost, "/v1/payment_intents", intentForm("pm_ok", "pay_2"), own).want(http.StatusOK)
+	p.send(http.MethodPost, "/v1/payment_intents/"+made.text("id")+"/confirm", "", own).want(http.StatusOK)
 	charges, _ := p.ledger()
 	if charges[0].Account != "acct_1" || charges[1].Account != "default" {
 		t.Errorf("ledger %+v", charges)
@@ -42,20 +42,20 @@ func TestBadParametersAreNamed(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
 	for form, param := range map[string]string{
-		"amount=ten&currency=krw":                            "amount",
-		"amount=0&currency=krw":                              "amount",
-		"amount=-1&currency=krw":                             "amount",
-		"amount=1000":                                        "currency",
-		"amount=1000&currency=KRW":                           "currency",
-		"amount=1001&currency=kwd":                           "amount",
-		"amount=1050&currency=isk":                           "amount",
-		"amount=1050&currency=ugx":                           "amount",
-		"amount=1000&currency=krw&color=red":                 "color",
-		"amount=1000&currency=krw&confirm=perhaps":           "confirm",
-		"amount=1000&currency=krw&confirm=true":              "payment_method",
-		"amount=1000&currency=krw&metadata[a[b]]=1":          "metadata[a[b]]",
-		"amount=1&currency=krw&metadata[a]=" + long(501):     "metadata[a]",
-		"amount=1&currency=krw&metadata[" + long(41) + "]=1": "metadata[" + long(41) + "]",
+		"amount=ten&currency=krw":               "amount",
+		"amount=0&currency=krw":                 "amount",
+		"amount=-1&currency=krw":                "amount",
+		"amount=1000":                           "currency",
+		"amount=1000&currency=KRW":              "currency",
+		"amount=1001&currency=kwd":              "amount",
+		"amount=1050&currency=isk":              "amount",
+		"amount=1050&currency=ugx":              "amount",
+		"amount=1000&currency=krw&color=red":    "color",
+		"amount=1000&currency=krw&confirm=true": "confirm",
+		"amount=1000&currency=krw&automatic_payment_methods[enabled]=perhaps": "automatic_payment_methods[enabled]",
+		"amount=1000&currency=krw&metadata[a[b]]=1":                           "metadata[a[b]]",
+		"amount=1&currency=krw&metadata[a]=" + long(501):                      "metadata[a]",
+		"amount=1&currency=krw&metadata[" + long(41) + "]=1":                  "metadata[" + long(41) + "]",
 	} {
 		p.post("/v1/payment_intents", "", form).want(http.StatusBadRequest, "error.param", param,
 			"error.type", "invalid_request_error")

@@ -50,7 +50,7 @@ func (s *Server) cancel(by asked, found *slot[*intent], reason string, f fault) 
 	switch {
 	case current.Stuck:
 		return reply{}, serverError()
-	case current.cancelable():
+	case current.confirmable():
 		next := *current
 		next.Status, next.WhyCancel, next.Due = canceled, reason, nil
 		w.Intent = &next

@@ -137,15 +137,6 @@ func TestAWrongAmountIsChargedAndSaid(t *testing.T) {
 	}
 }
 
-func TestConfirmInTheSameRequest(t *testing.T) {
-	t.Parallel()
-	p := setup(t, nil)
-	form := intentForm("pm_ok", "pay_1") + "&confirm=true"
-	first := p.post("/v1/payment_intents", "create", form).want(http.StatusOK, "status", "succeeded")
-	p.post("/v1/payment_intents", "create", form).want(http.StatusOK, "id", first.text("id"))
-	p.wantCharges(1)
-}
-
 func TestAnExecutedIntentCannotBeConfirmedAgain(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)

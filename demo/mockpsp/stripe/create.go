@@ -20,18 +20,18 @@ func ignoredByIntents() []string {
 	}
 }
 
-// createIntent makes an intent. It moves no money, unless it is to be confirmed in the same request.
+// createIntent makes an intent. It moves no money: no intent is confirmed in the same request here.
 func (s *Server) createIntent(c *call) (func() (reply, error), error) {
-	made, confirm, err := parseIntent(c)
+	made, err := parseIntent(c)
 	if err != nil {
 		return nil, err
 	}
-	return func() (reply, error) { return s.executeCreate(c, made, confirm) }, nil
+	return func() (reply, error) { return s.executeCreate(c, made) }, nil
 }
 
-func parseIntent(c *call) (made *intent, confirm bool, err error) {
+func parseIntent(c *call) (*intent, error) {
 	p := c.params
-	made = &intent{
+	made := &intent{
 		Account: c.account, Currency: p.text("currency"), Method: p.text("payment_method"),
 		About: p.text("description"), Status: needsMethod, Types: p.texts("payment_method_types"),
 	}
@@ -43,7 +43,7 @@ func parseIntent(c *call) (made *intent, confirm bool, err error) {
 	p.fail(checkAmount(made.Amount, made.Currency))
 	p.fail(checkMethod(made.Method))
 	made.Metadata = p.metadata()
-	confirm = p.flag("confirm")
+	p.oneOf("confirm", "false")
 	made.Automatic = p.flag("automatic_payment_methods[enabled]")
 	p.oneOf("automatic_payment_methods[allow_redirects]", "always", "never")
 	if made.Automatic && len(made.Types) > 0 {
@@ -59,10 +59,7 @@ func parseIntent(c *call) (made *intent, confirm bool, err error) {
 	if made.Method != "" {
 		made.Status = needsConfirmation
 	}
-	if confirm && made.Method == "" {
-		p.fail(missing("payment_method"))
-	}
-	return made, confirm, p.rest(ignoredByIntents()...)
+	return made, p.rest(ignoredByIntents()...)
 }
 
 // realMethod is the form of Stripe's own payment methods, and of its test tokens for cards.
@@ -77,7 +74,7 @@ func checkMethod(method string) error {
 	return invalidCode("resource_missing", "payment_method", "No such PaymentMethod: '"+method+"'")
 }
 
-func (s *Server) executeCreate(c *call, made *intent, confirm bool) (reply, error) {
+func (s *Server) executeCreate(c *call, made *intent) (reply, error) {
 	mark := markOf(c.account, methodCreate500, cmp.Or(made.Metadata["reference"], c.asked.key.Key))
 	tokenFails := made.Method == methodCreate500 && !s.store.hasMark(mark)
 	if tokenFails || s.rates.Hit(rateCreate500Saved) {
@@ -95,20 +92,13 @@ func (s *Server) executeCreate(c *call, made *intent, confirm bool) (reply, erro
 		w.Mark = markOf(c.account, methodCreateLost, made.reference())
 	}
 	w.tell(c.account, "payment_intent.created")
-	if !confirm {
-		w.result = succeedWith(made.shown)
-	}
+	w.result = succeedWith(made.shown)
 	answered, err := s.commit(c.asked, w)
-	switch {
-	case err != nil:
-		return reply{}, err
-	case confirm:
-		return s.executeConfirm(c, s.store.intentSlot(c.account, made.ID), made.Method)
-	case lost:
+	if err == nil && lost {
 		c.note.Fault(methodCreateLost)
 		return s.end(c, fault{ending: mockpsp.EndSilence}, answered)
 	}
-	return answered, nil
+	return answered, err
 }
 
 // markOf names a fault that strikes once: for a token and what the caller calls its payment.

@@ -77,13 +77,10 @@ func (i *intent) reference() string { return cmp.Or(i.Metadata["reference"], i.I
 // isLate is true while a confirmation is on its way.
 func (i *intent) isLate() bool { return i.Due != nil && i.Due.What == dueConfirm }
 
-// confirmable says whether a confirmation may execute the intent.
+// confirmable says whether a confirmation may execute the intent, and whether it may be canceled: no money is moving.
 func (i *intent) confirmable() bool {
 	return i.Status == needsConfirmation || i.Status == needsMethod || i.Status == needsAction
 }
-
-// cancelable says whether the intent may be canceled: as long as no money is moving.
-func (i *intent) cancelable() bool { return i.confirmable() }
 
 // shown is the intent as the API shows it.
 func (i *intent) shown() object {

@@ -89,11 +89,15 @@ func list[T any](s *Server, c *call, l listing, of func(*book) series[T], matche
 	if err != nil {
 		return reply{}, err
 	}
+	return ok(object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": shownAll(found, show)})
+}
+
+func shownAll[T any](all []T, show func(T) object) []object {
 	data := []object{}
-	for _, one := range found {
+	for _, one := range all {
 		data = append(data, show(one))
 	}
-	return ok(object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": data})
+	return data
 }
 
 func (s *Server) getIntent(c *call) (reply, error) {
@@ -117,38 +121,33 @@ func (s *Server) listIntents(c *call) (reply, error) {
 		func(i *intent) bool { return !i.Stuck }, (*intent).shown)
 }
 
-// listCharges leaves a stuck charge out, or one of them would end all scans for good. But the list of one intent fails:
-// a reader would take a list without the charge for proof.
 func (s *Server) listCharges(c *call) (reply, error) {
-	intentID, stuck := c.params.text("payment_intent"), false
-	l, err := c.params.listing("customer", "transfer_group")
-	if err != nil {
-		return reply{}, err
-	}
-	answered, err := list(s, c, l, func(b *book) series[*charge] { return b.charges }, func(of *charge) bool {
-		asked := intentID == "" || of.Intent == intentID
-		stuck = stuck || asked && of.Stuck
-		return asked && !of.Stuck
-	}, (*charge).shown)
-	if err == nil && stuck && intentID != "" {
-		return reply{}, serverError()
-	}
-	return answered, err
+	return listOfIntent(s, c, func(b *book) series[*charge] { return b.charges },
+		func(of *charge) (string, bool) { return of.Intent, of.Stuck }, "customer", "transfer_group")
 }
 
-// listRefunds does likewise.
 func (s *Server) listRefunds(c *call) (reply, error) {
-	intentID, stuck := c.params.text("payment_intent"), false
-	l, err := c.params.listing()
+	return listOfIntent(s, c, func(b *book) series[*refund] { return b.refunds },
+		func(r *refund) (string, bool) { return r.Intent, r.Stuck })
+}
+
+// listOfIntent leaves what is stuck out, or one of them would end all scans for good. But the list of one intent fails:
+// a reader would take a list without the charge or refund for proof.
+func listOfIntent[T snapshot](
+	s *Server, c *call, in func(*book) series[T], about func(T) (intent string, stuck bool), ignored ...string,
+) (reply, error) {
+	asked, fails := c.params.text("payment_intent"), false
+	l, err := c.params.listing(ignored...)
 	if err != nil {
 		return reply{}, err
 	}
-	answered, err := list(s, c, l, func(b *book) series[*refund] { return b.refunds }, func(r *refund) bool {
-		asked := intentID == "" || r.Intent == intentID
-		stuck = stuck || asked && r.Stuck
-		return asked && !r.Stuck
-	}, (*refund).shown)
-	if err == nil && stuck && intentID != "" {
+	answered, err := list(s, c, l, in, func(one T) bool {
+		intent, stuck := about(one)
+		wanted := asked == "" || intent == asked
+		fails = fails || asked != "" && wanted && stuck
+		return wanted && !stuck
+	}, T.shown)
+	if err == nil && fails {
 		return reply{}, serverError()
 	}
 	return answered, err
@@ -171,7 +170,7 @@ func (s *Server) listTransactions(c *call) (reply, error) {
 			if of := s.store.chargeOf(c.account, t.source); of != nil {
 				shown["source"] = of.shown()
 			} else {
-				shown["source"] = s.store.refundOf(c.account, t.source).shown()
+				s.store.read(c.account, func(b *book) { shown["source"] = b.refunds.newest(t.source).shown() })
 			}
 			return shown
 		})
@@ -214,15 +213,12 @@ func (s *Server) searchIntents(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	p := object{"object": "search_result", "url": c.r.URL.Path, "has_more": more, "next_page": nil}
-	data := []object{}
-	for _, i := range found {
-		data = append(data, i.shown())
+	var next *string
+	if more {
+		next = new(pageToken + found[len(found)-1].ID)
 	}
-	if p["data"] = data; more {
-		p["next_page"] = pageToken + found[len(found)-1].ID
-	}
-	return ok(p)
+	return ok(object{"object": "search_result", "url": c.r.URL.Path, "has_more": more, "next_page": next,
+		"data": shownAll(found, (*intent).shown)})
 }
 
 // before returns the objects that were first published before a time.

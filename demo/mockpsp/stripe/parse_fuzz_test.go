@@ -24,7 +24,7 @@ func FuzzIntentForm(f *testing.F) {
 		p, err := readParams(w, r)
 		var made *intent
 		if err == nil {
-			made, _, err = parseIntent(&call{w: w, r: r, params: p})
+			made, err = parseIntent(&call{w: w, r: r, params: p})
 		}
 		if err != nil {
 			e, ok := errors.AsType[apiError](err)

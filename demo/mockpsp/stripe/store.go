@@ -60,9 +60,7 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	defer s.mu.Unlock()
 	if i := ch.Intent; i != nil {
 		intents := &s.book(i.Account).intents
-		if known := intents.byID[i.ID]; known != nil {
-			replaced = known.newest
-		}
+		replaced = intents.newest(i.ID)
 		intents.put(i.ID, i, at)
 	}
 	if c := ch.Charge; c != nil {
@@ -126,6 +124,14 @@ func (s *series[T]) put(id string, version T, at time.Time) {
 	s.byID[id] = added
 }
 
+// newest returns the newest version of an object, or nil. The caller holds the lock of the store.
+func (s *series[T]) newest(id string) (version T) {
+	if known := s.byID[id]; known != nil {
+		version = known.newest
+	}
+	return version
+}
+
 // read gives access to an account's book for as long as the function runs.
 func (s *store) read(account string, look func(*book)) {
 	s.mu.RLock()
@@ -158,20 +164,6 @@ func (s *store) newestIntent(of *slot[*intent]) *intent {
 
 // chargeOf returns the newest version of a charge, or nil.
 func (s *store) chargeOf(account, id string) (found *charge) {
-	s.read(account, func(b *book) {
-		if known := b.charges.byID[id]; known != nil {
-			found = known.newest
-		}
-	})
-	return found
-}
-
-// refundOf returns the newest version of a refund, or nil.
-func (s *store) refundOf(account, id string) (found *refund) {
-	s.read(account, func(b *book) {
-		if known := b.refunds.byID[id]; known != nil {
-			found = known.newest
-		}
-	})
+	s.read(account, func(b *book) { found = b.charges.newest(id) })
 	return found
 }
