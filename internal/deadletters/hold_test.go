@@ -31,6 +31,9 @@ func (o fixture) keyAsIs(about About, subject uuid.UUID, status string) {
 	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 }
 
+// moneyMoved is the evidence of a dead letter that keeps its key even from a decline.
+var moneyMoved = []byte(`{"record": {"status": "succeeded"}}`)
+
 func (o fixture) hold() string {
 	o.t.Helper()
 	return pgtest.Value[string](o.t, o.pool, "SELECT dead_letter_hold FROM idempotency_keys")
@@ -110,6 +113,14 @@ func TestDecisionLeavesOtherDeadLettersAlone(t *testing.T) {
 				o.keyAsIs(*other.About, *other.Subject, "unknown")
 				held = "release"
 			}
+			if name == "generation" { // which has no row, and neighbours that look like it
+				about := *other.About
+				for _, neighbour := range []string{"operation", "key"} {
+					l := otherThan(other)[neighbour]
+					o.keyAsIs(*l.About, *l.Subject, "unknown")
+				}
+				other.Subject, other.Finding = nil, about.Key
+			}
 			o.put(mine, other)
 			if _, err := o.resolve(mine.ID, 1, Executed); err != nil {
 				t.Fatal(err)
@@ -132,23 +143,29 @@ func TestHoldIsTheStrongestOfWhatIsOpen(t *testing.T) {
 	whole.ID, whole.Kind, whole.Subject = uuid.Must(uuid.NewV7()), PSPMemoryOver, nil
 	same.ID, same.Kind = uuid.Must(uuid.NewV7()), LookupsExhausted
 	failedJob.ID, failedJob.Kind = uuid.Must(uuid.NewV7()), JobDiscarded
+	moved := otherThan(mine)["generation"]
+	moved.Evidence = moneyMoved
+	outside := moved
+	outside.ID, outside.Kind = uuid.Must(uuid.NewV7()), MovedOutside
 	for name, c := range map[string]struct {
 		others []DeadLetter
 		want   string // the hold after the decision about mine
 	}{
-		"nothing else":            {nil, "none"},
-		"one about the whole key": {[]DeadLetter{whole}, "release"},
-		"one about this payment":  {[]DeadLetter{same}, "release"},
-		"a failed job":            {[]DeadLetter{failedJob}, "expiry"},
-		"one, then a failed job":  {[]DeadLetter{same, failedJob}, "release"},
-		"a failed job, then one":  {[]DeadLetter{failedJob, same}, "release"},
+		"nothing else":                            {nil, "none"},
+		"one about the whole key":                 {[]DeadLetter{whole}, "release"},
+		"one about this payment":                  {[]DeadLetter{same}, "release"},
+		"a failed job":                            {[]DeadLetter{failedJob}, "expiry"},
+		"one, then a failed job":                  {[]DeadLetter{same, failedJob}, "release"},
+		"a failed job, then one":                  {[]DeadLetter{failedJob, same}, "release"},
+		"money that moved for an earlier payment": {[]DeadLetter{moved}, "decline"},
+		"what others moved of an earlier payment": {[]DeadLetter{outside}, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := setup(t)
 			o.keyAsIs(*mine.About, *mine.Subject, "unknown")
 			o.put(append([]DeadLetter{mine}, c.others...)...)
-			if hold := o.hold(); hold != "release" {
+			if hold := o.hold(); hold != c.want && (hold != "release" || c.want == "decline") {
 				t.Errorf("with all open, the hold is %s", hold)
 			}
 			if _, err := o.resolve(mine.ID, 1, Executed); err != nil {
@@ -157,6 +174,95 @@ func TestHoldIsTheStrongestOfWhatIsOpen(t *testing.T) {
 			if hold := o.hold(); hold != c.want {
 				t.Errorf("after the decision, the hold is %s", hold)
 			}
+		})
+	}
+}
+
+// What others have moved of a payment that was executed is no reason to hold its key once it has expired: the next
+// payment of the key is another one.
+func TestWhatOthersHaveMovedHoldsNoExpiredKeyOfAnExecutedPayment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind   Kind
+		status string
+		answer int
+		want   string
+	}{
+		"completed":                   {MovedOutside, "completed", 201, "decline"},
+		"expired":                     {MovedOutside, "expired", 201, "none"},
+		"expired, and declined":       {MovedOutside, "expired", 402, "decline"},
+		"expired, for another reason": {LookupsExhausted, "expired", 201, "release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l, later := aDeadLetter(), aDeadLetter()
+			l.Kind, later.Subject = c.kind, l.Subject
+			if c.kind == MovedOutside {
+				l.Evidence = moneyMoved
+			}
+			o.keyAsIs(*l.About, *l.Subject, c.status)
+			o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+			o.exec("UPDATE idempotency_keys SET response_status = $1", c.answer)
+			o.put(l)
+			if hold := o.hold(); hold != c.want {
+				t.Errorf("the hold is %s", hold)
+			}
+			o.put(later)
+			if _, err := o.resolve(later.ID, 1, Dismiss); err != nil {
+				t.Fatal(err)
+			}
+			if hold := o.hold(); hold != c.want {
+				t.Errorf("after a decision about another dead letter, the hold is %s", hold)
+			}
+		})
+	}
+}
+
+// A key that was deleted is held by its tombstone: by money that we may have moved, and by nothing else.
+func TestDeletedKeyIsHeldByItsTombstone(t *testing.T) {
+	t.Parallel()
+	mine := aDeadLetter()
+	mine.Evidence = moneyMoved
+	same, nothing, outside := mine, mine, mine
+	same.ID, same.Kind = uuid.Must(uuid.NewV7()), LookupsExhausted
+	nothing.ID, nothing.Kind, nothing.Evidence = uuid.Must(uuid.NewV7()), LookupsExhausted, []byte("{}")
+	outside.ID, outside.Kind = uuid.Must(uuid.NewV7()), MovedOutside
+	others := otherThan(mine)
+	for name, c := range map[string]struct {
+		other DeadLetter
+		want  string // the hold by this one alone
+	}{
+		"of the key":         {same, "decline"},
+		"without money":      {nothing, "none"},
+		"what others moved":  {outside, "none"},
+		"of another tenant":  {others["tenant"], "none"},
+		"of another request": {others["operation"], "none"},
+		"of another key":     {others["key"], "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			wantHold := func(when, want string) {
+				t.Helper()
+				hold := pgtest.Value[string](t, o.pool, "SELECT dead_letter_hold FROM idempotency_key_tombstones")
+				if hold != want {
+					t.Errorf("%s, the hold is %s", when, hold)
+				}
+			}
+			o.exec("INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ($1, $2, $3, 1)",
+				mine.About.Tenant, mine.About.Operation, mine.About.Key)
+			o.put(c.other)
+			wantHold("with the other open", c.want)
+			o.put(mine)
+			if _, err := o.resolve(c.other.ID, 1, Dismiss); err != nil {
+				t.Fatal(err)
+			}
+			wantHold("with the other closed", "decline")
+			if _, err := o.resolve(mine.ID, 1, Dismiss); err != nil {
+				t.Fatal(err)
+			}
+			wantHold("with both closed", "none")
 		})
 	}
 }

@@ -188,6 +188,25 @@ func otherThan(mine DeadLetter) map[string]DeadLetter {
 	return all
 }
 
+// What evidence answers is one finding of one kind, once.
+func TestEvidenceClosesItsOwnFindingOnce(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	mine := aDeadLetter()
+	otherKind, otherFinding := mine, mine
+	otherKind.ID, otherKind.Kind = uuid.Must(uuid.NewV7()), MissingAtPSP
+	otherFinding.ID, otherFinding.Finding = uuid.Must(uuid.NewV7()), "another"
+	o.put(mine, otherKind, otherFinding)
+	for range 2 {
+		if err := o.db.Pipeline(t.Context(), Answer(mine.Kind, mine.Finding, "statement", "it is listed")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open, trail := len(o.open()), len(o.trail(mine.ID)); open != 2 || trail != 1 {
+		t.Errorf("%d are open, and %d lines are in the trail", open, trail)
+	}
+}
+
 func TestOtherDeadLetterAboutTheSameKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

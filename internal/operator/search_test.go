@@ -73,3 +73,19 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 		wantNames(t, row.what, got, row.want...)
 	}
 }
+
+// The page of a payment shows what is open about its key, and nothing of another tenant's key that looks the same.
+func TestWhatIsOpenAboutAKeyIsNotAboutItsNeighbours(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	ref, subject := idempotency.StoredRef("acme", payments.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('a-neighbour', 'a-neighbour')")
+	mine, others := o.put(aboutKey(ref, &subject)), aboutOthers(ref, subject)
+	for _, part := range []string{"tenant", "operation", "key"} {
+		o.put(others[part])
+	}
+	found, err := o.ops.OpenAbout(t.Context(), ref)
+	if err != nil || len(found) != 1 || found[0].ID != mine.ID.String() {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}

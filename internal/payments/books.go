@@ -52,9 +52,10 @@ func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page)
 	if !s.psps.Of(w.psp).Traits().ForeignRecords {
 		return page, nil
 	}
+	unmarked := func(r gateway.Record) bool { return r.ChargeID != "" && !r.Marked() }
 	var charges []string
 	for _, r := range page.Records {
-		if r.ChargeID != "" && !r.Marked() {
+		if unmarked(r) {
 			charges = append(charges, r.ChargeID)
 		}
 	}
@@ -68,7 +69,7 @@ func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page)
 	}
 	all := len(page.Records)
 	page.Records = slices.DeleteFunc(slices.Clone(page.Records), func(r gateway.Record) bool {
-		return r.ChargeID != "" && !r.Marked() && !slices.ContainsFunc(ours,
+		return unmarked(r) && !slices.ContainsFunc(ours,
 			func(m dbsqlc.MovementsByPSPIDRow) bool { return m.PspID == r.ChargeID })
 	})
 	page.Foreign += all - len(page.Records)

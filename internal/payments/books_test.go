@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 )
 
 // idsOf names records for a comparison.
@@ -105,5 +107,32 @@ func TestAccountsAreAllVisitedOnce(t *testing.T) {
 	err := s.service.Accounts(t.Context(), func(string) error { calls++; return stop })
 	if !errors.Is(err, stop) || calls != 1 {
 		t.Errorf("visited %d after an error: %v", calls, err)
+	}
+}
+
+// In an account that others have, too, a refund that nobody has marked is ours only if its charge is. The others are
+// counted.
+func TestRefundsOfOthersChargesAreCountedAlone(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	ours := s.charging("order-0000000001").succeeded().record.ID
+	page := gateway.Page{Foreign: 1, Records: []gateway.Record{{ID: "a charge"},
+		{ID: "of ours", ChargeID: ours}, {ID: "marked", ChargeID: "psp_theirs", Key: "a key"},
+		{ID: "of theirs", ChargeID: "psp_theirs"}}}
+	w := walk{psp: native.Name, account: "acme"}
+	over, end := context.WithCancel(t.Context())
+	end()
+	for shared, want := range map[bool]gateway.Page{
+		false: page, true: {Foreign: 2, Records: page.Records[:3]},
+	} {
+		s.service.psps = gateway.PSPs{native.Name: pickyPSP{traits: gateway.Traits{ForeignRecords: shared}}}
+		got, err := s.service.withoutForeign(t.Context(), w, page)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("shared: %v: %v (-want +got):\n%s", shared, err, diff)
+		}
+		got, err = s.service.withoutForeign(over, w, page)
+		if failed := err != nil; failed != shared {
+			t.Errorf("without the database: %+v, %v", got, err)
+		}
 	}
 }

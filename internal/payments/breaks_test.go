@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
@@ -187,6 +188,30 @@ func TestBreakCompletesWhatHasMovedOnce(t *testing.T) {
 	missing.Kind, missing.Theirs = BreakMissingThere, nil
 	s.wantResolved(missing, false)
 	s.wantDeadLetters("missing_at_psp missing acme " + g.record.Reference)
+}
+
+// A later statement has what an earlier one did not have. That closes its own dead letter, and frees its own key.
+func TestStatementThatHasTheMovementAfterAllClosesItsDeadLetter(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g, h := s.charging("order-0000000001").succeeded(), s.charging("order-0000000002").succeeded()
+	missing, other := g.breakOf(g.record.ID, Succeeded), h.breakOf(h.record.ID, Succeeded)
+	gone, subject := missing, uuid.Must(uuid.NewV7())
+	gone.Subject, gone.Reference = &subject, PaymentID(subject).String()
+	for _, b := range []*Break{&missing, &other, &gone} {
+		b.Kind, b.Theirs = BreakMissingThere, nil
+		s.wantResolved(*b, false)
+	}
+	for _, b := range []*Break{&missing, &gone} {
+		b.Listed = true
+		s.wantResolved(*b, false)
+	}
+	open := s.texts("SELECT finding FROM dead_letters WHERE status = 'open'")
+	held := s.texts("SELECT key FROM idempotency_keys WHERE dead_letter_hold <> 'none'")
+	want := []string{"missing acme " + h.record.Reference, "order-0000000002"}
+	if diff := cmp.Diff(want, append(open, held...)); diff != "" {
+		t.Errorf("what is open, and held (-want +got):\n%s", diff)
+	}
 }
 
 // What a constraint refuses is judged once more, with the reason: the id belongs to another payment, or the share of

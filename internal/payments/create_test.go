@@ -54,10 +54,10 @@ func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 // pickyPSP is a PSP with other traits.
 type pickyPSP struct {
 	gateway.PSP
-	refuses func(gateway.Charge) *gateway.Unacceptable
+	traits gateway.Traits
 }
 
-func (p pickyPSP) Traits() gateway.Traits { return gateway.Traits{Refuses: p.refuses} }
+func (p pickyPSP) Traits() gateway.Traits { return p.traits }
 
 // A client is told at once what its merchant's PSP never takes, by the name of the member. Nothing else is refused.
 func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
@@ -76,7 +76,7 @@ func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
 			return &gateway.Unacceptable{Member: gateway.TokenMember, Detail: "of another form"}
 		}, want: []problem.Detail{problem.AtPointer("/paymentMethod", "of another form")}},
 	} {
-		s := New(Config{PSPs: gateway.PSPs{native.Name: pickyPSP{refuses: c.refuses}}})
+		s := New(Config{PSPs: gateway.PSPs{native.Name: pickyPSP{traits: gateway.Traits{Refuses: c.refuses}}}})
 		if diff := cmp.Diff(c.want, s.Acceptable(Merchant{PSP: native.Name}, order())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

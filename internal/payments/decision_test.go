@@ -190,7 +190,8 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"an id of another, without a reference": {unknownKey(isTaken), as("", pspHasAll(bare)), idOfAnother},
 		"an id of another, beside our reference": {unknownKey(isTaken), as("", pspHasAll(bare, second)),
 			idOfAnother},
-		"an id of another, of a decline": {unknownKey(isTaken), as("psp_1", pspHasAll(otherwise)), idOfAnother},
+		"an id of another, of a decline": {unknownKey(isTaken, inTwoSteps), as("psp_1", pspHasAll(otherwise)),
+			idOfAnother},
 
 		"one of several, confirmed": {unknownKey(), bulk(pspHasAll(first)), "completed psp_1"},
 		"one of several, twice":     {unknownKey(), bulk(pspHasAll(first, second)), moreThanOne},

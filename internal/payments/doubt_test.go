@@ -448,3 +448,70 @@ func TestOwnersStepIsNoEvidence(t *testing.T) {
 		t.Errorf("answered %d, sent %q", f.Response.Status, proxy.Rounds()[before:])
 	}
 }
+
+// A failover may undo a reservation whose commit nobody has acknowledged. A client is told of it durably, and of what
+// was sent without a further commit.
+func TestClientIsToldDurablyOfWhatIsNotFinal(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	proxy := s.proxied()
+	over, paid := s.charging("order-0000000001"), s.charging("order-0000000002")
+	over.paidFor()
+	over.expired()
+	p := paid.paidFor()
+	refunded := s.refunding("refund-0000000001", p, 100).succeeded()
+	alone, err := s.service.RefundsToTell(t.Context(), "acme", p.ID, RefundFilter{Limit: 9})
+	if err != nil || len(alone.Refunds) != 1 || proxy.Sent("Durable") != 0 {
+		t.Errorf("a page of what is over: %+v, %v", alone, err)
+	}
+	refunding, paying := s.refunding("refund-0000000002", p, 100), s.charging("order-0000000003")
+	payment := func(id uuid.UUID) error {
+		_, err := s.service.PaymentToTell(t.Context(), "acme", PaymentID(id))
+		return err
+	}
+	refund := func(g *stage) error {
+		_, err := s.service.RefundToTell(t.Context(), "acme", RefundID(g.lease.Subject))
+		return err
+	}
+	page := func(status Status) error {
+		_, err := s.service.PaymentsToTell(t.Context(), "acme", Filter{Limit: 9, Status: status})
+		return err
+	}
+	key := func(ref idempotency.Ref) error {
+		_, err := s.keys.FindToTell(t.Context(), ref)
+		return err
+	}
+	unknown := paying.reservation.Ref
+	unknown.Tenant = "globex"
+	for name, c := range map[string]struct {
+		tell    func() error
+		durably int
+		fails   error
+	}{
+		"a payment under way":       {tell: func() error { return payment(paying.lease.Subject) }, durably: 1},
+		"a payment":                 {tell: func() error { return payment(paid.lease.Subject) }},
+		"no payment":                {tell: func() error { return payment(uuid.Max) }, fails: ErrPaymentNotFound},
+		"a refund under way":        {tell: func() error { return refund(refunding) }, durably: 1},
+		"a refund":                  {tell: func() error { return refund(refunded) }},
+		"a page with one under way": {tell: func() error { return page("") }, durably: 1},
+		"a page":                    {tell: func() error { return page(Succeeded) }},
+		"refunds, one under way": {tell: func() error {
+			_, err := s.service.RefundsToTell(t.Context(), "acme", p.ID, RefundFilter{Limit: 9})
+			return err
+		}, durably: 1},
+		"refunds of no payment": {tell: func() error {
+			_, err := s.service.RefundsToTell(t.Context(), "acme", PaymentID(uuid.Max), RefundFilter{Limit: 9})
+			return err
+		}, fails: ErrPaymentNotFound},
+		"a key under way": {tell: func() error { return key(paying.reservation.Ref) }, durably: 1},
+		"a completed key": {tell: func() error { return key(paid.reservation.Ref) }},
+		"an expired key":  {tell: func() error { return key(over.reservation.Ref) }},
+		"no key":          {tell: func() error { return key(unknown) }, fails: idempotency.ErrNoKey},
+	} {
+		before := proxy.Sent("Durable")
+		err, sent := c.tell(), proxy.Sent("Durable")-before
+		if !errors.Is(err, c.fails) || sent != c.durably {
+			t.Errorf("%s: %d durable reads, %v", name, sent, err)
+		}
+	}
+}

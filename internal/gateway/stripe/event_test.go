@@ -327,6 +327,17 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
+	for kind, source := range map[string]string{ // which may be about a payment of ours
+		"charge": `"ch_1"`, "payment": `"py_1"`, "refund": `"re_1"`, "payment_refund": `"pyr_1"`,
+		"refund_failure": `"re_1"`, "payment_reversal": `{"object":"charge","amount":"7"}`,
+		"adjustment": `{"object":"dispute","amount":"7"}`,
+	} {
+		s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, line(kind, "x", -500, "usd", source)))}})
+		err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(gateway.Record) error { return nil })
+		if err == nil {
+			t.Errorf("a %s that cannot be read is left out", kind)
+		}
+	}
 }
 
 // The names of a dispute's members are Stripe's.
