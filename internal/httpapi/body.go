@@ -33,7 +33,7 @@ type requestError struct {
 	after  time.Duration // when the client may try again; zero: not by itself
 }
 
-func (e *requestError) Error() string { return e.detail }
+func (r *requestError) Error() string { return r.detail }
 
 func invalid(errs ...problem.Detail) *requestError {
 	return &requestError{code: problem.InvalidRequest, errors: errs,

@@ -59,7 +59,7 @@ func (s *Service) DecideTx(
 	step := judge(LookupPolicy{}, g.seen, i.decision)
 	switch {
 	case step.Refuse != nil:
-		return step, nil
+		return step, nil //nolint:nilerr // a refusal is what was decided, and the caller rolls back for it
 	case step.Ask:
 		return step, ErrMoved // The PSP was not asked, because the key was not unknown then.
 	case g.seen.freedByRetry(step) && i.record == nil:

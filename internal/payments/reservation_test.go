@@ -11,7 +11,7 @@ import (
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
 func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.Lease {
 	s.t.Helper()
-	d, lost, err := s.service.commitReservation(s.t.Context(), c, m, func() (idempotency.Decision, error) {
+	d, lost, err := s.service.commitReservation(s.t.Context(), c, func() (idempotency.Decision, error) {
 		return s.service.reserveOnce(s.t.Context(), c, m, false, false)
 	})
 	if err != nil || lost {

@@ -45,7 +45,7 @@ func (s *Service) reserveUntilDecided(
 	var refused *idempotency.Retake
 	var doubt bool // An acknowledgement was lost on the way.
 	for read := range maxReads {
-		decision, ackLost, err := s.commitReservation(ctx, r, m, func() (idempotency.Decision, error) {
+		decision, ackLost, err := s.commitReservation(ctx, r, func() (idempotency.Decision, error) {
 			return s.reserveOnce(ctx, r, m, read > 0, doubt)
 		})
 		if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) retake(
 	if free.Renews() {
 		row = func(r idempotency.Reservation, _ uuid.UUID) []postgres.Call { return m.begin(r) }
 	}
-	return s.commitReservation(ctx, r, m, func() (decision idempotency.Decision, err error) {
+	return s.commitReservation(ctx, r, func() (decision idempotency.Decision, err error) {
 		key := s.keys.Retake(r, free, &decision)
 		err = s.db.Pipeline(ctx, firstTransaction(key, row(r, free.Subject), doubt)...)
 		return decision, err
@@ -141,7 +141,7 @@ func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []post
 // then be sent again. Should the first commit arrive after all, the second one finds it, and we are the owner in either
 // case.
 func (s *Service) commitReservation(
-	ctx context.Context, r idempotency.Reservation, m *movement, send func() (idempotency.Decision, error),
+	ctx context.Context, r idempotency.Reservation, send func() (idempotency.Decision, error),
 ) (decision idempotency.Decision, ackLost bool, err error) {
 	decision, err = send()
 	if err == nil {
