@@ -348,3 +348,16 @@ func FuzzParsePassThrough(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkFingerprint(b *testing.B) {
+	r := payments.CreateRequest{
+		CustomerID: "cus-1", AmountCents: 12000, Currency: "KRW", PaymentMethod: "pm_ok",
+		Description: "an order of two", Metadata: map[string]string{"order": "42"},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := idempotency.FingerprintOf(method, path, r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
