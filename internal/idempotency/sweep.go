@@ -91,15 +91,12 @@ func (k *Keys) LookIn(ref Ref, out *KeyView) postgres.Call {
 }
 
 func (k *Keys) viewOf(ref Ref, row dbsqlc.FindKeyRow) KeyView {
-	charged := row.DeadLetterHold == dbsqlc.DeadLetterHoldDecline
+	s := fromRow(ref, row)
 	v := KeyView{
-		Execution: Execution{
-			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
-		},
-		Status: Status(row.Status), AskedAt: row.ReadAt, Due: value(row.ReconcileAfter),
+		Execution: s.Execution(), Status: s.Status, AskedAt: row.ReadAt, Due: value(row.ReconcileAfter),
 		MemoryOver:     !row.ReservedAt.Add(k.terms.PSPMemory).After(row.ReadAt),
-		LookupFailures: row.LookupFailures, Charged: charged,
-		Held: charged || row.DeadLetterHold == dbsqlc.DeadLetterHoldRelease,
+		LookupFailures: row.LookupFailures, Charged: s.charged,
+		Held: s.charged || row.DeadLetterHold == dbsqlc.DeadLetterHoldRelease,
 	}
 	if row.UnknownSince != nil {
 		v.GraceLeft = row.UnknownSince.Add(k.terms.GracePeriod).Sub(row.ReadAt)

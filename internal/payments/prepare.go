@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
@@ -44,7 +42,13 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement
 	var rows int64
 	var err error
 	postgres.Recall(ctx, func(int) (done bool) {
-		err = s.db.Pipeline(ctx, rememberObject(l, m.subject(), objectID, &rows))
+		err = s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+			rows, err = dbsqlc.New(q).RememberObject(ctx, dbsqlc.RememberObjectParams{
+				ObjectID: objectID, TenantID: l.Ref.Tenant, ID: m.subject(), Operation: string(l.Ref.Operation),
+				Key: l.Ref.Key.String(), LeaseID: l.LeaseID,
+			})
+			return err
+		})
 		return !postgres.Unavailable(err) // It is written, or refused.
 	})
 	if err != nil {
@@ -56,14 +60,4 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement
 		m.payment.pspObjectID = objectID
 	}
 	return stored
-}
-
-func rememberObject(l idempotency.Lease, payment uuid.UUID, objectID string, rows *int64) postgres.Call {
-	return func(ctx context.Context, q postgres.Statement) (err error) {
-		*rows, err = dbsqlc.New(q).RememberObject(ctx, dbsqlc.RememberObjectParams{
-			ObjectID: objectID, TenantID: l.Ref.Tenant, ID: payment, Operation: string(l.Ref.Operation),
-			Key: l.Ref.Key.String(), LeaseID: l.LeaseID,
-		})
-		return err
-	}
 }
