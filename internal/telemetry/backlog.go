@@ -35,43 +35,16 @@ type backlog struct {
 	mu   sync.Mutex
 	last Backlog
 	at   time.Time
-
-	keys, oldestUnknown, deadLetters, oldestDeadLetter *prometheus.Desc
-	webhooks, oldestWebhook, watermark, jobs, overdue  *prometheus.Desc
 }
 
 // RegisterBacklog adds the figures of what waits. While the database does not answer, they are absent: an old figure
 // would look like a good one.
 func RegisterBacklog(reg prometheus.Registerer, now func() time.Time, read func(context.Context) (Backlog, error)) {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("payonce_"+name, help, labels, nil)
-	}
-	reg.MustRegister(&backlog{
-		read: read, now: now,
-		keys: desc("idempotency_keys", "Keys by status. In a big table, the numbers of finished keys are estimates.",
-			"status"),
-		oldestUnknown:    desc("idempotency_unknown_oldest_age_seconds", "Age of the oldest unknown key."),
-		deadLetters:      desc("dead_letters_open", "Open dead letters by kind.", "kind"),
-		oldestDeadLetter: desc("dead_letter_oldest_age_seconds", "Age of the oldest open dead letter."),
-		webhooks:         desc("webhooks_waiting", "Webhooks that are stored, but not processed yet."),
-		oldestWebhook: desc("webhooks_waiting_oldest_age_seconds",
-			"Age of the oldest webhook that is stored, but not processed yet."),
-		watermark: desc("ledger_scan_oldest_age_seconds",
-			"Time since the PSP's ledger was last read to its end, for the account that is furthest behind."),
-		jobs:    desc("jobs", "Jobs in the queue that are not done, by state.", "state"),
-		overdue: desc("lookups_overdue_seconds", "How long the oldest lookup that has not begun has been due."),
-	})
+	reg.MustRegister(&backlog{read: read, now: now})
 }
 
-// Describe implements prometheus.Collector.
-func (b *backlog) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		b.keys, b.oldestUnknown, b.deadLetters, b.oldestDeadLetter, b.webhooks, b.oldestWebhook, b.watermark, b.jobs,
-		b.overdue,
-	} {
-		out <- d
-	}
-}
+// Describe names no figure, because they may be absent.
+func (b *backlog) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (b *backlog) Collect(out chan<- prometheus.Metric) {
@@ -79,24 +52,30 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	gauge := func(name, help string, value float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("payonce_"+name, help, nil, nil),
+			prometheus.GaugeValue, value)
 	}
-	for label, n := range last.Keys {
-		gauge(b.keys, float64(n), label)
+	counts := func(name, help, label string, by map[string]int64) {
+		d := prometheus.NewDesc("payonce_"+name, help, []string{label}, nil)
+		for value, n := range by {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), value)
+		}
 	}
-	for label, n := range last.DeadLettersOpen {
-		gauge(b.deadLetters, float64(n), label)
-	}
-	for label, n := range last.JobsByState {
-		gauge(b.jobs, float64(n), label)
-	}
-	gauge(b.oldestUnknown, last.OldestUnknown.Seconds())
-	gauge(b.oldestDeadLetter, last.OldestDeadLetter.Seconds())
-	gauge(b.webhooks, float64(last.WebhooksWaiting))
-	gauge(b.oldestWebhook, last.OldestWebhook.Seconds())
-	gauge(b.watermark, last.OldestWatermark.Seconds())
-	gauge(b.overdue, last.LookupsOverdueBy.Seconds())
+	counts("idempotency_keys", "Keys by status. In a big table, the numbers of finished keys are estimates.",
+		"status", last.Keys)
+	gauge("idempotency_unknown_oldest_age_seconds", "Age of the oldest unknown key.", last.OldestUnknown.Seconds())
+	counts("dead_letters_open", "Open dead letters by kind.", "kind", last.DeadLettersOpen)
+	gauge("dead_letter_oldest_age_seconds", "Age of the oldest open dead letter.", last.OldestDeadLetter.Seconds())
+	gauge("webhooks_waiting", "Webhooks that are stored, but not processed yet.", float64(last.WebhooksWaiting))
+	gauge("webhooks_waiting_oldest_age_seconds", "Age of the oldest webhook that is stored, but not processed yet.",
+		last.OldestWebhook.Seconds())
+	gauge("ledger_scan_oldest_age_seconds",
+		"Time since the PSP's ledger was last read to its end, for the account that is furthest behind.",
+		last.OldestWatermark.Seconds())
+	counts("jobs", "Jobs in the queue that are not done, by state.", "state", last.JobsByState)
+	gauge("lookups_overdue_seconds", "How long the oldest lookup that has not begun has been due.",
+		last.LookupsOverdueBy.Seconds())
 }
 
 // fresh reads, unless somebody has a moment ago.
