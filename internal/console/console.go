@@ -95,7 +95,6 @@ func (c *Console) table() []route {
 		{keyPath, tenants.OpsRead, c.key, false},
 		{keyPath + "/live", tenants.OpsRead, c.keyLive, true},
 		{keyPath + "/picture.svg", tenants.OpsRead, c.picture(svgType, sequence.Diagram.SVG), false},
-		{keyPath + "/picture.mmd", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Mermaid), false},
 		// For a shell, which sends an API key in place of a session.
 		{keyPath + "/picture.txt", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Text), false},
 		{"GET /console/webhooks", tenants.OpsRead, c.webhooks(), false},

@@ -1,5 +1,5 @@
 // Package sequence draws the life of a key as a sequence diagram: client, API, database, PSP, reconciler and operator
-// over time. The same diagram is text for a terminal, mermaid for a document, and SVG for a page.
+// over time. The same diagram is text for a terminal and SVG for a page.
 //
 // It is pure: it has no clock, no database and no network. It draws what the caller has read, and nothing else. What
 // follows from a record, but was recorded by nobody, is drawn dashed. Source says where each step comes from:

@@ -98,27 +98,6 @@ func ExampleDraw() {
 	// 12:00:11.100  |<----------|           |           |           |  422, other_payload
 }
 
-func ExampleDiagram_Mermaid() {
-	l := life(unknown, nil, event(1, "owner", inProgress, unknown, "no answer; 1 < 2"))
-	l.LedgerUnread = "timeout"
-	if err := sequence.Draw(l).Mermaid(os.Stdout); err != nil {
-		panic(err)
-	}
-	// Output:
-	// sequenceDiagram
-	//     participant C as client
-	//     participant A as API
-	//     participant D as database
-	//     participant P as PSP
-	//     C->>A: 12:00:00.000 POST /payments
-	//     A->>D: 12:00:00.000 reserved, attempt 1
-	//     A->>P: 12:00:00.000 charge
-	//     P-xA: 12:00:01.000 no answer#59; 1 #60; 2
-	//     A->>D: 12:00:01.000 unknown
-	//     A-->>C: 12:00:01.000 202, not known yet
-	//     Note over C,D: The PSP's ledger is not shown: timeout.
-}
-
 // The arrows of each kind of line, as "FROM>TO label", with ~ for what nobody has recorded and ! for what was lost.
 func TestStepsOfEachLine(t *testing.T) {
 	t.Parallel()
@@ -195,9 +174,8 @@ func TestTextOfStrangersStaysText(t *testing.T) {
 	l := life(unknown, nil, event(5, "owner", inProgress, unknown, hostile))
 	l.LedgerUnread = hostile
 	d := sequence.Draw(l)
-	var text, mermaid, svg strings.Builder
-	for out, write := range map[*strings.Builder]func(io.Writer) error{&text: d.Text, &mermaid: d.Mermaid,
-		&svg: d.SVG} {
+	var text, svg strings.Builder
+	for out, write := range map[*strings.Builder]func(io.Writer) error{&text: d.Text, &svg: d.SVG} {
 		if err := write(out); err != nil {
 			t.Fatal(err)
 		}
@@ -205,16 +183,11 @@ func TestTextOfStrangersStaysText(t *testing.T) {
 			t.Errorf("a control character is in\n%q", out)
 		}
 	}
-	for name, out := range map[string]*strings.Builder{"svg": &svg, "mermaid": &mermaid} {
-		if strings.Contains(out.String(), "<script") {
-			t.Errorf("%s has an element of the label", name)
-		}
+	if strings.Contains(svg.String(), "<script") {
+		t.Error("the SVG has an element of the label")
 	}
 	if lines := strings.Count(text.String(), "\n"); lines != len(d.Steps)+8 {
 		t.Errorf("a label has made lines: there are %d of text\n%s", lines, &text)
-	}
-	if lines := strings.Count(mermaid.String(), "\n"); lines != len(d.Steps)+6 {
-		t.Errorf("a label has made lines: there are %d of mermaid\n%s", lines, &mermaid)
 	}
 	elements := 0
 	decoder := xml.NewDecoder(strings.NewReader(svg.String()))

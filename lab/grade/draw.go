@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -21,7 +20,7 @@ import (
 //go:embed page.html
 var pageText string
 
-// draw writes the history as a page and as mermaid.
+// draw writes the history as a page.
 func (x *broken) draw(out string) error {
 	d := diagram(*x)
 	var svg strings.Builder
@@ -32,20 +31,23 @@ func (x *broken) draw(out string) error {
 	if err != nil {
 		return err
 	}
-	x.HTML, x.Mermaid = filepath.Join(out, "first.html"), filepath.Join(out, "first.mmd")
-	var html, mermaid bytes.Buffer
-	err = errors.Join(d.Mermaid(&mermaid), page.Execute(&html, map[string]any{
+	x.HTML = filepath.Join(out, drawing)
+	var html bytes.Buffer
+	err = page.Execute(&html, map[string]any{
 		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Steps": d.Steps,
 		"SVG":   template.HTML(svg.String()),  //nolint:gosec // package sequence escapes its labels
 		"Style": template.CSS(sequence.Style), //nolint:gosec // a constant
-	}))
+	})
 	if err != nil {
 		return fmt.Errorf("draw the history: %w", err)
 	}
-	return errors.Join(os.WriteFile(x.HTML, html.Bytes(), readable), os.WriteFile(x.Mermaid, mermaid.Bytes(), readable))
+	return os.WriteFile(x.HTML, html.Bytes(), readable)
 }
 
-const readable = 0o644
+const (
+	drawing  = "first.html"
+	readable = 0o644
+)
 
 func (x *broken) says() string {
 	for _, i := range judge.Invariants() {

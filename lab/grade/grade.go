@@ -27,10 +27,8 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return nil, fmt.Errorf("make OUT: %w", err)
 	}
-	for _, old := range []string{"first.html", "first.mmd"} {
-		if err := os.Remove(filepath.Join(s.out, old)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("remove the drawing of the run before: %w", err)
-		}
+	if err := os.Remove(filepath.Join(s.out, drawing)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the drawing of the run before: %w", err)
 	}
 	dir, err := program.TempDir("grade")
 	if err != nil {

@@ -55,7 +55,6 @@ type broken struct {
 	Intent    int             `json:"-"`
 	Tries     int             `json:"historiesTried,omitempty"`
 	HTML      string          `json:"html,omitempty"`
-	Mermaid   string          `json:"mermaid,omitempty"`
 	run       judge.Run
 }
 
@@ -192,8 +191,8 @@ func (r *report) writeDetails(b *strings.Builder) {
 		fmt.Fprintf(b, "\nthe run has ended here: %s\n", r.Ended)
 	}
 	if r.First != nil && r.First.HTML != "" {
-		fmt.Fprintf(b, "\ndrawn: level %d, %s: %s, as small as possible (%d histories were tried)\n  %s\n  %s\n",
-			r.First.Level, r.First.Invariant, r.First.Why, r.First.Tries, r.First.HTML, r.First.Mermaid)
+		fmt.Fprintf(b, "\ndrawn: level %d, %s: %s, as small as possible (%d histories were tried)\n  %s\n",
+			r.First.Level, r.First.Invariant, r.First.Why, r.First.Tries, r.First.HTML)
 	}
 }
 

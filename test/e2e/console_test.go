@@ -184,7 +184,7 @@ func TestPageOfAKeyGrowsWhileOneLooks(t *testing.T) {
 	if page := b.get(page); !strings.Contains(string(page.body), strings.TrimSpace(picture.FindString(shown))) {
 		t.Errorf("the page does not show\n%s\nbut\n%s", shown, page.body)
 	}
-	for _, format := range []string{"/picture.svg", "/picture.mmd", "/picture.txt"} {
+	for _, format := range []string{"/picture.svg", "/picture.txt"} {
 		r := b.get(page + format)
 		if r.status != http.StatusOK || !strings.Contains(string(r.body), "replayed ×2") {
 			t.Errorf("%s is %d\n%s", format, r.status, r.body)
@@ -391,7 +391,7 @@ func TestKeyThatTheDatabaseCannotNameIsNoKey(t *testing.T) {
 	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
 	for _, page := range []string{"/console/keys/acme/payments/%00", "/console/keys/acme/payments/%ff",
 		"/console/keys/%00/payments/key", "/console/keys/%c3%28/refunds/key"} {
-		for _, part := range []string{"", "/live", "/picture.svg", "/picture.mmd", "/picture.txt"} {
+		for _, part := range []string{"", "/live", "/picture.svg", "/picture.txt"} {
 			if r := b.get(page + part); r.status != http.StatusNotFound {
 				t.Errorf("%s is %d", page+part, r.status)
 			}

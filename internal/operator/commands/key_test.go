@@ -186,8 +186,7 @@ func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
 		{[]string{"order-0000000043", "--tenant=acme"}, []string{`completed\n`, `< - - .*  201\n`}},
 		{[]string{refundKey, "--tenant=acme", "--operation", "POST /payments/{id}/refunds"},
 			[]string{`  refund\n`, `succeeded: 5\.00 USD, rf_\w+\n`}},
-		{[]string{lostKey, "--tenant", "acme", "--format", "mermaid"}, []string{`^sequenceDiagram\n`, `A->>D: `}},
-		{[]string{lostKey, "--tenant", "acme", "--format", "svg"},
+		{[]string{lostKey, "--tenant", "acme", "--svg"},
 			[]string{`^<svg `, `succeeded: 120\.00 USD, ch_`, `</svg>\n$`}},
 	} {
 		out, err := c.drawKey(row.args...)
@@ -240,10 +239,8 @@ func TestTimelineThatCannotBeDrawnIsExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no key":    {nil, "name the key: reconciler timeline KEY --tenant NAME"},
-		"no tenant": {[]string{lostKey}, "name the tenant by --tenant"},
-		"other format": {[]string{lostKey, "--tenant", "acme", "--format", "png"},
-			"--format must be text, mermaid or svg"},
+		"no key":         {nil, "name the key: reconciler timeline KEY --tenant NAME"},
+		"no tenant":      {[]string{lostKey}, "name the tenant by --tenant"},
 		"no such key":    {[]string{"order-0000000099", "--tenant", "acme"}, "has no key"},
 		"unknown flag":   {[]string{lostKey, "--tennant", "acme"}, "see reconciler timeline --help"},
 		"another tenant": {[]string{lostKey, "--tenant", "globex"}, "has no key"},

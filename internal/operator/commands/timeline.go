@@ -11,7 +11,7 @@ import (
 	"payonce/internal/sequence"
 )
 
-const timelineHelp = `Usage: reconciler timeline KEY --tenant NAME [--operation OPERATION] [--format FORMAT]
+const timelineHelp = `Usage: reconciler timeline KEY --tenant NAME [--operation OPERATION] [--svg]
 
 Draws what has happened to a key as a sequence diagram: client, API, database, PSP, reconciler and operator over time.
 What follows from the rest, but was recorded by nobody, is dashed. The PSP is asked what its ledger has under the key;
@@ -20,7 +20,7 @@ nothing is changed.
   KEY          the client's Idempotency-Key, without quotes
   --tenant     the tenant of the key; api tenants list shows the tenants
   --operation  'POST /payments', the default, or 'POST /payments/{id}/refunds'
-  --format     text, the default, for a terminal; mermaid, for documents; svg, an image
+  --svg        writes an image, and not text for a terminal
 
 Exit code: 0 drawn, 1 the key does not exist or could not be read, 2 the command line is wrong.
 `
@@ -31,18 +31,11 @@ func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 		_, err := io.WriteString(d.Stdout, timelineHelp)
 		return err
 	}
-	format := "text"
 	flags := cli.NewFlags("reconciler timeline")
-	flags.StringVar(&format, "format", format, "")
+	svg := flags.Bool("svg", false, "")
 	asked, err := parseKey(flags, "reconciler timeline", args)
 	if err != nil {
 		return err
-	}
-	write, known := map[string]func(sequence.Diagram, io.Writer) error{
-		"text": sequence.Diagram.Text, "mermaid": sequence.Diagram.Mermaid, "svg": sequence.Diagram.SVG,
-	}[format]
-	if !known {
-		return cli.Usagef("--format must be text, mermaid or svg")
 	}
 	b, done, err := d.Open()
 	if err != nil {
@@ -60,7 +53,11 @@ func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 	if err := b.addLedger(ctx, &life); err != nil {
 		return explainDatabase(err)
 	}
-	return write(sequence.Draw(life), d.Stdout)
+	picture := sequence.Draw(life)
+	if *svg {
+		return picture.SVG(d.Stdout)
+	}
+	return picture.Text(d.Stdout)
 }
 
 // addLedger asks the PSP what it has under the key's present generation. If the PSP does not answer, the diagram says
