@@ -71,9 +71,8 @@ type keyReader struct {
 	held string // the open dead letter that holds a key without a row, or ""
 	// merchant is whose key it is at the PSP. It is read once, because a tenant never changes its provider.
 	merchant payments.Merchant
-	ledger   []gateway.Record // the PSP's, as it was read the last time
-	waits    bool             // the PSP has said that it waits for somebody else
-	asked    time.Time        // when the PSP was asked the last time
+	waits    bool      // the PSP has said that it waits for somebody else
+	asked    time.Time // when the PSP was asked the last time
 }
 
 // How often the PSP is asked for a key that is watched, beside each change of the key: a charge may appear in the PSP's
@@ -148,7 +147,7 @@ func (k *keyReader) read(ctx context.Context) error {
 		return err
 	}
 	if row.Generation != k.life.Row.Generation { // The ledger that was read was that of another generation.
-		k.ledger, k.life.Ledger, k.life.LedgerUnread = nil, nil, "it was not asked yet"
+		k.life.Ledger, k.life.LedgerUnread = nil, "it was not asked yet"
 	}
 	if err := k.readMerchant(ctx); err != nil {
 		return err
@@ -192,68 +191,42 @@ func (k *keyReader) ask(ctx context.Context) {
 		k.life.LedgerUnread = "it could not be asked"
 		return
 	}
-	k.life.LedgerUnread = ""
-	switch l := answer.(type) {
-	case gateway.Found:
-		k.life.Ledger, k.ledger = movementsOf(l.Records), l.Records
-	case gateway.NotFound:
-		k.life.Ledger, k.ledger = nil, nil
-	case gateway.Waiting:
-		k.life.Ledger, k.ledger, k.life.LedgerUnread, k.waits = nil, nil, "it waits: "+l.Reason, true
-	case gateway.LookupFailed:
-		k.life.LedgerUnread = l.Reason
-	}
-}
-
-func movementsOf(records []gateway.Record) []sequence.Movement {
-	movements := make([]sequence.Movement, len(records))
-	for i, r := range records {
-		movements[i] = sequence.Movement{At: r.Created, Label: r.Status + ": " + amountOf(r) + ", " + r.ID}
-	}
-	return movements
+	_, k.waits = answer.(gateway.Waiting)
+	k.life.SetLedger(answer)
 }
 
 // keyView is the page of a key.
 type keyView struct {
-	Ref      idempotency.Ref
+	sequence.Life // the PSP is asked about the row's generation, and about no other
+
 	URL      string
 	Exists   bool
 	Refund   bool // whether the key is for a refund
-	Status   idempotency.Status
 	Picture  template.HTML
 	Diagram  sequence.Diagram
-	Timeline []idempotency.Event // oldest first, as in the picture
 	Rows     rows
-	Ledger   []gateway.Record  // the PSP's, as it was read the last time
 	Merchant payments.Merchant // empty if it is not known
 	Waits    bool              // the PSP has the request, and waits for the customer or a bank
-	Unread   string            // why the PSP's ledger could not be read; or ""
 	Next     string            // what happens next with the key
 	Held     bool              // whether an open dead letter holds it
 	HeldBy   string            // the dead letter that holds it if it has no row
 	Executed []string          // the amounts that the PSP has executed, if its ledger could be read
-	// Generation is the present one. The PSP is asked about no other.
-	Generation int32
 }
 
-func (k *keyReader) diagram() sequence.Diagram { return sequence.Draw(k.life) }
-
 func (k *keyReader) view() keyView {
-	v := keyView{Ref: k.ref, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
-		Refund: k.ref.Operation == payments.RefundOperation, Status: k.life.Row.Status,
-		Rows: k.rows, Ledger: k.ledger, Merchant: k.merchant, Waits: k.waits, HeldBy: k.held,
-		Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
+	v := keyView{Life: k.life, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
+		Refund: k.ref.Operation == payments.RefundOperation, Rows: k.rows, Merchant: k.merchant, Waits: k.waits,
+		HeldBy: k.held}
 	if !v.Exists && len(k.life.Requests) == 0 {
 		return v
 	}
-	v.Diagram = k.diagram()
+	v.Diagram = sequence.Draw(k.life)
 	var svg strings.Builder
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
-	v.Timeline = k.life.Timeline
 	v.Next, v.Held = nextOf(k.life.Row, k.life.Started), k.rows.value("dead_letter_hold") != "none"
-	if v.Unread == "" {
-		v.Executed = executed(k.ledger)
+	if v.LedgerUnread == "" {
+		v.Executed = executed(v.Ledger)
 	}
 	return v
 }

@@ -19,7 +19,7 @@ func (c *Console) picture(contentType string, draw func(sequence.Diagram, io.Wri
 				w.Header().Set("Content-Security-Policy",
 					"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 			}
-			_ = draw(k.diagram(), w)
+			_ = draw(sequence.Draw(k.life), w)
 		}
 	}
 }

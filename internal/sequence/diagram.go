@@ -1,9 +1,6 @@
 package sequence
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Column is a participant of the diagram.
 type Column int
@@ -18,24 +15,9 @@ const (
 	Operator
 )
 
-// Columns are all participants, from left to right.
-func Columns() []Column { return []Column{Client, API, Database, PSP, Reconciler, Operator} }
-
 func (c Column) String() string {
 	return [...]string{"client", "API", "database", "PSP", "reconciler", "operator"}[c]
 }
-
-// Source says where a step comes from.
-type Source string
-
-// The sources. Package sequence says which of them survive a crash.
-const (
-	FromRow      Source = "row"
-	FromTimeline Source = "timeline"
-	FromLedger   Source = "ledger"
-	FromMemory   Source = "memory"
-	Inferred     Source = "inferred"
-)
 
 // Step is one arrow. If From and To are the same column, it is a note about that participant.
 type Step struct {
@@ -43,17 +25,15 @@ type Step struct {
 	From, To Column
 	Label    string
 	// Short is the label in the drawing, where there is no room for Label. Without it, Label is cut.
-	Short  string
-	Source Source
+	Short string
+	// Inferred says that nobody has recorded the step: it follows from the others, and is drawn dashed.
+	Inferred bool
 	// Lost says that the message did not arrive, or that it was not usable.
 	Lost bool
 }
 
 // Note reports whether the step is a note and not an arrow.
 func (s Step) Note() bool { return s.From == s.To }
-
-// Dashed reports whether nobody has recorded the step.
-func (s Step) Dashed() bool { return s.Source == Inferred }
 
 // Diagram is the life of one key.
 type Diagram struct {
@@ -65,19 +45,13 @@ type Diagram struct {
 	Forgotten bool
 	// Remarks are sentences about the whole diagram, such as what could not be read.
 	Remarks []string
-	// Last is the last participant that is drawn. Without it, all are.
-	Last Column
 }
 
+// columns are the participants up to the last one of a step. The PSP is always drawn: it is what a key protects.
 func (d Diagram) columns() []Column {
-	if d.Last == Client {
-		return Columns()
+	last := PSP
+	for _, s := range d.Steps {
+		last = max(last, s.From, s.To)
 	}
-	return Columns()[:d.Last+1]
-}
-
-// sort orders the steps by time. Steps of one moment keep the order in which they were added. The PSP has a clock of
-// its own, so its records may be some milliseconds off.
-func (d *Diagram) sort() {
-	slices.SortStableFunc(d.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	return []Column{Client, API, Database, PSP, Reconciler, Operator}[:last+1]
 }

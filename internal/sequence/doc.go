@@ -2,7 +2,7 @@
 // over time. The same diagram is text for a terminal and SVG for a page.
 //
 // It is pure: it has no clock, no database and no network. It draws what the caller has read, and nothing else. What
-// follows from a record, but was recorded by nobody, is drawn dashed. Source says where each step comes from:
+// follows from a record, but was recorded by nobody, is drawn dashed. The steps come from:
 //
 //	row       the key's row                       stays after kill -9 of every process
 //	timeline  the key's timeline                  stays after kill -9 of every process

@@ -3,10 +3,11 @@ package sequence
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 )
 
 // Life is what is known of a key.
@@ -15,7 +16,7 @@ type Life struct {
 	// Timeline is the whole timeline, as KeyRow.Timeline returns it.
 	Timeline []idempotency.Event
 	// Ledger are the records of the PSP under the key.
-	Ledger []Movement
+	Ledger []gateway.Record
 	// Object is the id of the PSP's object of the present attempt, if the PSP executes in two steps. It was made before
 	// the execution. The objects of earlier attempts are not recorded.
 	Object string
@@ -29,10 +30,19 @@ type Life struct {
 	GracePeriod time.Duration
 }
 
-// Movement is a record in the PSP's ledger.
-type Movement struct {
-	At    time.Time
-	Label string // such as "succeeded: 120.00 USD, ch_1"
+// SetLedger takes the PSP's answer about its ledger. If the lookup has failed, the records of the answer before stay.
+func (l *Life) SetLedger(answer gateway.Lookup) {
+	l.LedgerUnread = ""
+	switch a := answer.(type) {
+	case gateway.Found:
+		l.Ledger = a.Records
+	case gateway.NotFound:
+		l.Ledger = nil
+	case gateway.Waiting:
+		l.Ledger, l.LedgerUnread = nil, "it waits: "+a.Reason
+	case gateway.LookupFailed:
+		l.LedgerUnread = a.Reason
+	}
 }
 
 // Draw makes the diagram of a key's life.
@@ -51,11 +61,12 @@ func Draw(l Life) Diagram {
 			lost = e.At
 		}
 		if e.Actor == "request" {
+			d.Requests++
 			_, answered = own[i]
 			told = told && e.To != idempotency.InProgressStatus || answered && e.To == idempotency.InProgressStatus
 		}
 		if l.unanswered(i) && !told {
-			d.Steps = append(d.Steps, Step{At: e.At, From: PSP, To: API, Source: Inferred, Lost: true,
+			d.Steps = append(d.Steps, Step{At: e.At, From: PSP, To: API, Inferred: true, Lost: true,
 				Label: "no answer was written"})
 		}
 		d.Steps = append(d.Steps, line{l, e, next, lost, answered}.steps()...)
@@ -74,39 +85,39 @@ func Draw(l Life) Diagram {
 	if l.LedgerUnread != "" {
 		d.Remarks = append(d.Remarks, "The PSP's ledger is not shown: "+l.LedgerUnread+".")
 	}
-	for _, c := range l.Ledger {
-		short, _, _ := strings.Cut(c.Label, ", ") // without the PSP's id
-		d.Steps = append(d.Steps, Step{At: l.notBeforeObject(c.At), From: PSP, To: PSP, Label: c.Label, Short: short,
-			Source: FromLedger})
+	for _, r := range l.Ledger {
+		d.Steps = append(d.Steps, l.movement(r))
 	}
-	if l.startedWithin(d.Steps) {
-		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,
-			Label: "this API process starts"})
-	}
-	if d.Forgotten = l.olderThanProcess(); d.Forgotten {
+	// What another process has answered is not remembered, so the picture may lack it.
+	d.Forgotten = !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At)
+	if d.Forgotten {
+		if l.startMatters(d.Steps) {
+			d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Label: "this API process starts"})
+		}
 		d.Remarks = append(d.Remarks, "The key is older than this API process. Of the requests that another process has "+
 			"answered, only those that wrote something are shown.")
 	}
-	d.sort()
-	d.Last = lastOf(d.Steps)
-	d.Requests = len(others)
-	for _, e := range l.Timeline {
-		if e.Actor == "request" {
-			d.Requests++
-		}
-	}
+	// Steps of one moment keep their order. The PSP has its own clock, so its records may be some milliseconds off.
+	slices.SortStableFunc(d.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	d.Requests += len(others)
 	return d
 }
 
-// notBeforeObject is the time of a record in the PSP's ledger. A PSP may count whole seconds: its record must not come
-// before the object that it is about.
-func (l Life) notBeforeObject(at time.Time) time.Time {
+// movement is the note of a record in the PSP's ledger. A PSP may count whole seconds: its record must not come before
+// the object that it is about.
+func (l Life) movement(r gateway.Record) Step {
+	status := r.Status
+	if r.DeclineCode != "" {
+		status += " (" + r.DeclineCode + ")"
+	}
+	short := status + ": " + payments.Currency(r.Currency).Money(payments.AmountMinor(r.AmountMinor))
+	s := Step{At: r.Created, From: PSP, To: PSP, Label: short + ", " + r.ID, Short: short}
 	for _, e := range l.Timeline {
-		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && at.Before(e.At) {
-			return e.At
+		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && s.At.Before(e.At) {
+			s.At = e.At
 		}
 	}
-	return at
+	return s
 }
 
 // unanswered reports whether line i makes the key unknown because the lease was over, and the owner has not written
@@ -121,28 +132,10 @@ func (l Life) unanswered(i int) bool {
 	})
 }
 
-// lastOf is the last participant of the steps. The PSP is always drawn: it is what a key protects.
-func lastOf(steps []Step) Column {
-	last := PSP
-	for _, s := range steps {
-		last = max(last, s.From, s.To)
-	}
-	return last
-}
-
-// olderThanProcess reports whether the key was reserved before the process was started that remembers requests. What
-// another process has answered is not remembered, so the picture may lack it.
-func (l Life) olderThanProcess() bool {
-	return !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At)
-}
-
-// startedWithin reports whether the process was started within the life that the steps show: the key was not final yet,
+// startMatters reports whether the process was started within the life that the steps show: the key was not final yet,
 // or an API process has done something since. Many keys are older than the process, and for most of them that means
 // nothing.
-func (l Life) startedWithin(steps []Step) bool {
-	if !l.olderThanProcess() {
-		return false
-	}
+func (l Life) startMatters(steps []Step) bool {
 	open := l.Row.Status == idempotency.InProgressStatus || l.Row.Status == idempotency.UnknownStatus
 	return open || slices.ContainsFunc(steps, func(s Step) bool {
 		return s.At.After(l.Started) && (s.From == API || s.To == API)

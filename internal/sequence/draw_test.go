@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/sequence"
 )
@@ -54,13 +55,18 @@ const (
 	expired    = idempotency.ExpiredStatus
 )
 
+// succeeded is a charge in the PSP's ledger.
+func succeeded(seconds float64, id string) gateway.Record {
+	return gateway.Record{ID: id, AmountMinor: 12000, Currency: "USD", Status: "succeeded", Created: at(seconds)}
+}
+
 // lostAndFound is a charge whose answer was lost. A lookup came too early, then a webhook completed the key.
 func lostAndFound() sequence.Life {
 	l := life(completed, &idempotency.Response{Status: 201},
 		event(5, "owner", inProgress, unknown, "no answer within 5 s"),
 		event(7, "lookup", unknown, unknown, "nothing"),
 		event(9, "webhook", unknown, completed, "the PSP says succeeded"))
-	l.Ledger = []sequence.Movement{{At: at(0.2), Label: "succeeded: 120.00 USD, ch_1"}}
+	l.Ledger = []gateway.Record{succeeded(0.2, "ch_1")}
 	l.GracePeriod = 20 * time.Second
 	l.Requests = []sequence.Request{
 		{Began: at(0), At: at(5.1), Status: 202},
@@ -153,7 +159,7 @@ func TestStepsOfEachLine(t *testing.T) {
 		var got []string
 		for _, s := range sequence.Draw(c.life).Steps {
 			step := s.From.String() + ">" + s.To.String() + " " + s.Label
-			if s.Dashed() {
+			if s.Inferred {
 				step = "~" + step
 			}
 			if s.Lost {
@@ -229,14 +235,19 @@ func TestDrawingHasRoomForItsParticipantsAndLabels(t *testing.T) {
 			t.Errorf("the drawing lacks %s", want)
 		}
 	}
-	if strings.Contains(svg.String(), "…") || d.Last != sequence.PSP {
-		t.Errorf("the last participant is %s in\n%s", d.Last, &svg)
+	if strings.Contains(svg.String(), "…") {
+		t.Errorf("a label is cut in\n%s", &svg)
 	}
-	for actor, want := range map[string]sequence.Column{"lookup": sequence.Reconciler, "operator": sequence.Operator} {
+	for actor, want := range map[string]string{"owner": "PSP", "lookup": "reconciler", "operator": "operator"} {
 		later := life(completed, nil, event(5, "owner", inProgress, unknown, "reset"),
 			event(9, actor, unknown, completed, "the PSP says succeeded"))
-		if last := sequence.Draw(later).Last; last != want {
-			t.Errorf("%s: the last participant is %s", actor, last)
+		var text strings.Builder
+		if err := sequence.Draw(later).Text(&text); err != nil {
+			t.Fatal(err)
+		}
+		heading := strings.Split(text.String(), "\n")[3]
+		if !strings.HasSuffix(heading, want) {
+			t.Errorf("%s: the participants are %s", actor, heading)
 		}
 	}
 }
@@ -255,7 +266,7 @@ func arrows(d sequence.Diagram) string {
 	var all []string
 	for _, s := range d.Steps {
 		arrow := s.From.String() + " > " + s.To.String() + ": " + s.Label
-		if s.Dashed() {
+		if s.Inferred {
 			arrow += " (dashed)"
 		}
 		all = append(all, arrow)
@@ -294,7 +305,7 @@ func TestTwoStepsAreTwoArrows(t *testing.T) {
 		}
 	}
 	// A PSP that counts whole seconds has charged before the request, by its own clock.
-	paid.Object, paid.Ledger = "pi_1", []sequence.Movement{{At: at(-0.4), Label: "succeeded: 120.00 USD, pi_1"}}
+	paid.Object, paid.Ledger = "pi_1", []gateway.Record{succeeded(-0.4, "pi_1")}
 	if got := arrows(sequence.Draw(paid)); !strings.Contains(got, "confirm\nPSP > PSP: succeeded") {
 		t.Errorf("the charge is not after the confirmation:\n%s", got)
 	}
@@ -310,5 +321,30 @@ func TestTwoStepsAreTwoArrows(t *testing.T) {
 	again.Timeline[len(again.Timeline)-1].Attempt, again.Row.Attempt, again.Object = 2, 2, "pi_2"
 	if got := arrows(sequence.Draw(again)); strings.Count(got, "create pi_2") != 1 {
 		t.Errorf("an object of two attempts:\n%s", got)
+	}
+}
+
+// A page that is looked at keeps the ledger that it has shown, while the PSP does not answer.
+func TestWhatThePSPSaysOfItsLedger(t *testing.T) {
+	t.Parallel()
+	declined := succeeded(1, "ch_1")
+	declined.Status, declined.DeclineCode = "declined", "no_funds"
+	l := life(unknown, nil)
+	for _, c := range []struct {
+		answer  gateway.Lookup
+		records int
+		unread  string
+	}{
+		{gateway.Found{Records: []gateway.Record{declined}}, 1, ""},
+		{gateway.LookupFailed{Reason: "timeout"}, 1, "timeout"},
+		{gateway.NotFound{}, 0, ""},
+		{gateway.Found{Records: []gateway.Record{declined}}, 1, ""},
+		{gateway.Waiting{Reason: "requires_action"}, 0, "it waits: requires_action"},
+	} {
+		l.SetLedger(c.answer)
+		drawn := strings.Count(arrows(sequence.Draw(l)), "PSP > PSP: declined (no_funds): 120.00 USD, ch_1")
+		if len(l.Ledger) != c.records || drawn != c.records || l.LedgerUnread != c.unread {
+			t.Errorf("after %#v: %d records, %d drawn, %q", c.answer, len(l.Ledger), drawn, l.LedgerUnread)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 )
 
 // line is a line of the timeline, with what is needed to draw it.
@@ -17,17 +18,8 @@ type line struct {
 	answered bool              // the answer to the line's request is remembered, so none is inferred
 }
 
-// source is where the line comes from. The reservation and the owner's completion are not written to the timeline,
-// because the row tells them.
-func (l line) source() Source {
-	if l.e.From == "" || l.e.Actor == "owner" && l.e.To == idempotency.CompletedStatus {
-		return FromRow
-	}
-	return FromTimeline
-}
-
 func (l line) step(from, to Column, label string) Step {
-	return Step{At: l.e.At, From: from, To: to, Source: l.source(), Label: label}
+	return Step{At: l.e.At, From: from, To: to, Label: label}
 }
 
 // with adds what the client was sent, unless that is remembered. Nobody records whether it has arrived.
@@ -35,7 +27,7 @@ func (l line) with(answer string, steps ...Step) []Step {
 	if l.answered {
 		return steps
 	}
-	return append(steps, Step{At: l.e.At, From: API, To: Client, Source: Inferred, Label: answer})
+	return append(steps, Step{At: l.e.At, From: API, To: Client, Inferred: true, Label: answer})
 }
 
 // steps are the arrows of the line.
@@ -84,8 +76,8 @@ func (l line) create() []Step {
 		return nil
 	}
 	return []Step{
-		{At: l.e.At, From: API, To: PSP, Source: FromRow, Label: "create " + l.life.Object, Short: "create"},
-		{At: l.e.At, From: API, To: Database, Source: FromRow, Label: "store " + l.life.Object, Short: "store the id"},
+		{At: l.e.At, From: API, To: PSP, Label: "create " + l.life.Object, Short: "create"},
+		{At: l.e.At, From: API, To: Database, Label: "store " + l.life.Object, Short: "store the id"},
 	}
 }
 
@@ -96,15 +88,12 @@ func cancelled(released idempotency.Event) bool { return released.Reason == "the
 // send is the request to the PSP that moves the money. It is known to have been sent only if the owner has written what
 // came of it.
 func (l line) send() Step {
-	send := Step{At: l.e.At, From: API, To: PSP, Source: Inferred, Label: "charge"}
+	send := Step{At: l.e.At, From: API, To: PSP, Inferred: l.next.Actor != "owner", Label: "charge"}
 	switch {
-	case l.life.Row.Ref.Operation != "POST /payments":
+	case l.life.Row.Ref.Operation == payments.RefundOperation:
 		send.Label = "refund"
 	case len(l.create()) > 0:
 		send.Label = "confirm"
-	}
-	if l.next.Actor == "owner" {
-		send.Source = line{life: l.life, e: l.next}.source()
 	}
 	return send
 }
@@ -128,7 +117,7 @@ func (l line) ownerSteps(written Step) []Step {
 			return l.with("503, not executed", why, written)
 		}
 		why.From = PSP
-		return l.with("503, not executed", Step{At: l.e.At, From: API, To: PSP, Source: Inferred, Label: "cancel"}, why,
+		return l.with("503, not executed", Step{At: l.e.At, From: API, To: PSP, Inferred: true, Label: "cancel"}, why,
 			written)
 	case idempotency.InProgressStatus, idempotency.ExpiredStatus:
 	}

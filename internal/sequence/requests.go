@@ -75,7 +75,7 @@ func (l Life) ownAnswer(i int, r Request) Step {
 
 // answer is the arrow of the answer. times is how often it was given in a row.
 func (r Request) answer(times int) Step {
-	s := Step{At: r.At, From: API, To: Client, Source: FromMemory, Label: strconv.Itoa(r.Status)}
+	s := Step{At: r.At, From: API, To: Client, Label: strconv.Itoa(r.Status)}
 	switch {
 	case r.Status == ClientGone:
 		s.Label, s.Lost = "the connection is closed", true
@@ -120,7 +120,7 @@ func (l Life) others(others []Request) []Step {
 			n++
 		}
 		last := others[n-1]
-		asks := Step{At: first.Began, From: Client, To: API, Source: FromMemory, Label: "the same key again"}
+		asks := Step{At: first.Began, From: Client, To: API, Label: "the same key again"}
 		if len(l.Timeline) == 0 || first.Began.Before(l.Timeline[0].At) {
 			asks.Label = string(l.Row.Ref.Operation)
 		}

@@ -103,7 +103,7 @@ func (s Step) svg(y int) string {
 		return b.String()
 	}
 	class, back := "arrow", 7
-	if s.Dashed() {
+	if s.Inferred {
 		class += " inferred"
 	}
 	if s.Lost {
@@ -124,7 +124,7 @@ func (s Step) svg(y int) string {
 
 // room is how many characters of a label stand above an arrow without touching its neighbours.
 func (s Step) room() int {
-	columns := max(int(s.From), int(s.To)) - min(int(s.From), int(s.To))
+	columns := int(max(s.From, s.To) - min(s.From, s.To))
 	if s.Note() {
 		columns = 2 // it stands in the middle of two
 	}
@@ -137,13 +137,8 @@ func (s Step) drawn() string {
 	if s.Short != "" && utf8.RuneCountInString(label) > s.room() {
 		label = clean(s.Short)
 	}
-	return shortened(label, s.room())
-}
-
-// shortened cuts a label.
-func shortened(label string, room int) string {
-	if r := []rune(label); len(r) > room {
-		return string(r[:room-1]) + "…"
+	if r := []rune(label); len(r) > s.room() {
+		return string(r[:s.room()-1]) + "…"
 	}
 	return label
 }

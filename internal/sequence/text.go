@@ -27,7 +27,7 @@ func (d Diagram) Text(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(heading, " "))
 	dashed := false
 	for _, s := range d.Steps {
-		dashed = dashed || s.Dashed()
+		dashed = dashed || s.Inferred
 		fmt.Fprintf(&b, "%s  %s  %s\n", s.At.UTC().Format(clockForm), s.picture(d.columns()), clean(s.Label))
 	}
 	if len(d.Steps) == 0 {
@@ -55,9 +55,8 @@ func (s Step) picture(columns []Column) string {
 	}
 	left, right := int(min(s.From, s.To))*columnWidth, int(max(s.From, s.To))*columnWidth
 	for i := left + 1; i < right; i++ {
-		if !s.Dashed() || (i-left)%2 == 1 {
-			cells[i] = '-'
-		} else {
+		cells[i] = '-'
+		if s.Inferred && (i-left)%2 == 0 {
 			cells[i] = ' '
 		}
 	}

@@ -61,7 +61,7 @@ func (x *broken) says() string {
 // diagram draws what clients, servers, the database and the PSP did. What went on inside the server is not known, and
 // is not drawn.
 func diagram(x broken) sequence.Diagram {
-	d := sequence.Diagram{Title: fmt.Sprintf("Level %d: %s", x.Level, x.Case), Last: sequence.PSP}
+	d := sequence.Diagram{Title: fmt.Sprintf("Level %d: %s", x.Level, x.Case)}
 	many := len(x.run.Case.Intents) > 1
 	for _, a := range grouped(x.run.Answers, x.run.Charges) {
 		d.Steps = append(d.Steps, exchange(a, x.run.Amounts[a.Intent], many)...)
@@ -72,7 +72,7 @@ func diagram(x broken) sequence.Diagram {
 			what = "charged"
 		}
 		d.Steps = append(d.Steps, sequence.Step{At: c.At, From: sequence.PSP, To: sequence.PSP,
-			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", what, money(c.Amount), c.ID),
+			Label: fmt.Sprintf("%s: %s, %s", what, money(c.Amount), c.ID),
 			Short: fmt.Sprintf("%s: %s", what, money(c.Amount))})
 	}
 	for _, e := range x.run.Events {
@@ -82,8 +82,7 @@ func diagram(x broken) sequence.Diagram {
 		if strings.HasPrefix(e.Text, "charge of") {
 			from = sequence.API
 		}
-		d.Steps = append(d.Steps, sequence.Step{At: e.At, From: from, To: at, Label: e.Text,
-			Source: sequence.FromMemory})
+		d.Steps = append(d.Steps, sequence.Step{At: e.At, From: from, To: at, Label: e.Text})
 	}
 	slices.SortStableFunc(d.Steps, func(a, b sequence.Step) int { return a.At.Compare(b.At) })
 	return d
@@ -141,10 +140,8 @@ func exchange(a told, amount int64, named bool) []sequence.Step {
 		what += fmt.Sprintf(", to server %d", a.On)
 		short += fmt.Sprintf(", server %d", a.On)
 	}
-	ask := sequence.Step{At: a.Asked, From: sequence.Client, To: sequence.API, Label: what, Short: short,
-		Source: sequence.FromMemory}
-	answer := sequence.Step{At: a.Heard, From: sequence.API, To: sequence.Client, Source: sequence.FromMemory,
-		Label: label(a)}
+	ask := sequence.Step{At: a.Asked, From: sequence.Client, To: sequence.API, Label: what, Short: short}
+	answer := sequence.Step{At: a.Heard, From: sequence.API, To: sequence.Client, Label: label(a)}
 	if a.Err != "" {
 		answer.Lost, answer.Label = true, a.Err
 	}

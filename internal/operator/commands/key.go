@@ -67,28 +67,24 @@ func Key(ctx context.Context, args []string, d Deps[Books]) error {
 	return s.print(d.Stdout)
 }
 
-// askedKey is the key that a command line names.
-type askedKey struct{ tenant, operation, key string }
-
 // parseKey reads KEY, --tenant and --operation, and the flags that the command has added. command is how people type
-// it.
-func parseKey(flags *flag.FlagSet, command string, args []string) (asked askedKey, err error) {
-	flags.StringVar(&asked.tenant, "tenant", "", "")
-	flags.StringVar(&asked.operation, "operation", payments.CreateOperation, "")
+// it. A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of
+// its form.
+func parseKey(flags *flag.FlagSet, command string, args []string) (ref idempotency.Ref, err error) {
+	tenant := flags.String("tenant", "", "")
+	operation := flags.String("operation", payments.CreateOperation, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
-		return askedKey{}, err
+		return ref, err
 	}
-	asked.key = flags.Arg(0)
 	switch {
-	case asked.key == "":
-		return askedKey{}, cli.Usagef("name the key: %s KEY --tenant NAME", command)
-	case asked.tenant == "":
-		return askedKey{}, cli.Usagef("name the tenant by --tenant; api tenants list shows them")
-	case asked.operation != payments.CreateOperation && asked.operation != payments.RefundOperation:
-		return askedKey{}, cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation,
-			payments.RefundOperation)
+	case flags.Arg(0) == "":
+		return ref, cli.Usagef("name the key: %s KEY --tenant NAME", command)
+	case *tenant == "":
+		return ref, cli.Usagef("name the tenant by --tenant; api tenants list shows them")
+	case *operation != payments.CreateOperation && *operation != payments.RefundOperation:
+		return ref, cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation, payments.RefundOperation)
 	}
-	return asked, nil
+	return idempotency.StoredRef(*tenant, *operation, flags.Arg(0)), nil
 }
 
 // story is a key with all that belongs to it.
@@ -99,11 +95,7 @@ type story struct {
 	timeline []idempotency.Event
 }
 
-func (b Books) story(ctx context.Context, asked askedKey) (s story, err error) {
-	tenant, operation, key := asked.tenant, asked.operation, asked.key
-	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of
-	// its form.
-	ref := idempotency.StoredRef(tenant, operation, key)
+func (b Books) story(ctx context.Context, ref idempotency.Ref) (s story, err error) {
 	if s.record, err = b.Keys.Find(ctx, ref); err != nil {
 		if errors.Is(err, idempotency.ErrNoKey) {
 			return s, b.explainNoKey(ctx, ref)
@@ -116,14 +108,14 @@ func (b Books) story(ctx context.Context, asked askedKey) (s story, err error) {
 	}
 	s.timeline = s.record.Timeline(events)
 	id := payments.PaymentID(s.record.Subject)
-	if operation == payments.RefundOperation {
-		refund, err := b.Payments.RefundByID(ctx, tenant, payments.RefundID(s.record.Subject))
+	if ref.Operation == payments.RefundOperation {
+		refund, err := b.Payments.RefundByID(ctx, ref.Tenant, payments.RefundID(s.record.Subject))
 		if err != nil {
 			return s, ignoreMissing(err)
 		}
 		s.refund, id = &refund, refund.PaymentID
 	}
-	payment, err := b.Payments.Payment(ctx, tenant, id)
+	payment, err := b.Payments.Payment(ctx, ref.Tenant, id)
 	if err != nil {
 		return s, ignoreMissing(err)
 	}

@@ -2,12 +2,9 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"payonce/internal/cli"
-	"payonce/internal/gateway"
-	"payonce/internal/payments"
 	"payonce/internal/sequence"
 )
 
@@ -50,42 +47,15 @@ func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 	if s.payment != nil && s.refund == nil {
 		life.Object = s.payment.PSPObjectID()
 	}
-	if err := b.addLedger(ctx, &life); err != nil {
+	// If the PSP does not answer, the diagram says so.
+	answer, err := b.Payments.LookUp(ctx, life.Row.Execution())
+	if err := ignoreMissing(err); err != nil {
 		return explainDatabase(err)
 	}
+	life.SetLedger(answer)
 	picture := sequence.Draw(life)
 	if *svg {
 		return picture.SVG(d.Stdout)
 	}
 	return picture.Text(d.Stdout)
-}
-
-// addLedger asks the PSP what it has under the key's present generation. If the PSP does not answer, the diagram says
-// so.
-func (b Books) addLedger(ctx context.Context, life *sequence.Life) error {
-	answer, err := b.Payments.LookUp(ctx, life.Row.Execution())
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	switch l := answer.(type) {
-	case gateway.Found:
-		for _, r := range l.Records {
-			life.Ledger = append(life.Ledger, sequence.Movement{At: r.Created, Label: recordLabel(r)})
-		}
-	case gateway.Waiting:
-		life.LedgerUnread = "it waits: " + l.Reason
-	case gateway.LookupFailed:
-		life.LedgerUnread = l.Reason
-	case gateway.NotFound:
-	}
-	return nil
-}
-
-func recordLabel(r gateway.Record) string {
-	amount := payments.Currency(r.Currency).Money(payments.AmountMinor(r.AmountMinor))
-	status := r.Status
-	if r.DeclineCode != "" {
-		status += " (" + r.DeclineCode + ")"
-	}
-	return fmt.Sprintf("%s: %s, %s", status, amount, r.ID)
 }
