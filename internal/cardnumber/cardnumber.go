@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// forms are the ways to write a card number at the beginning of a text: in one piece, in fours with a rest, and as 4-6-5
-// or 4-6-4. No digit and no letter follows.
+// forms are the ways to write a card number at the beginning of a text: in one piece, in fours with a rest, and as
+// 4-6-5 or 4-6-4. No digit and no letter follows.
 var forms = []*regexp.Regexp{
 	regexp.MustCompile(`^([0-9]{13,19})(?:[^0-9A-Za-z]|$)`),
 	regexp.MustCompile(`^((?:[0-9]{4}[ .-]){3}[0-9]{1,4})(?:[^0-9A-Za-z]|$)`),
@@ -25,8 +25,8 @@ var forms = []*regexp.Regexp{
 
 var withoutSeparators = strings.NewReplacer(" ", "", ".", "", "-", "")
 
-// In reports whether s holds a card number. It tries each place where a number may begin: an expiry date, a security code
-// or an order number may stand next to a card number.
+// In reports whether s holds a card number. It tries each place where a number may begin: an expiry date, a security
+// code or an order number may stand next to a card number.
 func In(s string) bool {
 	for i := range len(s) {
 		if !isDigit(s[i]) || i > 0 && (isDigit(s[i-1]) || isLetter(s[i-1])) {
