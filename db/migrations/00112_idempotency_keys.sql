@@ -243,7 +243,7 @@ DECLARE
     share double precision := least(100, 100.0 * most_pages / greatest(pages, 1));
 BEGIN
     RETURN QUERY SELECT 'in_progress', count(*), NULL::timestamptz
-                 FROM (SELECT FROM idempotency_keys AS k WHERE k.locked_until IS NOT NULL
+                 FROM (SELECT k.locked_until FROM idempotency_keys AS k WHERE k.locked_until IS NOT NULL
                        ORDER BY k.locked_until LIMIT most_open) AS o;
     RETURN QUERY SELECT 'unknown', count(*), min(o.unknown_since)
                  FROM (SELECT k.unknown_since FROM idempotency_keys AS k WHERE k.reconcile_after IS NOT NULL

@@ -164,7 +164,8 @@ CREATE FUNCTION payments_outside_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.refund_held_minor > OLD.refund_held_minor
        AND NEW.moved_outside_minor > NEW.amount_minor - NEW.refund_held_minor THEN
-        RAISE EXCEPTION 'others have moved what a refund of payment % asks for', NEW.id
+        RAISE EXCEPTION 'others have moved what a refund of payment % asks for: that violates check constraint "%"',
+            NEW.id, 'payments_refunds_within_amount'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payments_refunds_within_amount';
     END IF;
     RETURN NEW;

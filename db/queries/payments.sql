@@ -175,15 +175,16 @@ LIMIT @max_rows;
 -- name: NameMovement :exec
 -- Stores the PSP's id of a charge or refund that an operator has confirmed without knowing the id. Competes with other
 -- evidence: the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the
--- tenant.
+-- tenant. The object is asked in a subquery: Citus loses a table that is to be changed under a condition that is false
+-- when the statement is planned.
 WITH charge AS (
     UPDATE payments AS p SET psp_charge_id = @psp_id::text
-    WHERE sqlc.arg(object)::text = 'charge' AND p.tenant_id = @tenant_id AND p.id = @id
+    WHERE p.tenant_id = @tenant_id AND p.id = (SELECT @id::uuid WHERE sqlc.arg(object)::text = 'charge')
       AND starts_with(p.psp_charge_id, 'operator:') IS TRUE
     RETURNING p.id
 ), refund AS (
     UPDATE refunds AS r SET psp_refund_id = @psp_id::text
-    WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.id = @id
+    WHERE r.tenant_id = @tenant_id AND r.id = (SELECT @id::uuid WHERE sqlc.arg(object)::text = 'refund')
       AND starts_with(r.psp_refund_id, 'operator:') IS TRUE
     RETURNING r.id
 )

@@ -83,9 +83,11 @@ func (j *judgement) begin(ctx context.Context) error {
 	}
 	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
 	// The temporary tables have no indexes: they are read as a whole.
-	const settings = "SET LOCAL statement_timeout = 0;" + scansOn
-	if _, err := j.tx.Exec(ctx, settings+createTables); err != nil {
-		return fmt.Errorf("make room for lines: %w", err)
+	// Citus may pass on a setting to the workers, with all that the message has beside it: the tables have their own.
+	for _, message := range []string{"SET LOCAL statement_timeout = 0;" + scansOn, createTables} {
+		if _, err := j.tx.Exec(ctx, message); err != nil {
+			return fmt.Errorf("make room for lines: %w", err)
+		}
 	}
 	return nil
 }

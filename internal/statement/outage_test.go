@@ -35,6 +35,7 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 	}{
 		{"name: FindAccounts", 1, "list accounts"},
 		{"name: TryLock", 1, "account acct_acme, 2026-03-10: run transaction: lock account"},
+		{"SET LOCAL", 1, "make room for lines"},
 		{"CREATE TEMP TABLE", 1, "make room for lines"},
 		{"COPY", 1, "copy statement"},
 		{"ANALYZE statement_lines", 1, "analyze lines"},
