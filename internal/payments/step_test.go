@@ -182,6 +182,11 @@ func TestRequestWaitsForWhatItsAnswerLeavesOpen(t *testing.T) {
 			t.Errorf("%s: it waits for %d", name, got)
 		}
 	}
+	for _, s := range Statuses() {
+		if waits := awaitedIn(s) == outcome; waits != (s == Processing) {
+			t.Errorf("a payment that is %s is waited for: %v", s, waits)
+		}
+	}
 }
 
 // A constraint that says something about the evidence is judged. Any other failure is an error.

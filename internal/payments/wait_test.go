@@ -394,13 +394,8 @@ func TestQuestionThatFailsEndsTheWait(t *testing.T) {
 func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for name, first := range map[string]struct {
-		status Status
-		key    string
-		err    error
-	}{
-		"succeeded": {status: Succeeded, key: "order-0000000001"}, "declined": {status: Declined},
-		"failed": {status: Failed}, "an error": {err: broken},
+	for name, first := range map[string]statusRead{
+		"an outcome": {status: Succeeded, key: "order-0000000001"}, "an error": {err: broken},
 	} {
 		s, reads := &Service{waits: newWaits(undecidedForEver().look)}, 0
 		read := func() (Status, string, error) {
@@ -414,6 +409,18 @@ func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
 			t.Errorf("%s: waited %v, %v; read %d times", name, waited, err, reads)
 		}
 	}
+}
+
+// What panics in a goroutine that has no handler would end the process. And it is no answer.
+func TestPanicOfAReadIsThatOfItsCaller(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if got := recover(); got != "read" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	r := apart(func() (Status, string, error) { panic("read") })
+	t.Errorf("read %+v", r)
 }
 
 func TestShutdownEndsAllWaits(t *testing.T) {
