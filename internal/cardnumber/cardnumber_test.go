@@ -155,11 +155,6 @@ var (
 	onThe30th = regexp.MustCompile(`^30(?:0[13-9]|1[012])(?:19[7-9].|20..)(?:[01].|2[0-3])[0-5].[0-5].$`)
 )
 
-// standsAlone reports whether s[from:to] does not go on in letters, as the groups of a UUID do.
-func standsAlone(s string, from, to int) bool {
-	return (from == 0 || !isLetter(s[from-1])) && (to == len(s) || !isLetter(s[to]))
-}
-
 func defined(s string) bool {
 	for _, at := range inPieces.FindAllStringIndex(s, -1) {
 		groups := digits.FindAllStringIndex(s[at[0]:at[1]], -1)
@@ -256,8 +251,8 @@ func TestFewerThanOneInAMillionUUIDsIsTakenForACard(t *testing.T) {
 	}
 }
 
-// writings are how programs write a time.
-var writings = []func(time.Time) string{
+// forms are how programs write a time.
+var forms = []func(time.Time) string{
 	func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) },
 	func(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) },
 	func(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) },
@@ -284,7 +279,7 @@ func TestFewerThanOneInAMillionTimestampsIsTakenForACard(t *testing.T) {
 	random := rand.New(source())
 	for n := range tries {
 		at := time.Unix(1_000_000_000+random.Int64N(1_000_000_000), random.Int64N(1_000_000_000)).UTC()
-		stamp := writings[n%len(writings)](at)
+		stamp := forms[n%len(forms)](at)
 		if n%2 == 0 {
 			stamp = "order-" + stamp + "-" + strconv.Itoa(random.IntN(10))
 		}

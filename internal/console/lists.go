@@ -201,6 +201,8 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Prin
 			viewOf[operator.Found]("/console/search", fields, url.Values{}))
 		return
 	}
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = url.Values{"q": {r.URL.Query().Get("q")}}.Encode() // A search has one page.
 	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search, fields)(w, r, by)
 }
 

@@ -205,12 +205,13 @@ func (d *Service) holdTx(
 		return "", nil
 	}
 	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
-	if err := postgres.PipelineTx(ctx, tx, d.config.Keys.LockKey(ref, about.Generation)); err != nil {
+	var view idempotency.KeyView
+	err := postgres.PipelineTx(ctx, tx, d.config.Keys.LockKey(ref, about.Generation), d.config.Keys.LookIn(ref, &view))
+	switch subject := deadLetter.Subject; {
+	case err != nil:
 		return "", fmt.Errorf("lock key: %w", err)
+	case view.Execution.Generation != about.Generation, subject != nil && *subject != view.Execution.Subject:
+		return "", nil
 	}
-	locked, err := entries(ctx, tx, []deadletters.DeadLetter{deadLetter})
-	if err != nil {
-		return "", err
-	}
-	return locked[0].Key, nil
+	return view.Status, nil
 }

@@ -12,7 +12,7 @@
 //	create.go, refund.go   what a client asks for
 //	answer.go              the answer to the client
 //
-// A payment and a refund take the same path. What differs between them is behind the interface movement.
+// A payment and a refund take the same path. What differs between them is in movement.go.
 //
 // An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own:
 //

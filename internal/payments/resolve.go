@@ -103,7 +103,7 @@ func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g gathered, e 
 	if !judgeable(err) {
 		return step, err
 	}
-	g.seen.IDTaken, g.seen.ShareGone = BelongsToAnother(err), shareGone(err)
+	g.seen.IDTaken, g.seen.ShareGone = g.seen.IDTaken || BelongsToAnother(err), shareGone(err)
 	step = judge(LookupPolicy{}, g.seen, e) // If it refuses an operator's decision, it writes nothing.
 	return step, s.applyTx(ctx, tx, g, step)
 }

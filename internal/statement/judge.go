@@ -81,6 +81,14 @@ func (j *judgement) begin(ctx context.Context) error {
 	case !j.day.Before(j.started):
 		return ErrNotYetDay
 	}
+	// Another run may have judged a later day since the account was found.
+	found, err := j.q.FindAccounts(ctx, []string{j.Account})
+	if err != nil {
+		return fmt.Errorf("find account: %w", err)
+	}
+	for _, account := range found {
+		j.Judged = account.Judged
+	}
 	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
 	// The temporary tables have no indexes: they are read as a whole.
 	// Citus may pass on a setting to the workers, with all that the message has beside it: the tables have their own.
