@@ -17,20 +17,20 @@ import (
 
 // keyView is a key as the API shows it.
 type keyView struct {
-	Key         string                  `json:"key"`
-	Operation   string                  `json:"operation"`
-	Status      idempotency.Status      `json:"status"`
-	Attempt     int32                   `json:"attempt"`
-	Generation  int32                   `json:"generation"`
-	Fingerprint string                  `json:"fingerprint"`
-	CreatedAt   string                  `json:"createdAt"`
-	ReservedAt  string                  `json:"reservedAt"`
-	LockedUntil string                  `json:"lockedUntil,omitempty"`
-	CompletedAt string                  `json:"completedAt,omitempty"`
-	ExpiresAt   string                  `json:"expiresAt"`
-	Resource    string                  `json:"resource"`
-	Response    *storedResponse         `json:"response,omitzero"`
-	Timeline    []payments.TimelineLine `json:"timeline"`
+	Key         string              `json:"key"`
+	Operation   string              `json:"operation"`
+	Status      idempotency.Status  `json:"status"`
+	Attempt     int32               `json:"attempt"`
+	Generation  int32               `json:"generation"`
+	Fingerprint string              `json:"fingerprint"`
+	CreatedAt   string              `json:"createdAt"`
+	ReservedAt  string              `json:"reservedAt"`
+	LockedUntil string              `json:"lockedUntil,omitempty"`
+	CompletedAt string              `json:"completedAt,omitempty"`
+	ExpiresAt   string              `json:"expiresAt"`
+	Resource    string              `json:"resource"`
+	Response    *storedResponse     `json:"response,omitzero"`
+	Timeline    []idempotency.Event `json:"timeline"`
 }
 
 type storedResponse struct {
@@ -79,7 +79,7 @@ func viewOf(k idempotency.KeyRow, operation string, events []idempotency.Event) 
 		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
 		Fingerprint: k.Fingerprint.String(), CreatedAt: stamp(&k.Created), ReservedAt: stamp(&k.Reserved),
 		LockedUntil: stamp(k.LockedUntil), ExpiresAt: stamp(&k.Expires), Resource: locationOf(k, operation),
-		Timeline: payments.TimelineLines(events),
+		Timeline: events,
 	}
 	if k.Response != nil {
 		v.CompletedAt = stamp(k.Finished)
@@ -119,5 +119,5 @@ func stamp(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return t.UTC().Format(payments.TimeForm)
+	return t.UTC().Format(idempotency.TimeForm)
 }

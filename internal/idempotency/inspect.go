@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
@@ -18,14 +21,29 @@ const MaxEvents = 200
 var ErrNoKey = errors.New("no such key")
 
 // Event is a stored line of a timeline. The two transitions of the normal case are not stored.
+// The order of the fields is the order of the JSON members that the public API and the operator's API show.
 type Event struct {
-	At         time.Time
-	Actor      string
-	From, To   Status
-	Attempt    int32
-	Generation int32
-	Reason     string
-	Evidence   []byte // JSON, or nil
+	At         time.Time      `json:"-"`
+	Actor      string         `json:"actor"`
+	From       Status         `json:"from,omitempty"`
+	To         Status         `json:"to"`
+	Attempt    int32          `json:"attempt"`
+	Generation int32          `json:"generation"`
+	Reason     string         `json:"reason"`
+	Evidence   jsontext.Value `json:"evidence,omitzero"` // or nil
+}
+
+// TimeForm is RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a time has the same text
+// before it is stored and after it is read. All texts have the same length, so they sort by time.
+const TimeForm = "2006-01-02T15:04:05.000000Z"
+
+// MarshalJSON writes the line with its time first.
+func (e Event) MarshalJSON() ([]byte, error) {
+	type line Event
+	return json.Marshal(struct {
+		At string `json:"at"`
+		line
+	}{e.At.UTC().Format(TimeForm), line(e)})
 }
 
 // Timeline is the whole timeline of a key. written are the stored lines. The reservation and the owner's completion are
@@ -91,4 +109,24 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	}
 	slices.Reverse(events)
 	return events, nil
+}
+
+// KeyCounts is how many keys have each status.
+type KeyCounts struct {
+	ByStatus      map[Status]int64 // of a big table, the finished keys are estimated
+	OldestUnknown time.Duration    // the age of the oldest unknown key; zero if there is none
+}
+
+// KeyCounts counts the keys.
+func (k *Keys) KeyCounts(ctx context.Context) (KeyCounts, error) {
+	rows, err := dbsqlc.New(k.db.Reader()).CountKeys(ctx)
+	if err != nil {
+		return KeyCounts{}, fmt.Errorf("count keys: %w", err)
+	}
+	counts := KeyCounts{ByStatus: make(map[Status]int64, len(rows))}
+	for _, r := range rows {
+		counts.ByStatus[Status(r.Status)] = r.Keys
+		counts.OldestUnknown = max(counts.OldestUnknown, time.Duration(r.OldestSeconds*float64(time.Second)))
+	}
+	return counts, nil
 }

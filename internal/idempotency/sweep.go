@@ -93,20 +93,16 @@ func (k *Keys) LookIn(ref Ref, out *KeyView) postgres.Call {
 func (k *Keys) viewOf(ref Ref, row dbsqlc.FindKeyRow) KeyView {
 	s := fromRow(ref, row)
 	v := KeyView{
-		Execution: s.Execution(), Status: s.Status, AskedAt: row.ReadAt, Due: value(row.ReconcileAfter),
+		Execution: s.Execution(), Status: s.Status, AskedAt: row.ReadAt,
 		MemoryOver:     !row.ReservedAt.Add(k.terms.PSPMemory).After(row.ReadAt),
 		LookupFailures: row.LookupFailures, Charged: s.charged,
 		Held: s.charged || row.DeadLetterHold == dbsqlc.DeadLetterHoldRelease,
+	}
+	if row.ReconcileAfter != nil {
+		v.Due = *row.ReconcileAfter
 	}
 	if row.UnknownSince != nil {
 		v.GraceLeft = row.UnknownSince.Add(k.terms.GracePeriod).Sub(row.ReadAt)
 	}
 	return v
-}
-
-func value(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }

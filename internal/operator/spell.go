@@ -42,10 +42,10 @@ type resolutionBody struct {
 // caseBody is a dead letter with all that belongs to it.
 type caseBody struct {
 	deadLetterBody
-	PaymentStatus payments.Status         `json:"paymentStatus,omitempty"`
-	RefundStatus  payments.Status         `json:"refundStatus,omitempty"`
-	Timeline      []payments.TimelineLine `json:"timeline"`
-	Audit         []auditBody             `json:"audit"`
+	PaymentStatus payments.Status     `json:"paymentStatus,omitempty"`
+	RefundStatus  payments.Status     `json:"refundStatus,omitempty"`
+	Timeline      []idempotency.Event `json:"timeline"`
+	Audit         []auditBody         `json:"audit"`
 }
 
 type auditBody struct {
@@ -85,7 +85,7 @@ func (e Entry) body() deadLetterBody {
 func (c Case) MarshalJSON() ([]byte, error) {
 	b := caseBody{
 		deadLetterBody: c.body(),
-		Timeline:       payments.TimelineLines(c.Timeline), Audit: make([]auditBody, len(c.AuditTrail)),
+		Timeline:       c.Timeline, Audit: make([]auditBody, len(c.AuditTrail)),
 	}
 	if m := c.PaymentOrRefund; m != nil && m.Object == FoundRefund {
 		b.RefundStatus = m.Status
@@ -102,7 +102,7 @@ func (c Case) MarshalJSON() ([]byte, error) {
 }
 
 // stamp formats a time as the bodies of payments do.
-func stamp(t time.Time) string { return t.UTC().Format(payments.TimeForm) }
+func stamp(t time.Time) string { return t.UTC().Format(idempotency.TimeForm) }
 
 func outcomeOf(d deadletters.AuditEntry) string {
 	if d.Done {

@@ -12,10 +12,6 @@ import (
 // schemaVersion is the version of the form of the stored responses. Increment it when one of the bodies below changes.
 const schemaVersion = 3
 
-// TimeForm is RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a time has the same text
-// before it is stored and after it is read. All texts have the same length, so they sort by time.
-const TimeForm = "2006-01-02T15:04:05.000000Z"
-
 // PaymentBody is a payment as the API shows it. The order of the fields is the order of the JSON members.
 type PaymentBody struct {
 	PaymentID           string            `json:"paymentId"`
@@ -61,7 +57,7 @@ func (p Payment) Body() PaymentBody {
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
 		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, IdempotencyKey: p.Key,
-		CreatedAt: p.Created.UTC().Format(TimeForm),
+		CreatedAt: p.Created.UTC().Format(idempotency.TimeForm),
 	}
 	if p.Status == Succeeded {
 		body.MovedByOthersCents = p.outside
@@ -75,7 +71,7 @@ func (r Refund) MarshalJSON() ([]byte, error) {
 		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
 		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
 		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, IdempotencyKey: r.Key,
-		CreatedAt: r.Created.UTC().Format(TimeForm),
+		CreatedAt: r.Created.UTC().Format(idempotency.TimeForm),
 	})
 }
 
