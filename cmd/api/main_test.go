@@ -200,6 +200,35 @@ func emptyDatabase(t *testing.T) (url string) {
 	return server.URL(name)
 }
 
+func TestMigrateBringsAnEmptyDatabaseUpToDateOnceAndAgain(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase(t)
+	newest, err := postgres.SchemaVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var replicas sync.WaitGroup
+	for range 3 { // as replicas do that start together
+		replicas.Go(func() {
+			if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replicas.Wait()
+	if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if applied, err := postgres.Wrap(pool, patience).AppliedVersion(t.Context()); err != nil || applied != newest {
+		t.Fatalf("schema is at %d, %v; want %d", applied, err, newest)
+	}
+}
+
 func TestMigrateWithoutADatabaseFails(t *testing.T) {
 	t.Parallel()
 	_, err := command(t, environment("DATABASE_URL", "postgres://u:canary@127.0.0.1:1/none"), "migrate")

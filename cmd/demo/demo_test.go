@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +51,44 @@ func TestDataSurvivesARestart(t *testing.T) {
 	if again := sendOnce(t, second.public, survivor, "pm_ok"); again.status != http.StatusCreated ||
 		again.header.Get("Idempotent-Replayed") != "true" || again.body != paid.body {
 		t.Fatalf("after a restart: %d\n%s\n%s", again.status, paid.body, again.body)
+	}
+}
+
+func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it kills a demo, and starts it again")
+	}
+	t.Parallel()
+	dir := pgtest.DataDir(t)
+	address := freeAddress(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+address,
+		"OPERATOR_ADDR="+freeAddress(t), "MOCKPSP_ADDR="+freeAddress(t), "RECONCILER_ADDR="+freeAddress(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	for buffer := make([]byte, 4096); !strings.Contains(said.String(), "Payonce is ready"); {
+		n, err := out.Read(buffer)
+		said.Write(buffer[:n])
+		if err != nil {
+			t.Fatalf("start the demo: %v\n%s", err, &said)
+		}
+	}
+	paid := sendOnce(t, address, survivor, "pm_ok")
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+
+	next := startDemo(t, dir)
+	if again := sendOnce(t, next.public, survivor, "pm_ok"); again.status != http.StatusCreated ||
+		again.header.Get("Idempotent-Replayed") != "true" || again.body != paid.body {
+		t.Fatalf("after a kill: %d\n%s\n%s", again.status, paid.body, again.body)
 	}
 }
 

@@ -28,7 +28,7 @@ type stored struct {
 func (r Record) Evidence() []byte {
 	for _, text := range []*string{&r.ID, &r.Account, &r.Key, &r.Reference, &r.ChargeID, &r.Currency, &r.Status,
 		&r.DeclineCode} {
-		*text = storableText(*text)
+		*text = Beginning([]byte(*text))
 	}
 	s := stored{
 		ID: r.ID, Object: r.Object, Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference,
@@ -40,7 +40,7 @@ func (r Record) Evidence() []byte {
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil // This cannot happen after Accept, because all strings are UTF-8.
+		return nil // This cannot happen, because all strings are UTF-8.
 	}
 	return raw
 }

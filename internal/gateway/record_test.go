@@ -189,10 +189,12 @@ func TestStoredTimeIsInUTC(t *testing.T) {
 	}
 }
 
-// Half of a record would be no JSON, and the database would refuse the whole step.
-func TestRecordThatCannotBeWrittenHasNoEvidence(t *testing.T) {
+// A text of the PSP's may be longer than what is stored, or no UTF-8. The database would refuse the whole step.
+func TestTextsOfEvidenceAreCut(t *testing.T) {
 	t.Parallel()
-	if raw := charged(func(r *gateway.Record) { r.Reference = "\xff" }).Evidence(); raw != nil {
+	text, kept := strings.Repeat("x", 1999)+"\xff\xff", `"`+strings.Repeat("x", 1999)+"\uFFFD\""
+	r := charged(func(r *gateway.Record) { r.Account, r.Key, r.Reference = text, text, text })
+	if raw := string(r.Evidence()); strings.Count(raw, kept) != 3 {
 		t.Fatalf("evidence %q", raw)
 	}
 }

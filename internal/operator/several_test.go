@@ -333,6 +333,34 @@ func TestPlanIsBounded(t *testing.T) {
 	}
 }
 
+// Two operators run the same plan at the same moment. Each dead letter is resolved by one of them.
+func TestOneOfTwoOperatorsClosesEach(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.outage(20, "pm_ok")
+	p := o.plan(deadletters.Executed, "")
+	var g errgroup.Group
+	var ran [2]Ran
+	for i := range ran {
+		g.Go(func() (err error) {
+			ran[i], err = o.ops.Run(t.Context(), p.Token, "a reason", fmt.Sprintf("operator %d", i))
+			if errors.Is(err, ErrPlanOld) {
+				return nil // The other one had begun before.
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if done := ran[0].Count(WasDone) + ran[1].Count(WasDone); done != 20 {
+		t.Errorf("%d are done: %s %s", done, ran[0].Summary(), ran[1].Summary())
+	}
+	if n := scan[int](o, "SELECT count(*) FROM operator_actions WHERE outcome = 'done'"); n != 20 {
+		t.Errorf("%d are audited as done", n)
+	}
+}
+
 // When the time is over, no further decision is begun, and those that were not begun are told apart.
 func TestNoDecisionIsBegunAfterTheTimeIsOver(t *testing.T) {
 	t.Parallel()

@@ -82,8 +82,6 @@ func parsePage(body io.Reader, o gateway.Object, account string) (gateway.Page, 
 		}
 		r, err := parseRecord(raw)
 		switch {
-		case len(raw) > maxRecord:
-			err = fmt.Errorf("record longer than %d bytes", maxRecord)
 		case err == nil && r.Account != account:
 			err = errors.New("record of another account")
 			wrongList = err

@@ -111,6 +111,8 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 		"no colon":                   {"answer malformed", `{"data"` + `[],"hasMore":false}`},
 		"another sign for the colon": {"answer malformed", `{"data";[],"hasMore":false}`},
 		"another sign for the comma": {"answer malformed", page(chargeHeld+";"+chargeRefused, `"hasMore":false`)},
+		"a member that is too long": {"answer malformed",
+			page(chargeHeld, `"hasMore":false,"total":`+strings.Repeat("1", 64<<10+1))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,6 +22,9 @@ import (
 // maxRaw bounds the part of an unreadable record that is kept, in bytes.
 const maxRaw = 64 << 10
 
+// maxMember bounds a name, and each member of a list other than its records, in bytes.
+const maxMember = 64 << 10
+
 // ErrMalformedList says that an answer is not the list that was asked for.
 var ErrMalformedList = errors.New("answer malformed")
 
@@ -45,7 +48,7 @@ func CutList(body io.Reader, record func(raw []byte) error) (map[string]jsontext
 		}
 		raw, err := c.value()
 		members[name] = raw
-		if err == nil && !members[name].IsValid() {
+		if err == nil && (len(raw) > maxMember || !members[name].IsValid()) {
 			return ErrMalformedList
 		}
 		return err
@@ -98,7 +101,7 @@ func (c cutter) object(member func(name string) error) error {
 			return err
 		}
 		var name string
-		if json.Unmarshal(raw, &name) != nil {
+		if len(raw) > maxMember || json.Unmarshal(raw, &name) != nil {
 			return ErrMalformedList
 		}
 		if err := c.take(':'); err != nil {
