@@ -19,11 +19,8 @@ import (
 // one record that has a member twice, or invalid UTF-8, or is nested too deep. Then no later record could be read.
 // After the split, a dialect reads each record strictly. The other members of the list are read strictly, too.
 
-// maxRaw bounds the part of an unreadable record that is kept, in bytes.
+// maxRaw bounds the part of an unreadable record that is kept, a name, and each other member of a list, in bytes.
 const maxRaw = 64 << 10
-
-// maxMember bounds a name, and each member of a list other than its records, in bytes.
-const maxMember = 64 << 10
 
 // ErrMalformedList says that an answer is not the list that was asked for.
 var ErrMalformedList = errors.New("answer malformed")
@@ -48,7 +45,7 @@ func CutList(body io.Reader, record func(raw []byte) error) (map[string]jsontext
 		}
 		raw, err := c.value()
 		members[name] = raw
-		if err == nil && (len(raw) > maxMember || !members[name].IsValid()) {
+		if err == nil && (len(raw) > maxRaw || !members[name].IsValid()) {
 			return ErrMalformedList
 		}
 		return err
@@ -101,7 +98,7 @@ func (c cutter) object(member func(name string) error) error {
 			return err
 		}
 		var name string
-		if len(raw) > maxMember || json.Unmarshal(raw, &name) != nil {
+		if len(raw) > maxRaw || json.Unmarshal(raw, &name) != nil {
 			return ErrMalformedList
 		}
 		if err := c.take(':'); err != nil {
