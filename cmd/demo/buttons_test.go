@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -342,7 +343,7 @@ func TestButtonsAreForTheirOwnPageAlone(t *testing.T) {
 
 func TestNoButtonsWhereOthersReachTheOperatorsListener(t *testing.T) {
 	t.Parallel()
-	_, port, _ := net.SplitHostPort(freeAddress(t))
+	_, port, _ := net.SplitHostPort(heldport.Address(t))
 	d := startDemo(t, pgtest.MigratedDir(t), "OPERATOR_ADDR=0.0.0.0:"+port)
 	d.operator = "127.0.0.1:" + port
 	for _, path := range []string{"/demo/", "/demo/live", "/demo/start", "/demo/kill-api"} {

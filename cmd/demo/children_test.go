@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -35,7 +36,8 @@ type process struct {
 func startProcess(t *testing.T, dir string) *process {
 	t.Helper()
 	p := &process{
-		demo: demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), reconciler: freeAddress(t)},
+		demo: demo{public: heldport.Address(t), operator: heldport.Address(t), psp: heldport.Address(t),
+			reconciler: heldport.Address(t)},
 		out:  &bytes.Buffer{}, read: make(chan struct{}), end: make(chan error, 1),
 	}
 	p.cmd = exec.Command(os.Args[0])

@@ -19,6 +19,7 @@ import (
 
 	"payonce/internal/app"
 	"payonce/internal/cli"
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -36,6 +37,15 @@ func TestMain(m *testing.M) {
 
 const survivor = "a-key-that-survives-0001"
 
+// wantAgain sends survivor to the next demo, which answers what the one before it has answered.
+func wantAgain(t *testing.T, address string, paid answer) {
+	t.Helper()
+	if again := sendOnce(t, address, survivor, "pm_ok"); again.status != http.StatusCreated ||
+		again.header.Get("Idempotent-Replayed") != "true" || again.body != paid.body {
+		t.Fatalf("%d\n%s\n%s", again.status, paid.body, again.body)
+	}
+}
+
 func TestDataSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.DataDir(t)
@@ -48,10 +58,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := startDemo(t, dir)
-	if again := sendOnce(t, second.public, survivor, "pm_ok"); again.status != http.StatusCreated ||
-		again.header.Get("Idempotent-Replayed") != "true" || again.body != paid.body {
-		t.Fatalf("after a restart: %d\n%s\n%s", again.status, paid.body, again.body)
-	}
+	wantAgain(t, second.public, paid)
 }
 
 func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
@@ -60,10 +67,11 @@ func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
 	}
 	t.Parallel()
 	dir := pgtest.DataDir(t)
-	address := freeAddress(t)
+	address := heldport.Address(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+address,
-		"OPERATOR_ADDR="+freeAddress(t), "MOCKPSP_ADDR="+freeAddress(t), "RECONCILER_ADDR="+freeAddress(t))
+		"OPERATOR_ADDR="+heldport.Address(t), "MOCKPSP_ADDR="+heldport.Address(t),
+		"RECONCILER_ADDR="+heldport.Address(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -86,10 +94,7 @@ func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
 	_ = cmd.Wait()
 
 	next := startDemo(t, dir)
-	if again := sendOnce(t, next.public, survivor, "pm_ok"); again.status != http.StatusCreated ||
-		again.header.Get("Idempotent-Replayed") != "true" || again.body != paid.body {
-		t.Fatalf("after a kill: %d\n%s\n%s", again.status, paid.body, again.body)
-	}
+	wantAgain(t, next.public, paid)
 }
 
 func TestSecondDemoIsRefused(t *testing.T) {
@@ -164,7 +169,7 @@ func try(t *testing.T, env map[string]string) error {
 	t.Helper()
 	for _, setting := range []string{"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR", "RECONCILER_ADDR"} {
 		if env[setting] == "" {
-			env[setting] = freeAddress(t)
+			env[setting] = heldport.Address(t)
 		}
 	}
 	for _, inherited := range []string{"PATH", "PG_BINDIR", "HOME"} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -22,7 +23,7 @@ func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the naive server: %v\n%s", err, out)
 	}
-	address := freeAddress(t)
+	address := heldport.Address(t)
 	d := startDemo(t, pgtest.MigratedDir(t), "NAIVE_PROGRAM="+program, "NAIVE_ADDR="+address)
 	if res := sendOnce(t, address, survivor, "pm_ok"); res.status != http.StatusCreated {
 		t.Fatalf("the naive server answers %d: %s", res.status, res.body)
@@ -53,7 +54,7 @@ func TestNaiveServerThatCannotServeEndsTheDemo(t *testing.T) {
 		for _, name := range []string{
 			"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR", "RECONCILER_ADDR", "NAIVE_ADDR",
 		} {
-			env[name] = freeAddress(t)
+			env[name] = heldport.Address(t)
 		}
 		err := run(t.Context(), nil, func(name string) string { return env[name] }, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -91,10 +92,10 @@ func TestNoticeNamesThePlantedBug(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the demo: %v\n%s", err, out)
 	}
-	operator := freeAddress(t)
+	operator := heldport.Address(t)
 	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = append(cmd.Environ(), "DEMO_DATA_DIR="+pgtest.DataDir(t), "HTTP_ADDR="+freeAddress(t),
-		"OPERATOR_ADDR="+operator, "MOCKPSP_ADDR="+freeAddress(t), "RECONCILER_ADDR="+freeAddress(t))
+	cmd.Env = append(cmd.Environ(), "DEMO_DATA_DIR="+pgtest.DataDir(t), "HTTP_ADDR="+heldport.Address(t),
+		"OPERATOR_ADDR="+operator, "MOCKPSP_ADDR="+heldport.Address(t), "RECONCILER_ADDR="+heldport.Address(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ type demo struct {
 // startDemo runs the demo on free ports until the test ends, and returns when it is ready.
 func startDemo(t *testing.T, dir string, settings ...string) demo {
 	t.Helper()
-	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), reconciler: freeAddress(t),
+	d := demo{public: heldport.Address(t), operator: heldport.Address(t), psp: heldport.Address(t),
+		reconciler: heldport.Address(t),
 		account: "acme", out: &bytes.Buffer{}}
 	env := map[string]string{
 		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
@@ -36,7 +37,7 @@ func startDemo(t *testing.T, dir string, settings ...string) demo {
 		env[name] = value
 	}
 	if env["PSP"] == "stripe" {
-		d.account, d.stripe = "acct_acme", freeAddress(t)
+		d.account, d.stripe = "acct_acme", heldport.Address(t)
 		env["MOCKPSP_STRIPE_ADDR"] = d.stripe
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,14 +84,4 @@ func orEOF(err error) error {
 		return io.EOF
 	}
 	return err
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(port.Close)
-	return port.Address
 }

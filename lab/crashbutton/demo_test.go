@@ -75,11 +75,12 @@ var databaseLine = regexp.MustCompile(`export DATABASE_URL='([^']+)'`)
 // startDemo builds the program as make demo does, and starts it with addresses and a data folder of its own.
 func startDemo(t *testing.T) *demo {
 	t.Helper()
-	d := &demo{public: address(t), operator: address(t), psp: address(t), ended: make(chan error, 1)}
+	d := &demo{public: heldport.Address(t), operator: heldport.Address(t), psp: heldport.Address(t),
+		ended: make(chan error, 1)}
 	d.cmd = exec.Command(build(t))
 	d.cmd.Env = append(append(os.Environ(), settings()...), "DEMO_DATA_DIR="+pgtest.MigratedDir(t),
 		"HTTP_ADDR="+d.public,
-		"OPERATOR_ADDR="+d.operator, "MOCKPSP_ADDR="+d.psp, "RECONCILER_ADDR="+address(t))
+		"OPERATOR_ADDR="+d.operator, "MOCKPSP_ADDR="+d.psp, "RECONCILER_ADDR="+heldport.Address(t))
 	d.cmd.Stderr = d
 	said, err := d.cmd.StdoutPipe()
 	if err != nil {
@@ -122,17 +123,6 @@ func build(t *testing.T) (program string) {
 		t.Fatalf("build the demo: %v\n%s", err, out)
 	}
 	return program
-}
-
-// address is one that nobody else is given.
-func address(t *testing.T) string {
-	t.Helper()
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(port.Close)
-	return port.Address
 }
 
 // Write keeps what the demo says.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"payonce/internal/postgres"
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -178,8 +179,8 @@ func (p *programs) fails(name string, environment []string, args ...string) stri
 // run starts the three on w's database, with a canary for each secret.
 func (p *programs) run(w *world) {
 	p.t.Helper()
-	psp := freeAddress(p.t)
-	p.public, p.operator, p.reconciler = freeAddress(p.t), freeAddress(p.t), freeAddress(p.t)
+	psp := heldport.Address(p.t)
+	p.public, p.operator, p.reconciler = heldport.Address(p.t), heldport.Address(p.t), heldport.Address(p.t)
 	database := func(role postgres.Role) string {
 		u, err := url.Parse(pgtest.As(p.t, w.db.Config().ConnString(), role))
 		if err != nil {

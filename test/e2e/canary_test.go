@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/internal/tenants"
+	"payonce/test/heldport"
 )
 
 // A canary goes in wherever something can be sent, through the three programs as they are shipped, with
@@ -377,7 +378,7 @@ func (o *outputs) looksAround() {
 // withoutDatabase runs the API where nobody answers for its database.
 func (o *outputs) withoutDatabase() {
 	o.t.Helper()
-	addr, operator := freeAddress(o.t), freeAddress(o.t)
+	addr, operator := heldport.Address(o.t), heldport.Address(o.t)
 	p := newPrograms(o.t, o.dir)
 	p.start("api", operator, append(slices.Clone(o.environment), "DATABASE_URL=postgres://payonce_api:"+
 		canary("database password")+"@127.0.0.1:1/payonce",

@@ -44,12 +44,12 @@ type victim struct {
 
 func startVictim(t *testing.T, with ...func(*options)) *victim {
 	t.Helper()
-	v := &victim{world: setup(t, with...), address: freeAddress(t)}
+	v := &victim{world: setup(t, with...), address: heldport.Address(t)}
 	v.proxy = pgproxy.Start(t, pgtest.As(t, v.db.Config().ConnString(), postgres.API))
 	v.process = exec.CommandContext(t.Context(), os.Args[0])
 	v.process.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+v.proxy.URL(), "PSP_URL="+v.psp.URL, "PSP_SECRET="+
 		pspSecret,
-		"HTTP_ADDR="+v.address, "OPERATOR_ADDR="+freeAddress(t), "LOG_LEVEL=error")
+		"HTTP_ADDR="+v.address, "OPERATOR_ADDR="+heldport.Address(t), "LOG_LEVEL=error")
 	out, err := v.process.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -90,16 +90,6 @@ func (v *victim) kill() {
 	}
 	_ = v.process.Wait()
 	v.proxy.Down()
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(port.Close)
-	return port.Address
 }
 
 func TestCrashWindow1LeavesNothing(t *testing.T) {

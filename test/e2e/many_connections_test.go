@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"payonce/internal/httpapi"
+	"payonce/test/heldport"
 )
 
 // Clients that hold connections and do nothing with them: 10 000 are no burden, and however many come, there is room
@@ -43,7 +44,7 @@ type apiProcess struct {
 // startProcess starts an API with a command of a shell, $0 of which is the program.
 func (w *world) startProcess(command, program string) *apiProcess {
 	w.t.Helper()
-	p := &apiProcess{t: w.t, public: freeAddress(w.t), operator: freeAddress(w.t)}
+	p := &apiProcess{t: w.t, public: heldport.Address(w.t), operator: heldport.Address(w.t)}
 	running := exec.CommandContext(w.t.Context(), "sh", "-c", command, program)
 	running.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+w.own.DatabaseURL, "PSP_URL="+w.psp.URL,
 		"PSP_SECRET="+pspSecret,

@@ -22,6 +22,7 @@ import (
 	"payonce/internal/app"
 	"payonce/internal/config"
 	"payonce/internal/postgres"
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -46,7 +47,7 @@ func pooler(t *testing.T, database string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddress(t)
+	addr := heldport.Address(t)
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)

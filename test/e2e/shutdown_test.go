@@ -259,12 +259,7 @@ func TestPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	held, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(held.Close)
-	public := held.Address
+	public := heldport.Address(t)
 	for setting, edit := range map[string]func(*config.API){
 		"HTTP_ADDR":     func(c *config.API) { c.HTTPAddr, c.OperatorAddr = taken.Addr().String(), "127.0.0.1:0" },
 		"OPERATOR_ADDR": func(c *config.API) { c.HTTPAddr, c.OperatorAddr = public, taken.Addr().String() },

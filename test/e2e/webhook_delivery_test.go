@@ -16,6 +16,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/config"
 	"payonce/internal/postgres"
+	"payonce/test/heldport"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -65,7 +66,7 @@ func TestWebhookThatMetNoReceiverComesAgain(t *testing.T) {
 		t.Skip("long: it waits for a webhook to come again")
 	}
 	t.Parallel()
-	address := freeAddress(t)
+	address := heldport.Address(t)
 	w := reconciledByWebhook(t, func(o *options) {
 		o.psp = func(c *mockpsp.Config) {
 			persistent(c)

@@ -3,3 +3,16 @@
 //
 // It replaces the search for a port that is free at the moment. It refuses to know who listens there.
 package heldport
+
+import "testing"
+
+// Address is that of a port which is held until the test ends.
+func Address(t testing.TB) string {
+	t.Helper()
+	port, err := Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Close)
+	return port.Address
+}

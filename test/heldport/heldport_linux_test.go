@@ -31,12 +31,7 @@ func chooses(t *testing.T, port int) error {
 
 func TestHeldPortIsGivenToNobodyWhoDoesNotNameIt(t *testing.T) {
 	t.Parallel()
-	p, err := Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	_, name, _ := strings.Cut(p.Address, ":")
+	_, name, _ := strings.Cut(Address(t), ":")
 	port, err := strconv.Atoi(name)
 	if err != nil {
 		t.Fatal(err)
@@ -52,21 +47,17 @@ func TestHeldPortIsGivenToNobodyWhoDoesNotNameIt(t *testing.T) {
 // Killed and started again, a program comes back to its address.
 func TestHeldPortCanBeListenedOnAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	p, err := Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
+	address := Address(t)
 	for range 3 {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", p.Address)
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.Address)
+		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, second := (&net.ListenConfig{}).Listen(t.Context(), "tcp", p.Address)
+		_, second := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 		if !errors.Is(second, syscall.EADDRINUSE) {
 			t.Errorf("two listen on one port: %v", second)
 		}

@@ -90,12 +90,9 @@ func buildStripeMock(t *testing.T) (program string) {
 func startStripeMock(t *testing.T) (address string) {
 	t.Helper()
 	program := buildStripeMock(t)
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address = heldport.Address(t)
 	ctx, stop := context.WithCancel(t.Context())
-	run := exec.CommandContext(ctx, program, "-http-addr", port.Address)
+	run := exec.CommandContext(ctx, program, "-http-addr", address)
 	run.Stderr = os.Stderr
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
@@ -103,11 +100,10 @@ func startStripeMock(t *testing.T) (address string) {
 	t.Cleanup(func() {
 		stop()
 		_ = run.Wait()
-		port.Close()
 	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	await(t, "stripe-mock answers", func() bool {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+port.Address+"/", http.NoBody)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +114,7 @@ func startStripeMock(t *testing.T) (address string) {
 		res.Body.Close()
 		return true
 	})
-	return port.Address
+	return address
 }
 
 // recorded is a request of our dialect.

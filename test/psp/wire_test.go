@@ -19,8 +19,8 @@ import (
 // wire is what lies between the client and the provider: one HTTP server, whose handler is the mock's unless a fault is
 // armed.
 type wire struct {
-	t    *testing.T
-	port *heldport.Port
+	t       *testing.T
+	address string // held until the test ends
 
 	mu       sync.Mutex
 	server   *http.Server
@@ -39,24 +39,17 @@ type wire struct {
 
 func openWire(t *testing.T, stepOf func(*http.Request) string) *wire {
 	t.Helper()
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{t: t, port: port, stepOf: stepOf, seen: map[string]int{}}
+	w := &wire{t: t, address: heldport.Address(t), stepOf: stepOf, seen: map[string]int{}}
 	w.up()
-	t.Cleanup(func() {
-		w.down()
-		port.Close()
-	})
+	t.Cleanup(w.down)
 	return w
 }
 
-func (w *wire) url() string { return "http://" + w.port.Address }
+func (w *wire) url() string { return "http://" + w.address }
 
 func (w *wire) up() {
 	w.t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(w.t.Context(), "tcp", w.port.Address)
+	l, err := (&net.ListenConfig{}).Listen(w.t.Context(), "tcp", w.address)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -18,21 +18,9 @@ func (c *client) refund() gateway.Outcome {
 	return c.checked(c.Refund(c.t.Context(), aRefund()))
 }
 
-// nobodyListens is the URL of a port on which nobody listens during the test. A port that was only closed could be
-// given to somebody else.
-func nobodyListens(t *testing.T) string {
-	t.Helper()
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(port.Close)
-	return "http://" + port.Address
-}
-
 func TestRequestThatFindsNobodyWasNotExecuted(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, nobodyListens(t))
+	c := newClient(t, "http://"+heldport.Address(t))
 	notExecuted(t, c.charge(), "no connection to the PSP")
 	notExecuted(t, c.refund(), "no connection to the PSP")
 	// A read that finds nobody proves nothing.

@@ -25,15 +25,7 @@ func TestNoListenerProvesThatNothingWasSent(t *testing.T) {
 
 // nobodyListens is the URL of a port on which nobody listens during the test. A port that was only closed could be
 // given to somebody else.
-func nobodyListens(t *testing.T) string {
-	t.Helper()
-	port, err := heldport.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(port.Close)
-	return "http://" + port.Address
-}
+func nobodyListens(t *testing.T) string { return "http://" + heldport.Address(t) }
 
 // From the moment that there was a connection, nothing short of an answer proves anything: not even a connection that
 // was closed before a byte of the request was read.
