@@ -38,7 +38,7 @@ func startProcess(t *testing.T, dir string) *process {
 	p := &process{
 		demo: demo{public: heldport.Address(t), operator: heldport.Address(t), psp: heldport.Address(t),
 			reconciler: heldport.Address(t)},
-		out:  &bytes.Buffer{}, read: make(chan struct{}), end: make(chan error, 1),
+		out: &bytes.Buffer{}, read: make(chan struct{}), end: make(chan error, 1),
 	}
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+p.public,

@@ -26,7 +26,7 @@ func startDemo(t *testing.T, dir string, settings ...string) demo {
 	t.Helper()
 	d := demo{public: heldport.Address(t), operator: heldport.Address(t), psp: heldport.Address(t),
 		reconciler: heldport.Address(t),
-		account: "acme", out: &bytes.Buffer{}}
+		account:    "acme", out: &bytes.Buffer{}}
 	env := map[string]string{
 		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
 		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"),

@@ -4,10 +4,15 @@
 // It replaces the search for a port that is free at the moment. It refuses to know who listens there.
 package heldport
 
-import "testing"
+// tester is a test. Programs hold ports, too, and do not link package testing.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Cleanup(end func())
+}
 
 // Address is that of a port which is held until the test ends.
-func Address(t testing.TB) string {
+func Address(t tester) string {
 	t.Helper()
 	port, err := Hold()
 	if err != nil {
