@@ -13,7 +13,7 @@ import (
 
 // Find reads a key's row. It fails with ErrNoKey.
 func (k *Keys) Find(ctx context.Context, ref Ref) (KeyRow, error) {
-	return k.find(ctx, ref, k.readNow)
+	return k.find(ctx, ref, k.db.ReadNow)
 }
 
 // FindDurably is Find for what somebody acts on: after a lost acknowledgement, or in an answer that tells of the row. A
@@ -31,10 +31,10 @@ func (k *Keys) FindToTell(ctx context.Context, ref Ref) (KeyRow, error) {
 	if err != nil || row.Status == CompletedStatus || row.Status == ExpiredStatus {
 		return row, err
 	}
-	return k.find(ctx, ref, func(ctx context.Context, q query) error { return k.db.ReadDurably(ctx, q.call) })
+	return k.find(ctx, ref, k.db.ReadDurably)
 }
 
-func (k *Keys) find(ctx context.Context, ref Ref, read reading) (KeyRow, error) {
+func (k *Keys) find(ctx context.Context, ref Ref, read postgres.Reading) (KeyRow, error) {
 	row, err := k.readRow(ctx, ref, read)
 	if err != nil {
 		return KeyRow{}, err
@@ -45,7 +45,7 @@ func (k *Keys) find(ctx context.Context, ref Ref, read reading) (KeyRow, error) 
 // Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
 // reservation's own lease. It is nil if the key has no row and is not held.
 func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
-	d, err := k.peek(ctx, c, k.readNow)
+	d, err := k.peek(ctx, c, k.db.ReadNow)
 	if err == nil && d == nil {
 		return k.HeldWithoutRow(ctx, c.Ref)
 	}
@@ -58,7 +58,7 @@ func (k *Keys) PeekDurably(ctx context.Context, c Reservation) (Decision, error)
 	return k.peek(ctx, c, k.readDurably)
 }
 
-func (k *Keys) peek(ctx context.Context, c Reservation, read reading) (Decision, error) {
+func (k *Keys) peek(ctx context.Context, c Reservation, read postgres.Reading) (Decision, error) {
 	row, err := k.readRow(ctx, c.Ref, read)
 	switch {
 	case errors.Is(err, ErrNoKey):
@@ -83,26 +83,16 @@ func (k *Keys) HeldWithoutRow(ctx context.Context, ref Ref) (Decision, error) {
 	return nil, nil //nolint:nilnil // not held, no decision: the key is free
 }
 
-// query is one statement that only reads. A reading runs it.
-type (
-	query   func(ctx context.Context, q dbsqlc.DBTX) error
-	reading func(ctx context.Context, q query) error
-)
-
-func (q query) call(ctx context.Context, s postgres.Statement) error { return q(ctx, s) }
-
-func (k *Keys) readNow(ctx context.Context, q query) error { return q(ctx, k.db.Reader()) }
-
 // readDurably is for an owner, who needs no place: it has lost an acknowledgement, and must know. It waits until what
 // it has read is durable, in one transaction, so one server does both.
-func (k *Keys) readDurably(ctx context.Context, q query) error {
-	return k.db.Pipeline(ctx, q.call, postgres.Durable)
+func (k *Keys) readDurably(ctx context.Context, query postgres.Query) error {
+	return k.db.Pipeline(ctx, query.Call, postgres.Durable)
 }
 
 // readRow fails with ErrNoKey if there is no row.
-func (k *Keys) readRow(ctx context.Context, ref Ref, read reading) (row dbsqlc.FindKeyRow, err error) {
+func (k *Keys) readRow(ctx context.Context, ref Ref, read postgres.Reading) (row dbsqlc.FindKeyRow, err error) {
 	found := false
-	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) (err error) {
+	err = read(ctx, func(ctx context.Context, q postgres.DBTX) (err error) {
 		row, found, err = findKey(ctx, q, ref)
 		return err
 	})
@@ -115,7 +105,7 @@ func (k *Keys) readRow(ctx context.Context, ref Ref, read reading) (row dbsqlc.F
 	return row, nil
 }
 
-func findKey(ctx context.Context, q dbsqlc.DBTX, ref Ref) (row dbsqlc.FindKeyRow, found bool, err error) {
+func findKey(ctx context.Context, q postgres.DBTX, ref Ref) (row dbsqlc.FindKeyRow, found bool, err error) {
 	row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation),
 		Key: ref.Key.value})
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -21,7 +21,7 @@ import (
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
 // were none.
 func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
-	return s.readPayment(ctx, tenant, id, s.readNow)
+	return s.readPayment(ctx, tenant, id, s.db.ReadNow)
 }
 
 // PaymentToTell is Payment for a client, who acts on it. See readToTell.
@@ -33,7 +33,7 @@ func (s *Service) PaymentToTell(ctx context.Context, tenant string, id PaymentID
 }
 
 func (s *Service) readPayment(ctx context.Context, tenant string, id PaymentID, read reading) (p Payment, err error) {
-	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) error {
+	err = read(ctx, func(ctx context.Context, q postgres.DBTX) error {
 		row, err := dbsqlc.New(q).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
 		if err == nil {
 			p, err = paymentOf(row)
@@ -75,7 +75,7 @@ func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
 // were none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
-	return s.readRefund(ctx, tenant, id, s.readNow)
+	return s.readRefund(ctx, tenant, id, s.db.ReadNow)
 }
 
 // RefundToTell is RefundByID for a client, who acts on it. See readToTell.
@@ -87,7 +87,7 @@ func (s *Service) RefundToTell(ctx context.Context, tenant string, id RefundID) 
 }
 
 func (s *Service) readRefund(ctx context.Context, tenant string, id RefundID, read reading) (r Refund, err error) {
-	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) error {
+	err = read(ctx, func(ctx context.Context, q postgres.DBTX) error {
 		row, err := dbsqlc.New(q).FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: tenant, ID: (*uuid.UUID)(&id)})
 		r = refundOf(row.Refund)
 		return err
@@ -177,7 +177,7 @@ func (p Page) Merge(other Page, limit int) Page {
 
 // Payments lists the tenant's payments, newest first.
 func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
-	page, _, err := s.readPayments(ctx, tenant, f, s.readNow)
+	page, _, err := s.readPayments(ctx, tenant, f, s.db.ReadNow)
 	return page, err
 }
 
@@ -192,7 +192,7 @@ func (s *Service) readPayments(
 ) (page Page, final bool, err error) {
 	first, end := f.ids()
 	var rows []dbsqlc.Payment
-	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) (err error) {
+	err = read(ctx, func(ctx context.Context, q postgres.DBTX) (err error) {
 		rows, err = dbsqlc.New(q).ListPayments(ctx, dbsqlc.ListPaymentsParams{
 			TenantID: tenant, Before: end, Oldest: first, CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
 			CustomerID: postgres.Nullable(f.CustomerID), Status: postgres.Nullable(string(f.Status)),
@@ -233,7 +233,7 @@ type RefundPage struct {
 // Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
 // ErrPaymentNotFound, as if there were none.
 func (s *Service) Refunds(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
-	page, _, err := s.readRefunds(ctx, tenant, id, f, s.readNow)
+	page, _, err := s.readRefunds(ctx, tenant, id, f, s.db.ReadNow)
 	return page, err
 }
 
@@ -253,7 +253,7 @@ func (s *Service) readRefunds(
 		before = uuid.UUID(*f.Before)
 	}
 	var rows []dbsqlc.Refund
-	err = read(ctx, func(ctx context.Context, q dbsqlc.DBTX) (err error) {
+	err = read(ctx, func(ctx context.Context, q postgres.DBTX) (err error) {
 		rows, err = dbsqlc.New(q).ListRefunds(ctx, dbsqlc.ListRefundsParams{
 			TenantID: tenant, PaymentID: uuid.UUID(id), Before: before, MaxRows: rowsOf(f.Limit),
 		})

@@ -31,15 +31,15 @@ const (
 	durablePatience  = time.Second
 )
 
-// ReadDurably runs the query with Durable, for a client that acts on what was read. It fails with an UnavailableError
-// if no place gets free in time.
-func (db *DB) ReadDurably(ctx context.Context, query Call) error {
+// ReadDurably runs a query with Durable, for a client that acts on what was read. It fails with an UnavailableError if
+// no place gets free in time.
+func (db *DB) ReadDurably(ctx context.Context, query Query) error {
 	waiting, cancel := context.WithTimeout(ctx, durablePatience)
 	defer cancel()
 	select {
 	case db.durable <- struct{}{}:
 		defer func() { <-db.durable }()
-		return db.Pipeline(ctx, query, Durable)
+		return db.Pipeline(ctx, query.Call, Durable)
 	case <-waiting.Done():
 		return &UnavailableError{Op: "wait for a durable read", Err: waiting.Err()}
 	}

@@ -89,21 +89,25 @@ func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
 func TestDurableReadsForClientsTakeFewConnections(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
+	readNotes := func(ctx context.Context, q postgres.DBTX) error {
+		_, err := q.Exec(ctx, "SELECT n FROM notes")
+		return err
+	}
 	const most = 4
 	waiting, back, done := make(chan struct{}), make(chan struct{}), make(chan error, most)
 	for range most {
 		go func() {
-			done <- db.ReadDurably(t.Context(), func(ctx context.Context, q postgres.Statement) error {
+			done <- db.ReadDurably(t.Context(), func(ctx context.Context, q postgres.DBTX) error {
 				waiting <- struct{}{}
 				<-back
-				return calls("SELECT n FROM notes")[0](ctx, q)
+				return readNotes(ctx, q)
 			})
 		}()
 	}
 	for range most {
 		<-waiting
 	}
-	read := func(ctx context.Context) error { return db.ReadDurably(ctx, calls("SELECT n FROM notes")[0]) }
+	read := func(ctx context.Context) error { return db.ReadDurably(ctx, readNotes) }
 	if err := read(t.Context()); !postgres.Unavailable(err) {
 		t.Errorf("one more: %v", err)
 	}

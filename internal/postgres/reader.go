@@ -19,6 +19,25 @@ import (
 // Pipeline or Transact for writes.
 type Reader struct{ db *DB }
 
+// DBTX is what sqlc's generated code runs a query on: a Reader, or a Statement of a pipeline.
+type DBTX interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Query is one statement that only reads. A Reading runs it: ReadNow, or ReadDurably.
+type (
+	Query   func(ctx context.Context, q DBTX) error
+	Reading func(ctx context.Context, query Query) error
+)
+
+// Call is the query in a pipeline.
+func (read Query) Call(ctx context.Context, q Statement) error { return read(ctx, q) }
+
+// ReadNow runs a query on a Reader.
+func (db *DB) ReadNow(ctx context.Context, query Query) error { return query(ctx, db.Reader()) }
+
 // Reader returns a Reader of db.
 func (db *DB) Reader() Reader { return Reader{db} }
 
