@@ -180,15 +180,16 @@ var reasons = []weight[string]{
 	{"one item was sold out", 20}, {"", 4}, {"pm_declined", 1}, {"pm_timeout_charged", 2}, {"pm_silent_charged", 1},
 	{"pm_timeout_not_charged", 2},
 	{"pm_500_charged", 1}, {"pm_500_not_charged", 1}, {"pm_reset_charged", 1}, {"pm_late_charge", 1}, {"pm_slow", 2},
-	{"pm_stuck", 1}, {"pm_forgotten_key", 1},
+	{"pm_forgotten_key", 1},
 }
 
-// reasons of refunds. At Stripe, a bank may take its time with a refund, too.
+// reasons of refunds. At Stripe, a bank may take its time with a refund, too. None is stuck there: refunds are looked
+// up by the list of their payment, which a stuck one makes fail, so that nobody could decide the payment's others.
 func (p Plan) reasons() []weight[string] {
 	if p.Stripe {
 		return slices.Concat(reasons, []weight[string]{{"pm_bank_debit", 1}, {"pm_bank_debit_fails", 1}})
 	}
-	return reasons
+	return slices.Concat(reasons, []weight[string]{{"pm_stuck", 1}})
 }
 
 // RefundIntent digests what a refund asks, behind the payment's id. An amount of 0 is the whole rest.
