@@ -52,7 +52,7 @@ func (d *Service) listPayments(
 	rows := make([]PaymentEntry, len(newest.Payments))
 	for i, p := range newest.Payments {
 		p.Description, p.Metadata = "", nil // What a merchant notes for itself is not for operators.
-		rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID(), Payment: p}
+		rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID, Payment: p}
 	}
 	return query.ListOf(rows, newest.Next), nil
 }

@@ -134,7 +134,7 @@ func (m *movement) chargeRequest(own idempotency.Execution) gateway.Charge {
 	return gateway.Charge{
 		Account: m.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
 		TwoSteps: m.service.psps.Of(m.merchant.PSP).Traits().TwoSteps,
-		ObjectID: m.payment.pspObjectID, Reference: m.payment.ID.String(),
+		ObjectID: m.payment.PSPObjectID, Reference: m.payment.ID.String(),
 		AmountMinor: int64(m.payment.Amount), Currency: string(m.payment.Currency),
 		PaymentMethod: m.payment.PaymentMethod,
 	}
@@ -179,7 +179,7 @@ func (m *movement) conclude(v verdict) (idempotency.Response, error) {
 	}
 	p := *m.payment
 	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
-	p.outside = 0 // all who complete the key store the same bytes
+	p.MovedOutside = 0 // all who complete the key store the same bytes
 	if v.status == Declined {
 		d := problem.New(m.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".",
 			p.Location())

@@ -42,18 +42,9 @@ type Payment struct {
 	Key           string // the Idempotency-Key of the request that has made it
 	Created       time.Time
 
-	held    AmountMinor // the sum of the refunds of ours that are processing or succeeded
-	outside AmountMinor // what others have moved at the PSP; it may be more than the payment
-
-	pspObjectID string // the PSP's object of the current attempt, if the PSP executes in two steps
+	MovedOutside AmountMinor // what others have moved at the PSP; it may be more than the payment
+	PSPObjectID  string      // the PSP's object of the current attempt, if the PSP executes in two steps
 }
-
-// PSPObjectID is the id of the PSP's object of the current attempt, if the PSP executes in two steps. It is for
-// operators.
-func (p Payment) PSPObjectID() string { return p.pspObjectID }
-
-// MovedOutside is what others have moved of the payment at the PSP. It may be more than the payment.
-func (p Payment) MovedOutside() AmountMinor { return p.outside }
 
 // Refund gives back a part of a payment, or all of it.
 type Refund struct {
@@ -77,8 +68,7 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 		Description: postgres.Text(row.Description), Status: Status(row.Status),
 		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
 		Refunded: AmountMinor(row.RefundedMinor),
-		held:     AmountMinor(row.RefundHeldMinor), outside: AmountMinor(row.MovedOutsideMinor),
-		Key: row.IdempotencyKey, Created: row.CreatedAt, pspObjectID: postgres.Text(row.PspObjectID),
+		MovedOutside: AmountMinor(row.MovedOutsideMinor), Key: row.IdempotencyKey, Created: row.CreatedAt, PSPObjectID: postgres.Text(row.PspObjectID),
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {

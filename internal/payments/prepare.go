@@ -57,7 +57,7 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement
 			slog.Any("error", err))
 	}
 	if stored = err == nil && rows == 1; stored {
-		m.payment.pspObjectID = objectID
+		m.payment.PSPObjectID = objectID
 	}
 	return stored
 }

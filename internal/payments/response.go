@@ -60,7 +60,7 @@ func (p Payment) Body() PaymentBody {
 		CreatedAt: p.Created.UTC().Format(idempotency.TimeForm),
 	}
 	if p.Status == Succeeded {
-		body.MovedByOthersCents = p.outside
+		body.MovedByOthersCents = p.MovedOutside
 	}
 	return body
 }

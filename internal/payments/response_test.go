@@ -113,7 +113,7 @@ func text(t *testing.T, r Resource) string {
 func TestWhatOthersHaveMovedIsShownAndNotStored(t *testing.T) {
 	t.Parallel()
 	p := aPayment()
-	p.outside = 500
+	p.MovedOutside = 500
 	for status, shown := range map[Status]bool{Succeeded: true, Processing: false} {
 		p.Status = status
 		body, err := p.MarshalJSON()

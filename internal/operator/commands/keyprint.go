@@ -71,7 +71,7 @@ func paymentRows(p payments.Payment) [][]string {
 	if p.Refunded > 0 {
 		rows = append(rows, []string{"refunded", p.Currency.Money(p.Refunded)})
 	}
-	if outside := p.MovedOutside(); outside > 0 {
+	if outside := p.MovedOutside; outside > 0 {
 		rows = append(rows, []string{"moved by others", p.Currency.Money(outside)})
 	}
 	rows = withOptional(rows, "description", p.Description)

@@ -45,7 +45,7 @@ func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 	}
 	life := sequence.Life{Row: s.record, Timeline: s.timeline}
 	if s.payment != nil && s.refund == nil {
-		life.Object = s.payment.PSPObjectID()
+		life.Object = s.payment.PSPObjectID
 	}
 	// If the PSP does not answer, the diagram says so.
 	answer, err := b.Payments.LookUp(ctx, life.Row.Execution())
