@@ -13,7 +13,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
-	"payonce/internal/problem"
 )
 
 // movement is a charge or a refund. Its calls are sent after a call of package idempotency, in the same pipeline. They
@@ -175,18 +174,9 @@ func (m *movement) rowVerdict() verdict {
 // conclude returns the response that tells a verdict. It changes nothing.
 func (m *movement) conclude(v verdict) (idempotency.Response, error) {
 	if m.isRefund() {
-		return m.concludeRefund(v)
+		return m.refund.Conclude(v, m.service.publicURL)
 	}
-	p := *m.payment
-	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
-	p.MovedOutside = 0 // all who complete the key store the same bytes
-	if v.status == Declined {
-		d := problem.New(m.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".",
-			p.Location())
-		d.PaymentID, d.DeclineCode = p.ID.String(), v.code
-		return refused(p, d), nil
-	}
-	return created(p)
+	return m.payment.Conclude(v, m.service.publicURL)
 }
 
 // updateRow writes an outcome to the row. written says whether the row was written.

@@ -67,7 +67,7 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 		Amount: AmountMinor(row.AmountMinor), Currency: Currency(row.Currency), PaymentMethod: row.PaymentMethod,
 		Description: postgres.Text(row.Description), Status: Status(row.Status),
 		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
-		Refunded: AmountMinor(row.RefundedMinor),
+		Refunded:     AmountMinor(row.RefundedMinor),
 		MovedOutside: AmountMinor(row.MovedOutsideMinor), Key: row.IdempotencyKey, Created: row.CreatedAt, PSPObjectID: postgres.Text(row.PspObjectID),
 	}
 	if row.Metadata != nil {

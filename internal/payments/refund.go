@@ -171,22 +171,6 @@ func exceedsPayment(err error) bool {
 	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
 }
 
-func (m *movement) concludeRefund(v verdict) (idempotency.Response, error) {
-	r := *m.refund
-	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
-	if v.status == Declined {
-		detail := "The PSP declined the refund: " + v.code + "."
-		if v.code == gateway.AlreadyMoved {
-			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
-				"Do not return it in another way. An operator has the case."
-		}
-		d := problem.New(m.service.publicURL, problem.RefundDeclined, detail, r.Location())
-		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
-		return refused(r, d), nil
-	}
-	return created(r)
-}
-
 func (m *movement) recordRefund(o rowUpdate, written *bool) []postgres.Call {
 	return m.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/problem"
 )
@@ -80,6 +81,34 @@ func (p Payment) Location() string { return "/payments/" + p.ID.String() }
 
 // Location is the path of the refund.
 func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
+
+// Conclude returns the response that tells a verdict about the payment. publicURL is the base of the problem types.
+func (p Payment) Conclude(v verdict, publicURL string) (idempotency.Response, error) {
+	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
+	p.MovedOutside = 0 // all who complete the key store the same bytes
+	if v.status == Declined {
+		d := problem.New(publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".", p.Location())
+		d.PaymentID, d.DeclineCode = p.ID.String(), v.code
+		return refused(p, d), nil
+	}
+	return created(p)
+}
+
+// Conclude returns the response that tells a verdict about the refund.
+func (r Refund) Conclude(v verdict, publicURL string) (idempotency.Response, error) {
+	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
+	if v.status == Declined {
+		detail := "The PSP declined the refund: " + v.code + "."
+		if v.code == gateway.AlreadyMoved {
+			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
+				"Do not return it in another way. An operator has the case."
+		}
+		d := problem.New(publicURL, problem.RefundDeclined, detail, r.Location())
+		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
+		return refused(r, d), nil
+	}
+	return created(r)
+}
 
 // created is the response that is stored for a success: 201 with the resource.
 func created(r Resource) (idempotency.Response, error) {
