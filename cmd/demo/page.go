@@ -15,7 +15,7 @@ import (
 	"payonce/demo/windows"
 	"payonce/internal/config"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
@@ -80,7 +80,7 @@ func openRows(ctx context.Context, url string) (read rowReader, closed func(), e
 	// Nothing is reserved through this store, so it needs no terms.
 	keys := idempotency.New(db, idempotency.Terms{}, time.Now)
 	return func(ctx context.Context, key string) (found controls.Row, err error) {
-		row, err := keys.Find(ctx, idempotency.StoredRef(tenant, payments.CreateOperation, key))
+		row, err := keys.Find(ctx, idempotency.StoredRef(tenant, payment.CreateOperation, key))
 		if errors.Is(err, idempotency.ErrNoKey) {
 			return found, nil
 		}

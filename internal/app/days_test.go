@@ -15,6 +15,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/gateway/stripe"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/statement"
 	"payonce/test/pgtest"
@@ -33,7 +34,7 @@ type calendar struct {
 	clock      atomic.Pointer[time.Time]
 	due        func() int
 	day        time.Time
-	payment    payments.PaymentID
+	payment    payment.ID
 }
 
 func newCalendar(t *testing.T, dialect string) *calendar {
@@ -116,7 +117,7 @@ func (c *calendar) exec(sql string, args ...any) {
 func (c *calendar) asked(pspID string) {
 	c.t.Helper()
 	noon := c.at(0).Add(12 * time.Hour)
-	c.payment = payments.PaymentID(payments.FirstIDAt(noon))
+	c.payment = payment.ID(payments.FirstIDAt(noon))
 	status := "processing"
 	if pspID != "" {
 		status = "succeeded"

@@ -12,7 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/sequence"
 	"payonce/internal/tenants"
 )
@@ -26,7 +26,7 @@ const (
 // keyURL is the page of a key.
 func keyURL(ref idempotency.Ref) string {
 	operation := paymentsPath
-	if ref.Operation == payments.RefundOperation {
+	if ref.Operation == payment.RefundOperation {
 		operation = refundsPath
 	}
 	return "/console/keys/" + url.PathEscape(ref.Tenant) + "/" + operation + "/" + url.PathEscape(ref.Key.String())
@@ -36,7 +36,7 @@ func keyURL(ref idempotency.Ref) string {
 // A text that PostgreSQL cannot hold names no key. One such key would make the query for all watched keys fail.
 func refOf(r *http.Request) (idempotency.Ref, bool) {
 	operation, known := map[string]string{
-		paymentsPath: payments.CreateOperation, refundsPath: payments.RefundOperation,
+		paymentsPath: payment.CreateOperation, refundsPath: payment.RefundOperation,
 	}[r.PathValue("operation")]
 	tenant, key := r.PathValue("tenant"), r.PathValue("key")
 	known = known && utf8.ValidString(tenant+"/"+key) && !strings.Contains(tenant+key, "\x00")
@@ -48,9 +48,9 @@ const noSuchKey = "There is no such key. The operation in the address is payment
 // findKey leads from the form to the page of the key.
 func (c *Console) findKey(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
 	q := r.URL.Query()
-	operation := payments.CreateOperation
+	operation := payment.CreateOperation
 	if q.Get("operation") == refundsPath {
-		operation = payments.RefundOperation
+		operation = payment.RefundOperation
 	}
 	tenant, key := strings.TrimSpace(q.Get("tenant")), strings.Trim(strings.TrimSpace(q.Get("key")), `"`)
 	if tenant == "" || key == "" {
@@ -70,7 +70,7 @@ type keyReader struct {
 	rows rows
 	held string // the open dead letter that holds a key without a row, or ""
 	// merchant is whose key it is at the PSP. It is read once, because a tenant never changes its provider.
-	merchant payments.Merchant
+	merchant payment.Merchant
 	waits    bool      // the PSP has said that it waits for somebody else
 	asked    time.Time // when the PSP was asked the last time
 }
@@ -205,17 +205,17 @@ type keyView struct {
 	Picture  template.HTML
 	Diagram  sequence.Diagram
 	Rows     rows
-	Merchant payments.Merchant // empty if it is not known
-	Waits    bool              // the PSP has the request, and waits for the customer or a bank
-	Next     string            // what happens next with the key
-	Held     bool              // whether an open dead letter holds it
-	HeldBy   string            // the dead letter that holds it if it has no row
-	Executed []string          // the amounts that the PSP has executed, if its ledger could be read
+	Merchant payment.Merchant // empty if it is not known
+	Waits    bool             // the PSP has the request, and waits for the customer or a bank
+	Next     string           // what happens next with the key
+	Held     bool             // whether an open dead letter holds it
+	HeldBy   string           // the dead letter that holds it if it has no row
+	Executed []string         // the amounts that the PSP has executed, if its ledger could be read
 }
 
 func (k *keyReader) view() keyView {
 	v := keyView{Life: k.life, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
-		Refund: k.ref.Operation == payments.RefundOperation, Rows: k.rows, Merchant: k.merchant, Waits: k.waits,
+		Refund: k.ref.Operation == payment.RefundOperation, Rows: k.rows, Merchant: k.merchant, Waits: k.waits,
 		HeldBy: k.held}
 	if !v.Exists && len(k.life.Requests) == 0 {
 		return v

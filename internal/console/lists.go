@@ -10,6 +10,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/query"
 	"payonce/internal/tenants"
@@ -137,7 +138,7 @@ func listPage[T any](c *Console, name, title, path string, l operator.Listing[T]
 
 func (c *Console) payments() page {
 	return listPage(c, "payments.html", "Payments", "/console/payments", c.config.Operators.Payments, []field{
-		choiceField("status", "Status", append([]payments.Status{""}, payments.Statuses()...)...),
+		choiceField("status", "Status", append([]payment.Status{""}, payment.Statuses()...)...),
 		textField("tenant", "Tenant"), textField("customerId", "Customer"),
 		timeField("createdAfter", "Created from"), timeField("createdBefore", "Created before"),
 	})
@@ -206,12 +207,12 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Prin
 	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search, fields)(w, r, by)
 }
 
-func paymentKeyURL(p payments.Payment) string {
-	return keyURL(idempotency.StoredRef(p.Tenant, payments.CreateOperation, p.Key))
+func paymentKeyURL(p payment.Payment) string {
+	return keyURL(idempotency.StoredRef(p.Tenant, payment.CreateOperation, p.Key))
 }
 
 func refundKeyURL(tenant, key string) string {
-	return keyURL(idempotency.StoredRef(tenant, payments.RefundOperation, key))
+	return keyURL(idempotency.StoredRef(tenant, payment.RefundOperation, key))
 }
 
 // foundURL is the page of what a search has found.

@@ -5,14 +5,14 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // nextOf says what happens next with a key, for a reader who does not know the statuses. started is when this API
 // process was started, or zero.
 func nextOf(row idempotency.KeyRow, started time.Time) string {
 	what := "charge"
-	if row.Ref.Operation == payments.RefundOperation {
+	if row.Ref.Operation == payment.RefundOperation {
 		what = "refund"
 	}
 	switch row.Status {
@@ -52,5 +52,5 @@ func executed(ledger []gateway.Record) (amounts []string) {
 }
 
 func amountOf(r gateway.Record) string {
-	return payments.Currency(r.Currency).Money(payments.AmountMinor(r.AmountMinor))
+	return payment.Currency(r.Currency).Money(payment.AmountMinor(r.AmountMinor))
 }

@@ -7,14 +7,14 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // Each status has a sentence of its own, and a sentence about a refund does not speak of a charge.
 func TestNextIsSaidOfEachStatus(t *testing.T) {
 	t.Parallel()
 	lease := time.Date(2026, 11, 23, 12, 0, 30, 0, time.UTC)
-	for _, operation := range []string{payments.CreateOperation, payments.RefundOperation} {
+	for _, operation := range []string{payment.CreateOperation, payment.RefundOperation} {
 		seen := map[string]bool{}
 		for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
 			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus} {
@@ -25,7 +25,7 @@ func TestNextIsSaidOfEachStatus(t *testing.T) {
 				t.Errorf("%s: %q", status, said)
 			}
 			seen[said] = true
-			if operation == payments.RefundOperation && strings.Contains(said, "charge") {
+			if operation == payment.RefundOperation && strings.Contains(said, "charge") {
 				t.Errorf("of a refund: %q", said)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/tenants"
 )
@@ -19,18 +20,18 @@ const refundsShown = 50
 
 // paymentView is the page of a payment.
 type paymentView struct {
-	payments.Payment
+	payment.Payment
 
-	Merchant payments.Merchant
+	Merchant payment.Merchant
 	KeyURL   string
 	Trace    string // the id of its trace; or ""
-	Refunds  []payments.Refund
+	Refunds  []payment.Refund
 	Older    string // the address of the page with older refunds; or ""
 	Open     []operator.Found
 }
 
 func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	id, err := payments.ParsePaymentID(r.PathValue("id"))
+	id, err := payment.ParseID(r.PathValue("id"))
 	if err != nil {
 		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
 		return
@@ -46,7 +47,7 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Pri
 	}
 }
 
-func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentView, error) {
+func (c *Console) readPayment(r *http.Request, id payment.ID) (paymentView, error) {
 	found, err := c.config.Operators.Find(r.Context(), id.String())
 	if err != nil {
 		return paymentView{}, err
@@ -67,7 +68,7 @@ func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentVi
 	}
 	v.KeyURL, v.Trace = paymentKeyURL(v.Payment), c.config.Tracer.TraceID(uuid.UUID(id))
 	f := payments.RefundFilter{Limit: refundsShown}
-	if before, err := payments.ParseRefundID(r.URL.Query().Get("cursor")); err == nil {
+	if before, err := payment.ParseRefundID(r.URL.Query().Get("cursor")); err == nil {
 		f.Before = &before
 	}
 	refunds, err := c.config.Payments.Refunds(r.Context(), tenant, id, f)
@@ -78,7 +79,7 @@ func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentVi
 		v.Older = "/console/payments/" + id.String() + "?cursor=" + refunds.Next.String()
 	}
 	v.Open, err = c.config.Operators.OpenAbout(r.Context(),
-		idempotency.StoredRef(tenant, payments.CreateOperation, v.Key))
+		idempotency.StoredRef(tenant, payment.CreateOperation, v.Key))
 	return v, err
 }
 

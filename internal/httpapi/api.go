@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
@@ -92,11 +93,11 @@ func (a *API) routes() http.Handler {
 	isTenant := func(p tenants.Principal) bool { return p.Tenant != "" }
 	reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant), a.limitRate)
 	writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant), a.limitRate)
-	r.With(writing...).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
+	r.With(writing...).Post("/payments", a.keyed(payment.CreateOperation, a.createPayment))
 	r.With(reading...).With(a.limitLists).Get("/payments", a.answer(a.listPayments))
 	r.With(reading...).Get("/payments/{paymentId}", a.answer(a.getPayment))
 	r.With(reading...).Get("/payments/{paymentId}/refunds", a.answer(a.listRefunds))
-	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
+	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payment.RefundOperation, a.createRefund))
 	r.With(reading...).Get("/refunds/{refundId}", a.answer(a.getRefund))
 	r.With(reading...).Get("/idempotency-keys/{key}", a.answer(a.getKey))
 	for path, receiver := range a.config.Webhooks { // A webhook has a signature instead of an API key.

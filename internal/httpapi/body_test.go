@@ -12,15 +12,15 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
 // take reads a body as POST /payments does.
-func take(raw []byte) (payments.CreateRequest, *requestError) {
+func take(raw []byte) (payment.CreateRequest, *requestError) {
 	var body paymentRequest
 	if bad := decode(raw, &body); bad != nil {
-		return payments.CreateRequest{}, bad
+		return payment.CreateRequest{}, bad
 	}
 	return body.toDomain()
 }
@@ -198,12 +198,12 @@ func TestEachMemberIsHeldToItsForm(t *testing.T) {
 
 func TestSpellingDoesNotMatter(t *testing.T) {
 	t.Parallel()
-	plain := payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
+	plain := payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
 	told := plain
 	told.Description, told.Metadata = "caf\u00e9 \U0001f600\n", map[string]string{"order": "42"}
 	for name, row := range map[string]struct {
 		body string
-		want payments.CreateRequest
+		want payment.CreateRequest
 	}{
 		"ordinary":            {with("", ""), plain},
 		"another order":       {`{"currency":"USD","amountCents":12000,"customerId":"cus-1"}`, plain},
@@ -230,7 +230,7 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 		t.Fatalf("empty metadata: %v %v", empty, bad.at())
 	}
 	most, bad := take([]byte(with(`12000`, `999999999999`)))
-	if bad != nil || most.AmountCents != payments.MaxAmount {
+	if bad != nil || most.AmountCents != payment.MaxAmount {
 		t.Fatalf("the largest amount: %v %v", most, bad.at())
 	}
 }

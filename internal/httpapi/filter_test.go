@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -39,7 +40,7 @@ const (
 
 func TestFilterIsReadFromTheQuery(t *testing.T) {
 	t.Parallel()
-	id := payments.PaymentID(uuid.MustParse("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44"))
+	id := payment.ID(uuid.MustParse("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44"))
 	long := strings.Repeat("c", 64)
 	nine := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	later := nine.Add(time.Microsecond)
@@ -47,10 +48,10 @@ func TestFilterIsReadFromTheQuery(t *testing.T) {
 		"":                                  {Limit: 20},
 		"limit=1":                           {Limit: 1},
 		"limit=100":                         {Limit: 100},
-		"status=processing":                 {Limit: 20, Status: payments.Processing},
-		"status=succeeded":                  {Limit: 20, Status: payments.Succeeded},
-		"status=declined":                   {Limit: 20, Status: payments.Declined},
-		"status=failed":                     {Limit: 20, Status: payments.Failed},
+		"status=processing":                 {Limit: 20, Status: payment.Processing},
+		"status=succeeded":                  {Limit: 20, Status: payment.Succeeded},
+		"status=declined":                   {Limit: 20, Status: payment.Declined},
+		"status=failed":                     {Limit: 20, Status: payment.Failed},
 		"customerId=cus%3A1":                {Limit: 20, CustomerID: "cus:1"},
 		"customerId=" + long:                {Limit: 20, CustomerID: long},
 		"createdAfter=2026-11-20T09:30:00Z": {Limit: 20, CreatedAfter: &nine},
@@ -58,7 +59,7 @@ func TestFilterIsReadFromTheQuery(t *testing.T) {
 			Limit: 20, CreatedAfter: &nine, CreatedBefore: &later},
 		"cursor=" + id.String(): {Limit: 20, Before: &id},
 		"customerId=a&status=failed&limit=7&cursor=" +
-			id.String(): {Limit: 7, CustomerID: "a", Status: payments.Failed, Before: &id},
+			id.String(): {Limit: 7, CustomerID: "a", Status: payment.Failed, Before: &id},
 	} {
 		got, bad := filterOf(query)
 		if bad != nil {
@@ -125,9 +126,9 @@ func TestFilterThatIsNoneIsRefused(t *testing.T) {
 func TestOperationIsReadFromTheQuery(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
-		"": payments.CreateOperation, "operation=POST+/payments": payments.CreateOperation,
-		"operation=POST%20%2Fpayments":                payments.CreateOperation,
-		"operation=POST%20/payments/%7Bid%7D/refunds": payments.RefundOperation,
+		"": payment.CreateOperation, "operation=POST+/payments": payment.CreateOperation,
+		"operation=POST%20%2Fpayments":                payment.CreateOperation,
+		"operation=POST%20/payments/%7Bid%7D/refunds": payment.RefundOperation,
 	} {
 		if got, bad := operationOf(query); got != want || bad != nil {
 			t.Errorf("%q is %q, %v", query, got, bad.parameters())

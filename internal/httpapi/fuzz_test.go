@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
@@ -58,15 +58,15 @@ func FuzzDecodeBody(f *testing.F) {
 			t.Fatalf("accepted, but not by encoding/json: %v", err)
 		}
 		if other.PaymentMethod == "" {
-			other.PaymentMethod = payments.DefaultPaymentMethod
+			other.PaymentMethod = payment.DefaultPaymentMethod
 		}
-		theirs := payments.CreateRequest{
-			CustomerID: other.CustomerID, Currency: payments.Currency(other.Currency),
+		theirs := payment.CreateRequest{
+			CustomerID: other.CustomerID, Currency: payment.Currency(other.Currency),
 			PaymentMethod: other.PaymentMethod,
 			Description:   other.Description, Metadata: other.Metadata,
 		}
 		amount, err := other.AmountCents.Int64()
-		if theirs.AmountCents = payments.AmountMinor(amount); err != nil {
+		if theirs.AmountCents = payment.AmountMinor(amount); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(theirs, request); diff != "" {
@@ -98,7 +98,7 @@ func checkRefusal(t *testing.T, bad *requestError) {
 	}
 }
 
-func fingerprint(t *testing.T, r payments.CreateRequest) idempotency.Fingerprint {
+func fingerprint(t *testing.T, r payment.CreateRequest) idempotency.Fingerprint {
 	t.Helper()
 	print, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
 	if err != nil {

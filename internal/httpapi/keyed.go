@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
 )
@@ -43,7 +44,7 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 			a.fail(w, r, err)
 			return
 		}
-		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSP: string(p.PSP), PSPAccount: p.PSPAccount},
+		k := payments.Keyed{Merchant: payment.Merchant{Tenant: p.Tenant, PSP: string(p.PSP), PSPAccount: p.PSPAccount},
 			Key:     key,
 			Subject: id}
 		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
@@ -133,7 +134,7 @@ func (a *API) spellFinal(w http.ResponseWriter, f payments.Final) {
 }
 
 // accepted answers 202 with the resource in its present state.
-func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments.Resource, after time.Duration) {
+func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payment.Resource, after time.Duration) {
 	body, err := resource.MarshalJSON()
 	if err != nil {
 		a.fail(w, r, err)
@@ -147,16 +148,16 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments
 
 // refuseAbout is refuse for a problem about a payment or refund.
 func (a *API) refuseAbout(
-	w http.ResponseWriter, r *http.Request, about payments.Resource, code problem.Code, detail string,
+	w http.ResponseWriter, r *http.Request, about payment.Resource, code problem.Code, detail string,
 ) {
 	d := a.problem(r, code, detail)
 	if about != nil {
 		knownOf(r).resource = about.Location()
 	}
 	switch v := about.(type) {
-	case payments.Payment:
+	case payment.Payment:
 		d.PaymentID = v.ID.String()
-	case payments.Refund:
+	case payment.Refund:
 		d.PaymentID, d.RefundID = v.PaymentID.String(), v.ID.String()
 	}
 	writeProblem(w, d)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 	"payonce/internal/query"
 )
@@ -90,16 +90,16 @@ func viewOf(k idempotency.KeyRow, operation string, events []idempotency.Event) 
 }
 
 func locationOf(k idempotency.KeyRow, operation string) string {
-	if operation == payments.RefundOperation {
-		return payments.Refund{ID: payments.RefundID(k.Subject)}.Location()
+	if operation == payment.RefundOperation {
+		return payment.Refund{ID: payment.RefundID(k.Subject)}.Location()
 	}
-	return payments.Payment{ID: payments.PaymentID(k.Subject)}.Location()
+	return payment.Payment{ID: payment.ID(k.Subject)}.Location()
 }
 
 func operationOf(rawQuery string) (string, *requestError) {
 	q := query.Parse(rawQuery)
-	op := query.OneOf(q, "operation", payments.CreateOperation, payments.RefundOperation)
-	return cmp.Or(op, payments.CreateOperation), wrong(q.Bad())
+	op := query.OneOf(q, "operation", payment.CreateOperation, payment.RefundOperation)
+	return cmp.Or(op, payment.CreateOperation), wrong(q.Bad())
 }
 
 // keyInPath unescapes the key. The router leaves the escapes in a path that has escaped slashes.

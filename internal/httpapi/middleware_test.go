@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/tenants"
 )
@@ -46,19 +47,19 @@ func TestLongestWaitLeavesTimeForAnExecution(t *testing.T) {
 // of a request.
 func TestLineOfARequestNamesWhatItsAnswerIsAbout(t *testing.T) {
 	t.Parallel()
-	var payment payments.Payment
-	var refund payments.Refund
+	var charge payment.Payment
+	var refund payment.Refund
 	for name, row := range map[string]struct {
 		answer payments.Answer
 		wish   preference
 		want   string
 	}{
 		"final": {answer: payments.Final{Response: idempotency.Response{Status: 402,
-			Location: payment.Location()}}, want: payment.Location()},
+			Location: charge.Location()}}, want: charge.Location()},
 		"pending":   {answer: payments.Pending{Resource: refund}, want: refund.Location()},
-		"in flight": {answer: payments.InFlight{Resource: payment}, want: payment.Location()},
-		"in flight, no wait": {answer: payments.InFlight{Resource: payment}, wish: preference{async: true},
-			want: payment.Location()},
+		"in flight": {answer: payments.InFlight{Resource: charge}, want: charge.Location()},
+		"in flight, no wait": {answer: payments.InFlight{Resource: charge}, wish: preference{async: true},
+			want: charge.Location()},
 		"not executed": {answer: payments.NotExecuted{Resource: refund}, want: refund.Location()},
 		"not reserved": {answer: payments.NotExecuted{}},
 		"mismatch":     {answer: payments.Mismatch{}},

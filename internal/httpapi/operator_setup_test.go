@@ -25,6 +25,7 @@ import (
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
@@ -171,8 +172,8 @@ func (c *console) lost(method string) string {
 	}
 	c.lossy.Store(true)
 	_, err = c.payments.Create(c.t.Context(),
-		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
-		payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
+		payments.Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
+		payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 	c.lossy.Store(false)
 	if err != nil {
 		c.t.Fatal(err)

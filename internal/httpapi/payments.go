@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
 	"payonce/internal/query"
@@ -43,12 +44,12 @@ func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.K
 
 // toDomain lists everything that is wrong. It finds missing members, and package payments finds values that are not
 // allowed.
-func (p paymentRequest) toDomain() (payments.CreateRequest, *requestError) {
+func (p paymentRequest) toDomain() (payment.CreateRequest, *requestError) {
 	bad := slices.Concat(required(p.CustomerID == nil, "/customerId"), required(p.AmountCents == nil, "/amountCents"),
 		required(p.Currency == nil, "/currency"))
-	request := payments.CreateRequest{
-		CustomerID: deref(p.CustomerID), AmountCents: payments.AmountMinor(deref(p.AmountCents)),
-		Currency: payments.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod),
+	request := payment.CreateRequest{
+		CustomerID: deref(p.CustomerID), AmountCents: payment.AmountMinor(deref(p.AmountCents)),
+		Currency: payment.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod),
 		Description: deref(p.Description),
 		Metadata:    p.Metadata,
 	}
@@ -59,7 +60,7 @@ func (p paymentRequest) toDomain() (payments.CreateRequest, *requestError) {
 }
 
 func (a *API) getPayment(w http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
+	id, err := payment.ParseID(chi.URLParam(r, "paymentId"))
 	if err != nil {
 		return nil, payments.ErrPaymentNotFound
 	}
@@ -85,12 +86,12 @@ func (a *API) listPayments(_ http.ResponseWriter, r *http.Request) (any, error) 
 func filterOf(rawQuery string) (payments.Filter, *requestError) {
 	q := query.Parse(rawQuery)
 	customer, given := q.Get("customerId")
-	if given && !payments.IsCustomerID(customer) {
+	if given && !payment.IsCustomerID(customer) {
 		q.Refuse("customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
-	f := payments.Filter{CustomerID: customer, Status: query.OneOf(q, "status", payments.Statuses()...)}
+	f := payments.Filter{CustomerID: customer, Status: query.OneOf(q, "status", payment.Statuses()...)}
 	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
-	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payments.ParsePaymentID)
+	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payment.ParseID)
 	return f, wrong(q.Bad())
 }
 

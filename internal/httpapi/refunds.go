@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/query"
 )
@@ -21,12 +22,12 @@ func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Ke
 	if bad := readBody(w, r, &body); bad != nil {
 		return nil, bad
 	}
-	request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)),
+	request := payment.RefundRequest{AmountCents: payment.AmountMinor(deref(body.AmountCents)),
 		Reason: deref(body.Reason)}
 	if bad := wrong(request.Validate(body.AmountCents != nil)); bad != nil {
 		return nil, bad
 	}
-	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
+	id, err := payment.ParseID(chi.URLParam(r, "paymentId"))
 	if err != nil {
 		return nil, payments.ErrPaymentNotFound
 	}
@@ -37,11 +38,11 @@ func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Ke
 
 func (a *API) listRefunds(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q := query.Parse(r.URL.RawQuery)
-	filter := payments.RefundFilter{Limit: q.Limit(), Before: query.CursorOf(q, payments.ParseRefundID)}
+	filter := payments.RefundFilter{Limit: q.Limit(), Before: query.CursorOf(q, payment.ParseRefundID)}
 	if bad := wrong(q.Bad()); bad != nil {
 		return nil, bad
 	}
-	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
+	id, err := payment.ParseID(chi.URLParam(r, "paymentId"))
 	if err != nil {
 		return nil, payments.ErrPaymentNotFound
 	}
@@ -50,7 +51,7 @@ func (a *API) listRefunds(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (a *API) getRefund(w http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := payments.ParseRefundID(chi.URLParam(r, "refundId"))
+	id, err := payment.ParseRefundID(chi.URLParam(r, "refundId"))
 	if err != nil {
 		return nil, payments.ErrRefundNotFound
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
@@ -46,7 +46,7 @@ func FuzzRefundBody(f *testing.F) {
 			*body.AmountCents != 0 {
 			t.Fatalf("%s is read as %d", theirs.AmountCents, *body.AmountCents)
 		}
-		request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)),
+		request := payment.RefundRequest{AmountCents: payment.AmountMinor(deref(body.AmountCents)),
 			Reason: deref(body.Reason)}
 		wrong := request.Validate(body.AmountCents != nil)
 		for _, i := range wrong {
@@ -166,8 +166,8 @@ func FuzzKeyInPath(f *testing.F) {
 	f.Add("/k/order%2F0000000042%2f", "operation=POST+/payments/%7Bid%7D/refunds")
 	f.Add("/k/order%252F0000000042", "operation=")
 	f.Fuzz(func(t *testing.T, target, query string) {
-		if op, bad := operationOf(query); bad == nil && op != payments.CreateOperation &&
-			op != payments.RefundOperation {
+		if op, bad := operationOf(query); bad == nil && op != payment.CreateOperation &&
+			op != payment.RefundOperation {
 			t.Fatalf("%q asks for %q", query, op)
 		}
 		u, err := url.Parse(target)

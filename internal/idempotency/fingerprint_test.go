@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 const (
@@ -28,28 +28,28 @@ const (
 )
 
 // requests draws what Validate accepts, with defaults applied.
-func requests() *rapid.Generator[payments.CreateRequest] {
+func requests() *rapid.Generator[payment.CreateRequest] {
 	text := rapid.StringOf(rapid.OneOf(
 		rapid.RuneFrom([]rune("aZ09 \"\\/\t\n<>&'é한\u007f\u2028\u2029\ufeff\U0001f4b3")), rapid.Rune(),
 	).Filter(func(r rune) bool { return r >= ' ' || r == '\n' || r == '\t' }))
-	return rapid.Custom(func(t *rapid.T) payments.CreateRequest {
-		return normal(payments.CreateRequest{
+	return rapid.Custom(func(t *rapid.T) payment.CreateRequest {
+		return normal(payment.CreateRequest{
 			CustomerID: rapid.StringMatching(`[A-Za-z0-9._:-]{1,12}`).Draw(t, "customer"),
-			AmountCents: rapid.OneOf(rapid.Just(payments.MinAmount), rapid.Just(payments.MaxAmount),
-				rapid.Custom(func(t *rapid.T) payments.AmountMinor {
-					return payments.AmountMinor(rapid.Int64Range(1, int64(payments.MaxAmount)).Draw(t, "minor"))
+			AmountCents: rapid.OneOf(rapid.Just(payment.MinAmount), rapid.Just(payment.MaxAmount),
+				rapid.Custom(func(t *rapid.T) payment.AmountMinor {
+					return payment.AmountMinor(rapid.Int64Range(1, int64(payment.MaxAmount)).Draw(t, "minor"))
 				})).Draw(t, "amount"),
-			Currency:      rapid.SampledFrom([]payments.Currency{"USD", "KRW", "KWD", "EUR"}).Draw(t, "currency"),
+			Currency:      rapid.SampledFrom([]payment.Currency{"USD", "KRW", "KWD", "EUR"}).Draw(t, "currency"),
 			PaymentMethod: rapid.SampledFrom([]string{"", "pm_ok", "pm_declined", "pm_x"}).Draw(t, "method"),
 			Description:   text.Draw(t, "description"),
 			Metadata: rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9_.-]{1,6}`), text, 0, 4).
 				Draw(t, "metadata"),
 		})
-	}).Filter(func(r payments.CreateRequest) bool { return r.Validate() == nil })
+	}).Filter(func(r payment.CreateRequest) bool { return r.Validate() == nil })
 }
 
 // normal applies the defaults, and makes of two ways to say nothing the same one.
-func normal(r payments.CreateRequest) payments.CreateRequest {
+func normal(r payment.CreateRequest) payment.CreateRequest {
 	r.Validate()
 	if len(r.Metadata) == 0 {
 		r.Metadata = nil
@@ -58,7 +58,7 @@ func normal(r payments.CreateRequest) payments.CreateRequest {
 }
 
 // spell draws one of the many texts that ask for r.
-func spell(t *rapid.T, r payments.CreateRequest) string {
+func spell(t *rapid.T, r payment.CreateRequest) string {
 	space := rapid.SampledFrom([]string{"", " ", "\n", "\t", "\r\n  "})
 	str := func(s string) string { return spellString(t, s) }
 	members := []string{
@@ -67,7 +67,7 @@ func spell(t *rapid.T, r payments.CreateRequest) string {
 		str("currency") + ":" + str(string(r.Currency)),
 	}
 	// What is the default, or nothing at all, may as well be left out.
-	if r.PaymentMethod != payments.DefaultPaymentMethod || rapid.Bool().Draw(t, "default given") {
+	if r.PaymentMethod != payment.DefaultPaymentMethod || rapid.Bool().Draw(t, "default given") {
 		members = append(members, str("paymentMethod")+":"+str(r.PaymentMethod))
 	}
 	if r.Description != "" || rapid.Bool().Draw(t, "empty description given") {
@@ -110,8 +110,8 @@ func spellString(t *rapid.T, s string) string {
 }
 
 // read takes a text as the API does: strictly, with the defaults applied.
-func read(t *rapid.T, text string) payments.CreateRequest {
-	var r payments.CreateRequest
+func read(t *rapid.T, text string) payment.CreateRequest {
+	var r payment.CreateRequest
 	if err := json.Unmarshal([]byte(text), &r, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -121,7 +121,7 @@ func read(t *rapid.T, text string) payments.CreateRequest {
 	return r
 }
 
-func fingerprintOf(t *rapid.T, method, path string, r payments.CreateRequest) idempotency.Fingerprint {
+func fingerprintOf(t *rapid.T, method, path string, r payment.CreateRequest) idempotency.Fingerprint {
 	f, err := idempotency.FingerprintOf(method, path, r)
 	if err != nil {
 		t.Fatal(err)
@@ -159,11 +159,11 @@ func TestAnyChangeOfIntentChangesTheFingerprint(t *testing.T) {
 		case 0:
 			other.CustomerID += "x"
 		case 1:
-			if other.AmountCents++; other.AmountCents > payments.MaxAmount {
+			if other.AmountCents++; other.AmountCents > payment.MaxAmount {
 				other.AmountCents -= 2
 			}
 		case 2:
-			other.Currency = map[payments.Currency]payments.Currency{"USD": "CAD", "KRW": "JPY", "KWD": "BHD",
+			other.Currency = map[payment.Currency]payment.Currency{"USD": "CAD", "KRW": "JPY", "KWD": "BHD",
 				"EUR": "CHF"}[r.Currency]
 		case 3:
 			other.PaymentMethod += "y"
@@ -229,7 +229,7 @@ func TestRefundsFingerprintTellsWholeFromPartAndPaymentFromPayment(t *testing.T)
 	t.Parallel()
 	seen := map[idempotency.Fingerprint]string{}
 	for _, path := range []string{"/payments/pay_1/refunds", "/payments/pay_2/refunds"} {
-		for _, r := range []payments.RefundRequest{{}, {AmountCents: 1}, {AmountCents: 12}, {Reason: "1"},
+		for _, r := range []payment.RefundRequest{{}, {AmountCents: 1}, {AmountCents: 12}, {Reason: "1"},
 			{AmountCents: 1, Reason: "1"}} {
 			f, err := idempotency.FingerprintOf(method, path, r)
 			if err != nil {
@@ -247,7 +247,7 @@ func TestRefundsFingerprintTellsWholeFromPartAndPaymentFromPayment(t *testing.T)
 // Fingerprints are kept for as long as keys are: one that a deployment changes would turn every replay into a mismatch.
 func TestFingerprintIsTheSameTomorrow(t *testing.T) {
 	t.Parallel()
-	r := payments.CreateRequest{
+	r := payment.CreateRequest{
 		CustomerID: "cus-1", AmountCents: 12000, Currency: "KRW", PaymentMethod: "pm_ok",
 		Description: "caf\u00e9 \"42\" </>", Metadata: map[string]string{"order": "42", "Order": "43"},
 	}
@@ -277,14 +277,14 @@ func TestWhatHasNoCanonicalFormHasNoFingerprint(t *testing.T) {
 			t.Errorf("%s: has a fingerprint", name)
 		}
 	}
-	for _, r := range []payments.CreateRequest{{CustomerID: "\xff"}, {Description: "\xff"},
+	for _, r := range []payment.CreateRequest{{CustomerID: "\xff"}, {Description: "\xff"},
 		{Metadata: map[string]string{"\xff": ""}}} {
 		if _, err := idempotency.FingerprintOf(method, path, r); err == nil {
 			t.Errorf("%+v has a fingerprint", r)
 		}
 	}
 	for _, at := range [][2]string{{"\xff", path}, {method, "\xff"}} {
-		if _, err := idempotency.FingerprintOf(at[0], at[1], payments.CreateRequest{}); err == nil {
+		if _, err := idempotency.FingerprintOf(at[0], at[1], payment.CreateRequest{}); err == nil {
 			t.Errorf("%q has a fingerprint", at)
 		}
 	}
@@ -295,8 +295,8 @@ func FuzzCanonical(f *testing.F) {
 	f.Add("cus-1", int64(12000), "a\u00e9\n\"\\/<&>\u2028\U0001f4b3", "order", "42", "A.b", "\u007f")
 	f.Add("cus-1", int64(999_999_999_999), "", "b", "", "a", "\ufeff")
 	f.Fuzz(func(t *testing.T, customer string, amount int64, text, name1, value1, name2, value2 string) {
-		r := payments.CreateRequest{
-			CustomerID: customer, AmountCents: payments.AmountMinor(amount), Currency: "USD", Description: text,
+		r := payment.CreateRequest{
+			CustomerID: customer, AmountCents: payment.AmountMinor(amount), Currency: "USD", Description: text,
 			Metadata: map[string]string{name1: value1, name2: value2},
 		}
 		if !utf8.ValidString(text) || !utf8.ValidString(value1) || !utf8.ValidString(value2) || r.Validate() != nil {
@@ -306,8 +306,8 @@ func FuzzCanonical(f *testing.F) {
 			return
 		}
 		for what, request := range map[string]any{path: r, path +
-			"/pay_1/refunds": payments.RefundRequest{AmountCents: r.AmountCents, Reason: text}} {
-			if refund, ok := request.(payments.RefundRequest); ok && refund.Validate(true) != nil {
+			"/pay_1/refunds": payment.RefundRequest{AmountCents: r.AmountCents, Reason: text}} {
+			if refund, ok := request.(payment.RefundRequest); ok && refund.Validate(true) != nil {
 				continue // its texts are shorter
 			}
 			got, err := idempotency.Canonical(method, what, request)
@@ -350,7 +350,7 @@ func FuzzParsePassThrough(f *testing.F) {
 }
 
 func BenchmarkFingerprint(b *testing.B) {
-	r := payments.CreateRequest{
+	r := payment.CreateRequest{
 		CustomerID: "cus-1", AmountCents: 12000, Currency: "KRW", PaymentMethod: "pm_ok",
 		Description: "an order of two", Metadata: map[string]string{"order": "42"},
 	}

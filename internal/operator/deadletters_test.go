@@ -6,6 +6,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -30,15 +31,15 @@ func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	k := payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key}
-	payment := payments.PaymentID(scan[uuid.UUID](o, "SELECT id FROM payments"))
+	k := payments.Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key}
+	charge := payment.ID(scan[uuid.UUID](o, "SELECT id FROM payments"))
 	o.lossy.Store(true)
-	answer, err := o.service.Refund(o.t.Context(), k, payment, payments.RefundRequest{AmountCents: 2000, Reason: fault})
+	answer, err := o.service.Refund(o.t.Context(), k, charge, payment.RefundRequest{AmountCents: 2000, Reason: fault})
 	o.lossy.Store(false)
 	if _, ok := answer.(payments.Pending); !ok || err != nil {
 		o.t.Fatalf("answer is %T %+v, %v", answer, answer, err)
 	}
-	about := deadletters.About{Tenant: "acme", Operation: payments.RefundOperation, Key: clientKey, Generation: 1}
+	about := deadletters.About{Tenant: "acme", Operation: payment.RefundOperation, Key: clientKey, Generation: 1}
 	subject := scan[uuid.UUID](o, "SELECT id FROM refunds")
 	return o.put(deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject),
@@ -50,7 +51,7 @@ func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
 // about is a dead letter about the client's key.
 func (o *fixture) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 	o.t.Helper()
-	about := deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey, Generation: 1}
+	about := deadletters.About{Tenant: "acme", Operation: payment.CreateOperation, Key: clientKey, Generation: 1}
 	var subject uuid.UUID
 	if err := o.pool.QueryRow(o.t.Context(), "SELECT subject FROM idempotency_keys").Scan(&subject); err != nil {
 		o.t.Fatal(err)

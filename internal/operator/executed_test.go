@@ -7,6 +7,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -33,7 +34,7 @@ func TestExecutedTakesThePSPsOwnID(t *testing.T) {
 	entry := o.done(decision(l, deadletters.Executed))
 	id := o.pspID()
 	if !strings.HasPrefix(id, "ch_") || entry.PaymentOrRefund == nil ||
-		entry.PaymentOrRefund.Status != payments.Succeeded {
+		entry.PaymentOrRefund.Status != payment.Succeeded {
 		t.Fatalf("id %q, entry %+v", id, entry.PaymentOrRefund)
 	}
 	o.completed(id)
@@ -57,28 +58,32 @@ func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
 	for name, row := range map[string]struct {
 		evidence, named, want string
 	}{
-		"named": {`{"answer": {"id": "ch_answer"}}`, "ch_named", payments.OperatorPSPID + "ch_named"},
+		"named": {`{"answer": {"id": "ch_answer"}}`, "ch_named", payment.OperatorPSPID + "ch_named"},
 		"named, and in the answer": {`{"status": 201, "answer": {"id": "ch_answer", ` + answered + `}`, "ch_answer",
 			"ch_answer"},
 		"from the answer": {`{"status": 201, "answer": {"id": "ch_answer", ` + answered +
 			`, "record": {"id": "ch_record"}}`, "", "ch_answer"},
 		"from the record": {`{"source": "webhook", "record": {"id": "ch_record"}, "id": "ch_whole"}`, "",
-			payments.OperatorPSPID + "ch_record"},
+			payment.OperatorPSPID + "ch_record"},
 		"from the record, by our key": {`{"record": {"id": "ch_record", "idempotencyKey": "` + clientKey + `"}}`, "",
 			"ch_record"},
 		"from the evidence itself": {`{"id": "ch_whole", "status": "succeeded"}`, "",
-			payments.OperatorPSPID + "ch_whole"},
-		"vouched for": {`{}`, "", payments.OperatorPSPID},
+			payment.OperatorPSPID + "ch_whole"},
+		"vouched for": {`{}`, "", payment.OperatorPSPID},
 		"evidence of a refusal": {`{"answer": {"id": "ch_answer", "status": "declined"}}`, "",
-			payments.OperatorPSPID},
+			payment.OperatorPSPID},
 		"evidence of another key": {`{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001"}}`, "",
-			payments.OperatorPSPID},
-		"evidence of another payment": {`{"record": {"id": "ch_record", "reference": "pay_00000000000000000000000000"}}`, "", payments.OperatorPSPID},
+			payment.OperatorPSPID},
+		"evidence of another payment": {
+			`{"record": {"id": "ch_record", "reference": "pay_00000000000000000000000000"}}`, "",
+			payment.OperatorPSPID},
 		"evidence with no id": {`{"answer": {"id": "two words"}, "record": {"id": ""}}`, "",
-			payments.OperatorPSPID},
-		"evidence of another form":     {`{"answer": "ch_answer", "record": [], "id": 7}`, "", payments.OperatorPSPID},
-		"evidence that is no object":   {`[{"id": "ch_1"}]`, "", payments.OperatorPSPID},
-		"refused answer, named record": {`{"answer": {"id": "ch_answer", "status": "declined"}, "record": {"id": "ch_record"}}`, "", payments.OperatorPSPID + "ch_record"},
+			payment.OperatorPSPID},
+		"evidence of another form":   {`{"answer": "ch_answer", "record": [], "id": 7}`, "", payment.OperatorPSPID},
+		"evidence that is no object": {`[{"id": "ch_1"}]`, "", payment.OperatorPSPID},
+		"refused answer, named record": {
+			`{"answer": {"id": "ch_answer", "status": "declined"}, "record": {"id": "ch_record"}}`, "",
+			payment.OperatorPSPID + "ch_record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +95,7 @@ func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
 			d.PSPID = row.named
 			o.done(d)
 			want := row.want
-			if want == payments.OperatorPSPID {
+			if want == payment.OperatorPSPID {
 				want += l.ID.String()
 			}
 			if id := o.pspID(); id != want {
@@ -126,7 +131,7 @@ func TestExecutedByTheOperatorsWordWhereThePSPFindsNothing(t *testing.T) {
 				return
 			}
 			o.done(decision(l, deadletters.Executed))
-			o.completed(payments.OperatorPSPID + l.ID.String())
+			o.completed(payment.OperatorPSPID + l.ID.String())
 		})
 	}
 }
@@ -138,7 +143,7 @@ func TestEvidenceOfAnExecutionRefusesNotExecuted(t *testing.T) {
 	first := o.lost("pm_500_not_charged")
 	o.windowOver()
 	l := o.about(deadletters.PSPContradicts, `{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001",
-		"reference": "`+payments.PaymentID(*first.Subject).String()+`", "status": "succeeded"}}`)
+		"reference": "`+payment.ID(*first.Subject).String()+`", "status": "succeeded"}}`)
 	l.Finding += " record ch_record"
 	o.put(l)
 	o.done(decision(first, deadletters.Dismiss))
@@ -190,7 +195,7 @@ func TestNotExecutedFreesTheKey(t *testing.T) {
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	entry := o.done(decision(l, deadletters.NotExecuted))
-	if entry.PaymentOrRefund == nil || entry.PaymentOrRefund.Status != payments.Failed {
+	if entry.PaymentOrRefund == nil || entry.PaymentOrRefund.Status != payment.Failed {
 		t.Fatalf("entry is %+v", entry.PaymentOrRefund)
 	}
 	c := o.show(l.ID)
@@ -329,13 +334,13 @@ func TestRefundIsDecidedAboutLikeAPayment(t *testing.T) {
 	o := setup(t)
 	l := o.lostRefund("pm_ok")
 	if c := o.show(l.ID); c.PaymentOrRefund == nil || c.PaymentOrRefund.Object != "refund" ||
-		c.PaymentOrRefund.Status != payments.Processing {
+		c.PaymentOrRefund.Status != payment.Processing {
 		t.Fatalf("case is %+v", c.PaymentOrRefund)
 	}
 	entry := o.done(decision(l, deadletters.Executed))
 	id := scan[string](o, "SELECT psp_refund_id FROM refunds WHERE status = 'succeeded'")
 	if !strings.HasPrefix(id, "re_") && !strings.HasPrefix(id, "rf_") ||
-		entry.PaymentOrRefund.Status != payments.Succeeded {
+		entry.PaymentOrRefund.Status != payment.Succeeded {
 		t.Fatalf("id %q, entry %+v", id, entry.PaymentOrRefund)
 	}
 }
@@ -354,7 +359,7 @@ func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
 			d.PSPID = own
 		}
 		o.done(d)
-		o.completed(payments.OperatorPSPID + l.ID.String())
+		o.completed(payment.OperatorPSPID + l.ID.String())
 	}
 }
 
@@ -364,7 +369,7 @@ func (o *fixture) own(l deadletters.DeadLetter) string {
 	charge := gateway.Charge{Account: "acme", Key: l.About.Key}
 	found, _ := o.psp.Lookup(o.t.Context(), charge, gateway.EndNothing).(gateway.Found)
 	for _, r := range found.Records {
-		if r.Reference == payments.PaymentID(*l.Subject).String() {
+		if r.Reference == payment.ID(*l.Subject).String() {
 			return r.ID
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/query"
 	"payonce/test/pgproxy"
 )
@@ -264,7 +264,7 @@ func TestPaymentsOfAllTenantsAreListedInOneOrder(t *testing.T) {
 		o.exec(`INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
 			payment_method, status) VALUES ($1, $2, 'order-0000000042', 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing')`,
 			tenant, id)
-		want = append([]string{payments.PaymentID(id).String()}, want...)
+		want = append([]string{payment.ID(id).String()}, want...)
 	}
 	name := func(p PaymentEntry) string { return p.PaymentID }
 	for _, limit := range []string{"1", "2", "3", "7", "100"} {

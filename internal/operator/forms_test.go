@@ -14,7 +14,7 @@ import (
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/query"
 )
 
@@ -40,13 +40,13 @@ func wantForm(t *testing.T, what string, row any, members, none []string) {
 func TestKeyInAListHasWhatItsRowHas(t *testing.T) {
 	t.Parallel()
 	id, now, created := uuid.Must(uuid.NewV7()), time.Now(), int16(201)
-	wantForm(t, "completed", keyEntryOf(dbsqlc.ListKeysRow{Operation: payments.CreateOperation, Subject: id,
+	wantForm(t, "completed", keyEntryOf(dbsqlc.ListKeysRow{Operation: payment.CreateOperation, Subject: id,
 		Hold: "none", ResponseStatus: &created}),
-		[]string{`"paymentId":"` + payments.PaymentID(id).String() + `"`, `"responseStatus":201`},
+		[]string{`"paymentId":"` + payment.ID(id).String() + `"`, `"responseStatus":201`},
 		[]string{"refundId", "deadLetterHold", "unknownSince", "nextLookupAt"})
-	wantForm(t, "unknown", keyEntryOf(dbsqlc.ListKeysRow{Operation: payments.RefundOperation, Subject: id,
+	wantForm(t, "unknown", keyEntryOf(dbsqlc.ListKeysRow{Operation: payment.RefundOperation, Subject: id,
 		Hold: "release", UnknownSince: &now, ReconcileAfter: &now}),
-		[]string{`"refundId":"` + payments.RefundID(id).String() + `"`, `"deadLetterHold":"release"`,
+		[]string{`"refundId":"` + payment.RefundID(id).String() + `"`, `"deadLetterHold":"release"`,
 			`"unknownSince":"` + stamp(now), `"nextLookupAt":"` + stamp(now)},
 		[]string{"paymentId", "responseStatus"})
 }
@@ -63,7 +63,7 @@ func TestBreakInAListHasTheSidesThatThereAre(t *testing.T) {
 	wantForm(t, "missing there, and gone", breakEntryOf(dbsqlc.ListBreaksRow{Object: "refund", Subject: &id,
 		OurAmountMinor: &ours, OurCurrency: &usd, OurStatus: &status, GoneAt: &now}),
 		[]string{`"status":"gone"`, `"ours":{"amountCents":900,"currency":"USD","status":"succeeded"}`,
-			`"reference":"` + payments.RefundID(id).String() + `"`, `"goneAt":"` + stamp(now)},
+			`"reference":"` + payment.RefundID(id).String() + `"`, `"goneAt":"` + stamp(now)},
 		[]string{"theirs"})
 	wantForm(t, "of nothing of ours", breakEntryOf(dbsqlc.ListBreaksRow{Object: "charge"}), nil,
 		[]string{"reference", "ours", "theirs"})
@@ -132,12 +132,12 @@ func TestCaseHasThePaymentOrTheRefundAndWhatWasDecided(t *testing.T) {
 	c.Evidence = []byte(`{}`)
 	wantForm(t, "of nothing", c, []string{`"outcome":"refused","detail":"no"`, `"outcome":"done"`},
 		[]string{"paymentId", "paymentStatus", "refundId", "refundStatus", "resolution"})
-	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundPayment, ID: "pay_1", Status: payments.Succeeded}
+	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundPayment, ID: "pay_1", Status: payment.Succeeded}
 	c.Resolution = &deadletters.Resolution{At: at, Action: deadletters.Dismiss, Actor: "ann", Reason: "seen"}
 	wantForm(t, "of a payment", c, []string{`"paymentId":"pay_1"`, `"paymentStatus":"succeeded"`,
 		`"resolution":{"at":"` + stamp(at) + `","action":"dismiss","actor":"ann","reason":"seen"}`},
 		[]string{"refundId", "refundStatus"})
-	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundRefund, ID: "ref_1", Status: payments.Failed}
+	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundRefund, ID: "ref_1", Status: payment.Failed}
 	wantForm(t, "of a refund", c, []string{`"refundId":"ref_1"`, `"refundStatus":"failed"`},
 		[]string{"paymentId", "paymentStatus"})
 }

@@ -13,7 +13,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/query"
 )
 
@@ -30,7 +30,7 @@ type Entry struct {
 type PaymentOrRefund struct {
 	Object FoundType // FoundPayment or FoundRefund
 	ID     string    // in the public form
-	Status payments.Status
+	Status payment.Status
 }
 
 // DeadLetters lists dead letters, newest first. Without a status, it lists the open ones.
@@ -104,8 +104,8 @@ func entries(ctx context.Context, db dbsqlc.DBTX, deadLetters []deadletters.Dead
 			e.Key = idempotency.Status(r.Status)
 			continue
 		}
-		e.PaymentOrRefund = &PaymentOrRefund{Object: object, Status: payments.Status(r.Status),
-			ID: payments.ReferenceOf(gateway.Object(object), *e.Subject)}
+		e.PaymentOrRefund = &PaymentOrRefund{Object: object, Status: payment.Status(r.Status),
+			ID: payment.ReferenceOf(gateway.Object(object), *e.Subject)}
 	}
 	return found, nil
 }

@@ -9,21 +9,21 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	refund := o.lostRefund("pm_ok")
-	payment := deadletters.DeadLetter{
+	charge := deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.MissingAtPSP, Finding: "statement", Evidence: []byte(`{}`),
 	}
 	subject := scan[uuid.UUID](o, "SELECT id FROM payments")
-	payment.Subject = &subject
-	payment.About = &deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey,
+	charge.Subject = &subject
+	charge.About = &deadletters.About{Tenant: "acme", Operation: payment.CreateOperation, Key: clientKey,
 		Generation: 1}
-	o.put(payment)
+	o.put(charge)
 	stray := uuid.Must(uuid.NewV7())
 	lost := alone(deadletters.OtherAccount, `{}`)
 	lost.Subject = &stray
@@ -43,9 +43,9 @@ func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 		got[e.ID] = string(raw)
 	}
 	for id, want := range map[uuid.UUID]string{
-		refund.ID: `"refundId":"` + payments.RefundID(*refund.Subject).String() +
+		refund.ID: `"refundId":"` + payment.RefundID(*refund.Subject).String() +
 			`","tenant":"acme","operation":"POST /payments/{id}/refunds","key":"` + clientKey + `","generation":1,`,
-		payment.ID: `"paymentId":"` + payments.PaymentID(subject).String() +
+		charge.ID: `"paymentId":"` + payment.ID(subject).String() +
 			`","tenant":"acme","operation":"POST /payments","key":"` + clientKey + `","generation":1,`,
 		lost.ID:    `"reason":"nobody asked for it","evidence":{}`,
 		nothing.ID: `"reason":"nobody asked for it","evidence":{}`,
@@ -64,13 +64,13 @@ func TestCaseShowsTheKeyAsItStandsNow(t *testing.T) {
 	o := setup(t)
 	l := o.lost("pm_ok")
 	c := o.show(l.ID)
-	if c.Key != idempotency.UnknownStatus || c.PaymentOrRefund.Status != payments.Processing || len(c.Timeline) != 2 ||
+	if c.Key != idempotency.UnknownStatus || c.PaymentOrRefund.Status != payment.Processing || len(c.Timeline) != 2 ||
 		len(c.AuditTrail) != 0 {
 		t.Fatalf("case is %+v", c)
 	}
 	o.done(decision(l, deadletters.Executed))
 	c = o.show(l.ID)
-	if c.Key != idempotency.CompletedStatus || c.PaymentOrRefund.Status != payments.Succeeded ||
+	if c.Key != idempotency.CompletedStatus || c.PaymentOrRefund.Status != payment.Succeeded ||
 		len(c.AuditTrail) != 1 || len(c.Timeline) != 3 {
 		t.Fatalf("case is %+v", c)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
 	"payonce/internal/tenants"
@@ -72,10 +72,10 @@ func keyEntryOf(r dbsqlc.ListKeysRow) KeyEntry {
 		Attempt: r.Attempt, Generation: r.Generation, Reserved: at{r.ReservedAt}, Expires: at{r.ExpiresAt},
 		UnknownSince: atOrNil(r.UnknownSince), NextLookup: atOrNil(r.ReconcileAfter),
 	}
-	if r.Operation == payments.RefundOperation {
-		k.RefundID = payments.RefundID(r.Subject).String()
+	if r.Operation == payment.RefundOperation {
+		k.RefundID = payment.RefundID(r.Subject).String()
 	} else {
-		k.PaymentID = payments.PaymentID(r.Subject).String()
+		k.PaymentID = payment.ID(r.Subject).String()
 	}
 	if r.ResponseStatus != nil {
 		k.ResponseStatus = int(*r.ResponseStatus)

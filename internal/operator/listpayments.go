@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/query"
 	"payonce/internal/tenants"
@@ -11,19 +12,19 @@ import (
 // PaymentEntry is a payment in a list, without its description and metadata.
 type PaymentEntry struct {
 	Tenant string `json:"tenant"`
-	payments.PaymentBody
+	payment.Body
 
 	PSPObjectID string `json:"pspObjectId,omitzero"` // of the current attempt, if the PSP executes in two steps
 
-	Payment payments.Payment `json:"-"`
+	Payment payment.Payment `json:"-"`
 }
 
 // Payments lists the payments of all tenants, or of one, newest first.
 func (d *Service) Payments(q *query.Query) Page[PaymentEntry] {
 	tenant := q.Text("tenant")
-	f := payments.Filter{CustomerID: q.Text("customerId"), Status: query.OneOf(q, "status", payments.Statuses()...)}
+	f := payments.Filter{CustomerID: q.Text("customerId"), Status: query.OneOf(q, "status", payment.Statuses()...)}
 	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
-	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payments.ParsePaymentID)
+	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payment.ParseID)
 	return bounded(d, longestList, func(ctx context.Context) (query.List[PaymentEntry], error) {
 		return d.listPayments(ctx, tenant, f)
 	})
@@ -52,7 +53,7 @@ func (d *Service) listPayments(
 	rows := make([]PaymentEntry, len(newest.Payments))
 	for i, p := range newest.Payments {
 		p.Description, p.Metadata = "", nil // What a merchant notes for itself is not for operators.
-		rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID, Payment: p}
+		rows[i] = PaymentEntry{Tenant: p.Tenant, Body: p.Body(), PSPObjectID: p.PSPObjectID, Payment: p}
 	}
 	return query.ListOf(rows, newest.Next), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
@@ -77,10 +78,10 @@ type BreakEntry struct {
 
 // BreakSide is what the file, or our books, say about a movement.
 type BreakSide struct {
-	Amount   payments.AmountMinor `json:"amountCents"`
-	Currency payments.Currency    `json:"currency"`
-	Status   string               `json:"status,omitempty"` // on our side only
-	PSPID    string               `json:"pspId,omitempty"`  // on our side only
+	Amount   payment.AmountMinor `json:"amountCents"`
+	Currency payment.Currency    `json:"currency"`
+	Status   string              `json:"status,omitempty"` // on our side only
+	PSPID    string              `json:"pspId,omitempty"`  // on our side only
 }
 
 // Decimal is the amount for people.
@@ -126,12 +127,12 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 		b.Status = BreakGone
 	}
 	if r.TheirAmountMinor != nil {
-		b.Theirs = &BreakSide{Amount: payments.AmountMinor(*r.TheirAmountMinor),
-			Currency: payments.Currency(postgres.Text(r.TheirCurrency))}
+		b.Theirs = &BreakSide{Amount: payment.AmountMinor(*r.TheirAmountMinor),
+			Currency: payment.Currency(postgres.Text(r.TheirCurrency))}
 	}
 	if r.OurAmountMinor != nil {
-		b.Ours = &BreakSide{Amount: payments.AmountMinor(*r.OurAmountMinor),
-			Currency: payments.Currency(postgres.Text(r.OurCurrency)), Status: postgres.Text(r.OurStatus),
+		b.Ours = &BreakSide{Amount: payment.AmountMinor(*r.OurAmountMinor),
+			Currency: payment.Currency(postgres.Text(r.OurCurrency)), Status: postgres.Text(r.OurStatus),
 			PSPID: postgres.Text(r.OurPspID)}
 	}
 	if b.Reference == "" && r.Subject != nil {
@@ -139,7 +140,7 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 		if b.Kind == payments.BreakMissingHere { // The line is about no movement of ours, and changes this payment.
 			object = gateway.ChargeObject
 		}
-		b.Reference = payments.ReferenceOf(object, *r.Subject)
+		b.Reference = payment.ReferenceOf(object, *r.Subject)
 	}
 	return b
 }

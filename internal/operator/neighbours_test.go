@@ -12,7 +12,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // keyAsIs puts a key of the first generation into the table, behind the guard's back.
@@ -42,7 +42,7 @@ func aboutOthers(ref idempotency.Ref, subject uuid.UUID) map[string]deadletters.
 	others := map[string]deadletters.DeadLetter{}
 	for name, change := range map[string]func(*deadletters.About, *uuid.UUID){
 		"tenant":     func(a *deadletters.About, _ *uuid.UUID) { a.Tenant = "a-neighbour" },
-		"operation":  func(a *deadletters.About, _ *uuid.UUID) { a.Operation = payments.RefundOperation },
+		"operation":  func(a *deadletters.About, _ *uuid.UUID) { a.Operation = payment.RefundOperation },
 		"key":        func(a *deadletters.About, _ *uuid.UUID) { a.Key = "an-order-0000000042" },
 		"generation": func(a *deadletters.About, _ *uuid.UUID) { a.Generation++ },
 		"subject":    func(_ *deadletters.About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) },
@@ -69,7 +69,7 @@ func aboutKey(ref idempotency.Ref, subject *uuid.UUID) deadletters.DeadLetter {
 func TestDeadLetterFindsAndLocksItsOwnKeyAlone(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	ref, subject := idempotency.StoredRef("acme", payments.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
 	o.keyAsIs(ref, idempotency.UnknownStatus, subject)
 	check := func(name string, l deadletters.DeadLetter, want idempotency.Status) {
 		if got := o.show(o.put(l).ID).Key; got != want {
@@ -95,8 +95,8 @@ func TestDeadLetterFindsAndLocksItsOwnKeyAlone(t *testing.T) {
 func TestOnlyAnsweredDeadLettersTakeUpTheLimitOfARun(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	ref, subject := idempotency.StoredRef("acme", payments.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
-	open := idempotency.StoredRef("acme", payments.CreateOperation, "an-open-key-000001")
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	open := idempotency.StoredRef("acme", payment.CreateOperation, "an-open-key-000001")
 	o.keyAsIs(ref, idempotency.CompletedStatus, subject)
 	o.keyAsIs(open, idempotency.UnknownStatus, subject)
 	for _, l := range aboutOthers(ref, subject) {
@@ -125,7 +125,7 @@ func TestOnlyAnsweredDeadLettersTakeUpTheLimitOfARun(t *testing.T) {
 func TestDeadLetterShowsNoPaymentOfAnother(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	ref := idempotency.StoredRef("acme", payments.CreateOperation, clientKey)
+	ref := idempotency.StoredRef("acme", payment.CreateOperation, clientKey)
 	mine, others, refund := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
 	o.movements("a-neighbour", mine)
 	o.movements("acme", others)
@@ -153,7 +153,7 @@ func neighboursOf(ref idempotency.Ref) map[string]idempotency.Ref {
 	operation, key := string(ref.Operation), ref.Key.String()
 	return map[string]idempotency.Ref{
 		"tenant":    idempotency.StoredRef("a-neighbour", operation, key),
-		"operation": idempotency.StoredRef(ref.Tenant, payments.RefundOperation, key),
+		"operation": idempotency.StoredRef(ref.Tenant, payment.RefundOperation, key),
 		"key":       idempotency.StoredRef(ref.Tenant, operation, "an-order-0000000042"),
 	}
 }
@@ -161,7 +161,7 @@ func neighboursOf(ref idempotency.Ref) map[string]idempotency.Ref {
 func TestKeyIsShownUnderItsWholeNameAlone(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	ref, subject := idempotency.StoredRef("acme", payments.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
 	o.keyAsIs(ref, idempotency.CompletedStatus, subject)
 	o.movements("a-neighbour", subject)
 	o.movements("acme", uuid.Must(uuid.NewV7()))
@@ -183,7 +183,7 @@ func TestKeyIsShownUnderItsWholeNameAlone(t *testing.T) {
 func TestStampOfAKeyChangesWithItsOwnEventsAndPaymentAlone(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	ref, subject := idempotency.StoredRef("acme", payments.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
 	o.keyAsIs(ref, idempotency.CompletedStatus, subject)
 	o.movements("acme", subject)
 	stamp := func() string {

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
@@ -69,8 +70,8 @@ func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
 	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision) // so that there is an audit trail
 	o.put(alone(deadletters.UnknownMovement, `{}`))
 	o.somethingInEachList()
-	payment := payments.PaymentID(scan[uuid.UUID](o, "SELECT id FROM payments"))
-	ref := idempotency.StoredRef("acme", payments.CreateOperation, clientKey)
+	charge := payment.ID(scan[uuid.UUID](o, "SELECT id FROM payments"))
+	ref := idempotency.StoredRef("acme", payment.CreateOperation, clientKey)
 	far, proxy := o.behindProxy()
 	selection, _ := SelectionOf(string(deadletters.Dismiss), url.Values{})
 	var lost rounds
@@ -81,7 +82,7 @@ func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
 		"dead letters": firstPage(far.DeadLetters),
 		"search":       func(ctx context.Context) (any, error) { return far.Find(ctx, clientKey) },
 		"search for a payment": func(ctx context.Context) (any, error) {
-			return far.Find(ctx, payment.String())
+			return far.Find(ctx, charge.String())
 		},
 		"keys of a tenant": pageOf(far.Keys, url.Values{"tenant": {"acme"}, "limit": {"1"}}),
 		"dead letter":      func(ctx context.Context) (any, error) { return far.Show(ctx, l.ID) },

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -64,7 +65,7 @@ func TestExecutedTakesNoChargeOfAnEarlierPayment(t *testing.T) {
 			}
 			o.done(d)
 			if id := scan[string](o, "SELECT psp_charge_id FROM payments WHERE id = $1",
-				o.secondPayment()); !strings.HasPrefix(id, payments.OperatorPSPID) {
+				o.secondPayment()); !strings.HasPrefix(id, payment.OperatorPSPID) {
 				t.Fatalf("it has taken %s, the charge was %s", id, charge)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/query"
 )
 
@@ -56,10 +56,10 @@ func (d *Service) Search(q *query.Query) Page[Found] {
 func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], error) {
 	q, found := dbsqlc.New(d.config.DB.Reader()), query.List[Found]{Rows: []Found{}}
 	movements := dbsqlc.SearchMovementsParams{PspID: &sought, MaxRows: maxFound}
-	if id, err := payments.ParsePaymentID(sought); err == nil {
+	if id, err := payment.ParseID(sought); err == nil {
 		movements.PaymentID = new(uuid.UUID(id))
 	}
-	if id, err := payments.ParseRefundID(sought); err == nil {
+	if id, err := payment.ParseRefundID(sought); err == nil {
 		movements.RefundID = new(uuid.UUID(id))
 	}
 	moved, err := q.SearchMovements(ctx, movements)
@@ -67,11 +67,11 @@ func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], e
 		return found, fmt.Errorf("search payments: %w", err)
 	}
 	for _, r := range moved {
-		f := Found{Type: FoundType(r.Object), ID: payments.ReferenceOf(gateway.Object(r.Object), r.ID),
-			Tenant: r.TenantID, Operation: payments.CreateOperation, Key: r.IdempotencyKey, Status: r.Status,
+		f := Found{Type: FoundType(r.Object), ID: payment.ReferenceOf(gateway.Object(r.Object), r.ID),
+			Tenant: r.TenantID, Operation: payment.CreateOperation, Key: r.IdempotencyKey, Status: r.Status,
 			At: at{r.CreatedAt}}
 		if f.Type == FoundRefund {
-			f.PaymentID, f.Operation = payments.PaymentID(r.PaymentID).String(), payments.RefundOperation
+			f.PaymentID, f.Operation = payment.ID(r.PaymentID).String(), payment.RefundOperation
 		}
 		found.Rows = append(found.Rows, f)
 	}

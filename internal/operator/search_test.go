@@ -8,7 +8,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // An operator searches for what a merchant has named, and decides about what is found. Each is found once, and nothing
@@ -20,7 +20,7 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 	mine, other := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
 	o.movements("acme", mine)
 	o.movements("globex", other)
-	ref := idempotency.StoredRef("acme", payments.CreateOperation, clientKey)
+	ref := idempotency.StoredRef("acme", payment.CreateOperation, clientKey)
 	o.keyAsIs(ref, idempotency.CompletedStatus, mine)
 	for _, other := range neighboursOf(ref) {
 		if other.Tenant == "a-neighbour" {
@@ -39,13 +39,13 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 	zero.ID[15] = 0
 	o.put(zero)
 
-	payment, refund := payments.PaymentID(mine).String(), payments.RefundID(mine).String()
-	ofPayment, ofRefund := "payment acme POST /payments "+payment, "refund acme POST /payments/{id}/refunds "+refund
+	charge, refund := payment.ID(mine).String(), payment.RefundID(mine).String()
+	ofPayment, ofRefund := "payment acme POST /payments "+charge, "refund acme POST /payments/{id}/refunds "+refund
 	for _, row := range []struct {
 		what, sought string
 		want         []string
 	}{
-		{"a payment", payment, []string{ofPayment}},
+		{"a payment", charge, []string{ofPayment}},
 		{"a refund", refund, []string{ofRefund}},
 		{"a charge", "ch_" + mine.String(), []string{ofPayment}},
 		{"a refund at the PSP", "re_" + mine.String(), []string{ofRefund}},
@@ -54,7 +54,7 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 			[]string{"dead_letter acme POST /payments " + resolved.ID.String()}},
 		{"a key", clientKey, []string{"dead_letter acme POST /payments " + open.ID.String(), "key acme POST /payments ",
 			"key acme POST /payments/{id}/refunds ", "key globex POST /payments "}},
-		{"an id of nothing", payments.PaymentID(uuid.Must(uuid.NewV7())).String(), nil},
+		{"an id of nothing", payment.ID(uuid.Must(uuid.NewV7())).String(), nil},
 		{"a part of a name", clientKey[1:], nil},
 		{"what is an id but for its last character", zero.ID.String()[:35] + "g", nil},
 	} {
@@ -65,7 +65,7 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 		var got []string
 		for _, f := range found.Rows {
 			got = append(got, string(f.Type)+" "+f.Tenant+" "+f.Operation+" "+f.ID)
-			if f.Type == FoundRefund && f.PaymentID != payment {
+			if f.Type == FoundRefund && f.PaymentID != charge {
 				t.Errorf("the refund is of %s", f.PaymentID)
 			}
 		}
@@ -78,7 +78,7 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 func TestWhatIsOpenAboutAKeyIsNotAboutItsNeighbours(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	ref, subject := idempotency.StoredRef("acme", payments.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
 	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('a-neighbour', 'a-neighbour')")
 	mine, others := o.put(aboutKey(ref, &subject)), aboutOthers(ref, subject)
 	for _, part := range []string{"tenant", "operation", "key"} {

@@ -17,6 +17,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
@@ -146,8 +147,8 @@ func (o *fixture) pay(method string) payments.Answer {
 		o.t.Fatal(err)
 	}
 	answer, err := o.service.Create(o.t.Context(),
-		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
-		payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
+		payments.Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
+		payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -35,9 +36,9 @@ func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLe
 			}
 			answer, err := o.service.Create(o.t.Context(),
 				payments.Keyed{
-					Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key,
+					Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key,
 				},
-				payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
+				payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 			if err != nil {
 				return err
 			}
@@ -45,14 +46,14 @@ func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLe
 			if !ok {
 				return fmt.Errorf("answer is %T", answer)
 			}
-			subject := uuid.UUID(pending.Resource.(payments.Payment).ID)
-			about := deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: key.String(),
+			subject := uuid.UUID(pending.Resource.(payment.Payment).ID)
+			about := deadletters.About{Tenant: "acme", Operation: payment.CreateOperation, Key: key.String(),
 				Generation: 1}
 			deadLetters[i] = deadletters.DeadLetter{ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted,
 				Finding: about.KeyFinding(subject), About: &about, Subject: &subject, Reason: "the PSP says nothing",
 				Evidence: []byte(`{}`)}
 			return o.db.Pipeline(o.t.Context(),
-				o.config.Keys.LockKey(idempotency.StoredRef("acme", payments.CreateOperation, key.String()), 1),
+				o.config.Keys.LockKey(idempotency.StoredRef("acme", payment.CreateOperation, key.String()), 1),
 				deadletters.Open(deadLetters[i]))
 		})
 	}

@@ -8,7 +8,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // deadLetterBody is a dead letter as the operator's API shows it. The order of the fields is the order of the JSON
@@ -42,8 +42,8 @@ type resolutionBody struct {
 // caseBody is a dead letter with all that belongs to it.
 type caseBody struct {
 	deadLetterBody
-	PaymentStatus payments.Status     `json:"paymentStatus,omitempty"`
-	RefundStatus  payments.Status     `json:"refundStatus,omitempty"`
+	PaymentStatus payment.Status      `json:"paymentStatus,omitempty"`
+	RefundStatus  payment.Status      `json:"refundStatus,omitempty"`
 	Timeline      []idempotency.Event `json:"timeline"`
 	Audit         []auditBody         `json:"audit"`
 }

@@ -17,6 +17,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/telemetry"
 )
@@ -92,13 +93,13 @@ func (o *twoSteps) keyed() payments.Keyed {
 		o.t.Fatal(err)
 	}
 	return payments.Keyed{Key: key,
-		Merchant: payments.Merchant{Tenant: "initech", PSP: stripe.Name, PSPAccount: "acct_initech"}}
+		Merchant: payment.Merchant{Tenant: "initech", PSP: stripe.Name, PSPAccount: "acct_initech"}}
 }
 
 // payAtStripe asks for a payment whose outcome is lost, and opens a dead letter about it.
 func (o *twoSteps) payAtStripe(method string) {
 	o.t.Helper()
-	answer, err := o.service.Create(o.t.Context(), o.keyed(), payments.CreateRequest{CustomerID: "cus-1",
+	answer, err := o.service.Create(o.t.Context(), o.keyed(), payment.CreateRequest{CustomerID: "cus-1",
 		AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 	if _, pending := answer.(payments.Pending); err != nil || !pending {
 		o.t.Fatalf("answer %T %+v, %v", answer, answer, err)
@@ -258,8 +259,8 @@ func TestExecutedAtStripeIsTheIntentOfThePayment(t *testing.T) {
 		t.Fatalf("the payment is %s, the intent %s", id, intent)
 	}
 	o.meets(nil)
-	payment := payments.PaymentID(scan[uuid.UUID](o.fixture, "SELECT id FROM payments"))
-	answer, err := o.service.Refund(t.Context(), o.keyed(), payment, payments.RefundRequest{})
+	charge := payment.ID(scan[uuid.UUID](o.fixture, "SELECT id FROM payments"))
+	answer, err := o.service.Refund(t.Context(), o.keyed(), charge, payment.RefundRequest{})
 	if f, final := answer.(payments.Final); err != nil || !final || f.Response.Status != http.StatusCreated {
 		t.Fatalf("refund: %T %+v, %v", answer, answer, err)
 	}

@@ -7,14 +7,9 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
-
-// Resource is a payment or a refund, as the API shows it.
-type Resource interface {
-	Location() string
-	MarshalJSON() ([]byte, error)
-}
 
 // Answer is the result of a keyed request: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten,
 // Held.
@@ -32,7 +27,7 @@ type Final struct {
 // Pending says that the outcome is not known yet. It is safe to ask again. It is not safe to pay again under another
 // key.
 type Pending struct {
-	Resource Resource
+	Resource payment.Resource
 	Expires  time.Time
 	// Recalled: another request has executed it. Otherwise this request has, and has lost its outcome.
 	Recalled bool
@@ -42,7 +37,7 @@ type Pending struct {
 // read later than the key, and may show a verdict. The answer does not show it: a body that says succeeded would
 // contradict the status 202.
 func pendingFor(m *movement, expires time.Time) Pending {
-	return Pending{Resource: undecided(m.resource()), Expires: expires}
+	return Pending{Resource: payment.Undecided(m.resource()), Expires: expires}
 }
 
 // answerFor is the answer to a request whose own step was written.
@@ -57,22 +52,9 @@ func answerFor(g gathered, step Step, applied Applied) Answer {
 	return pendingFor(g.movement, applied.Expires)
 }
 
-// undecided is the resource as it was before any verdict.
-func undecided(r Resource) Resource {
-	switch r := r.(type) {
-	case Payment:
-		r.Status, r.PSPChargeID, r.DeclineCode, r.Refunded = Processing, "", "", 0
-		return r
-	case Refund:
-		r.Status, r.PSPRefundID, r.DeclineCode = Processing, "", ""
-		return r
-	}
-	return r
-}
-
 // InFlight says that another request with the key is being executed now.
 type InFlight struct {
-	Resource Resource
+	Resource payment.Resource
 	Expires  time.Time
 }
 
@@ -82,7 +64,7 @@ type Mismatch struct{ Expires time.Time }
 // NotExecuted says that the PSP has executed nothing. The same key may be sent again. If the key was not even reserved,
 // Resource is nil and Expires is zero.
 type NotExecuted struct {
-	Resource Resource
+	Resource payment.Resource
 	Expires  time.Time
 }
 
@@ -177,8 +159,8 @@ func (s *Service) unfinished(
 	if err := m.load(ctx, key.Subject); err != nil {
 		return nil, err
 	}
-	switch m.rowVerdict().status {
-	case Succeeded, Declined:
+	switch m.rowVerdict().Status {
+	case payment.Succeeded, payment.Declined:
 		row, err := s.keys.Find(ctx, key.Ref)
 		if err != nil {
 			return nil, err
@@ -186,9 +168,9 @@ func (s *Service) unfinished(
 		if row.Status == idempotency.CompletedStatus && row.Subject == key.Subject {
 			return Final{Response: *row.Response, Replayed: true, Expires: row.Expires}, nil
 		}
-	case Failed:
+	case payment.Failed:
 		return NotExecuted{Resource: m.resource(), Expires: key.Expires}, nil
-	case Processing:
+	case payment.Processing:
 	}
 	return otherwise(m, key.Expires), nil
 }

@@ -15,6 +15,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/telemetry"
 )
 
@@ -37,8 +38,8 @@ func (s *shop) withoutPSP() *shop {
 
 // inShort is an answer in one line: its kind, and whose resource it has, in which status.
 func inShort(a Answer, own uuid.UUID) string {
-	resource := func(r Resource) string {
-		p, is := r.(Payment)
+	resource := func(r payment.Resource) string {
+		p, is := r.(payment.Payment)
 		switch {
 		case !is:
 			return "of nothing"

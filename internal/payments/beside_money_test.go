@@ -9,6 +9,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // What a request may not do by its own reply while a dead letter of its key is open.
@@ -32,7 +33,7 @@ func TestOwnersDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 			t.Errorf("answered %s", answer.Resource.Location())
 		}
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		g.wantMoved(Processing, "")
+		g.wantMoved(payment.Processing, "")
 		g.wantTimeline("owner in_progress>unknown")
 		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND evidence #>> '{record,status}' = 'declined'", g.lease.Subject); n != 1 {
 			t.Errorf("%d dead letters hold the decline", n)
@@ -47,7 +48,7 @@ func TestOwnerThatSentNothingReleasesNoHeldKey(t *testing.T) {
 	g := s.charging("order-0000000001").held()
 	is[Pending](t, g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"}))
 	g.wantStatus(idempotency.UnknownStatus, 1)
-	g.wantMoved(Processing, "")
+	g.wantMoved(payment.Processing, "")
 }
 
 // A contradiction that comes when others have finished the key is held against what they have answered.
@@ -121,7 +122,7 @@ func (g *stage) breaks(b Break) {
 }
 
 // lineOf is the statement's line of the stage's record, against what our row says.
-func (g *stage) lineOf(kind BreakKind, ours Status) Break {
+func (g *stage) lineOf(kind BreakKind, ours payment.Status) Break {
 	subject := g.lease.Subject
 	return Break{
 		Kind: kind, Account: "acme", Object: g.record.Object, PSPID: g.record.ID, Subject: &subject,
@@ -140,24 +141,24 @@ func TestStatementsLineIsEvidence(t *testing.T) {
 	p := s.charging("paid-00000000001").paidFor()
 	for _, g := range []*stage{s.charging("order-0000000001").failed(),
 		s.refunding("refund-000000001", p, 100).failed()} {
-		g.breaks(g.lineOf(BreakStatus, Failed))
+		g.breaks(g.lineOf(BreakStatus, payment.Failed))
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Succeeded, g.record.ID)
+		g.wantMoved(payment.Succeeded, g.record.ID)
 		g.wantTimeline("owner in_progress>failed_retryable", "statement failed_retryable>completed")
-		g.breaks(g.lineOf(BreakStatus, Failed)) // the row says so by now
+		g.breaks(g.lineOf(BreakStatus, payment.Failed)) // the row says so by now
 	}
 	s.wantDeadLetters()
 
 	late := s.charging("order-0000000002").failed().expired()
-	late.breaks(late.lineOf(BreakStatus, Failed))
+	late.breaks(late.lineOf(BreakStatus, payment.Failed))
 	declined := s.charging("order-0000000003").declined()
-	declined.breaks(declined.lineOf(BreakStatus, Declined))
+	declined.breaks(declined.lineOf(BreakStatus, payment.Declined))
 	paid := s.charging("order-0000000004").succeeded()
-	paid.breaks(paid.lineOf(BreakStatus, Succeeded)) // the statement lists a decline
+	paid.breaks(paid.lineOf(BreakStatus, payment.Succeeded)) // the statement lists a decline
 	lost := s.charging("order-0000000005").lost()
-	lost.breaks(lost.lineOf(BreakStatus, Processing))
+	lost.breaks(lost.lineOf(BreakStatus, payment.Processing))
 	again := s.charging("order-0000000006").succeeded()
-	line := again.lineOf(BreakDuplicate, Succeeded)
+	line := again.lineOf(BreakDuplicate, payment.Succeeded)
 	line.PSPID = "psp_again"
 	again.breaks(line)
 	s.wantDeadLetters(
@@ -180,7 +181,7 @@ func TestStatementsLineUnderAnothersIDIsACase(t *testing.T) {
 	s := setupOn(t, &actor{})
 	other := s.charging("order-0000000001").succeeded()
 	g := s.charging("order-0000000002").failed()
-	line := g.lineOf(BreakStatus, Failed)
+	line := g.lineOf(BreakStatus, payment.Failed)
 	line.PSPID = other.record.ID
 	g.breaks(line)
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -232,6 +233,6 @@ func TestStatementsLineCountsWhenThePaymentIsTriedAgain(t *testing.T) {
 	g := s.charging("order-0000000001").failed()
 	m := g.again()
 	g.reserve(m)
-	g.breaks(g.lineOf(BreakStatus, Failed))
-	g.wantMoved(Succeeded, g.record.ID)
+	g.breaks(g.lineOf(BreakStatus, payment.Failed))
+	g.wantMoved(payment.Succeeded, g.record.ID)
 }

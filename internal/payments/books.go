@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
@@ -19,7 +20,7 @@ func (s *Service) Unexplained(
 	ids := make([]uuid.UUID, len(page))
 	for i, r := range page {
 		// Without a reference to a movement, it is zero. No movement has that id.
-		ids[i], _ = SubjectOf(r.Object, r.Reference)
+		ids[i], _ = payment.SubjectOf(r.Object, r.Reference)
 	}
 	rows, err := dbsqlc.New(s.db.Reader()).BookedMovements(ctx,
 		dbsqlc.BookedMovementsParams{Ids: ids, Account: account, Object: string(o)})

@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/payment"
 )
 
 // idsOf names records for a comparison.
@@ -55,7 +56,7 @@ func TestRecordIsExplainedOnlyAsItIs(t *testing.T) {
 			"currency":        func(r *gateway.Record) { r.Currency = "EUR" },
 			"status":          func(r *gateway.Record) { r.Status = "declined" },
 			"no reference":    func(r *gateway.Record) { r.Reference = "" },
-			"other reference": func(r *gateway.Record) { r.Reference = PaymentID(uuid.Must(uuid.NewV7())).String() },
+			"other reference": func(r *gateway.Record) { r.Reference = payment.ID(uuid.Must(uuid.NewV7())).String() },
 			"of another kind": func(r *gateway.Record) { r.Reference = p.ID.String() + "x" },
 		} {
 			r := done.record
@@ -77,7 +78,7 @@ func TestRecordIsExplainedOnlyAsItIs(t *testing.T) {
 func TestEmptyRecordIsNotExplained(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
-	nowhere := PaymentID(uuid.Must(uuid.NewV7())).String()
+	nowhere := payment.ID(uuid.Must(uuid.NewV7())).String()
 	s.wantUnexplained(gateway.ChargeObject, []gateway.Record{{}, {Reference: nowhere}}, "", "")
 }
 

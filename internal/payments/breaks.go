@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 )
 
 // Break is a difference between the PSP's statement of a day and our books.
@@ -115,11 +116,11 @@ func judgeBreak(s Seen, b Break) Step {
 // line about a movement of ours is judged like any other record of it.
 func judgeStatusBreak(s Seen, b Break, t report) Step {
 	switch {
-	case b.Ours.Status == string(Processing) && s.atWork():
+	case b.Ours.Status == string(payment.Processing) && s.atWork():
 		return Step{LeftAlone: true} // The movement is open, so its day is judged again when it is final.
 	case s.known():
 		return judgeLine(s, b, t)
-	case b.Ours.Status != string(Succeeded) && b.Ours.Status != string(Processing):
+	case b.Ours.Status != string(payment.Succeeded) && b.Ours.Status != string(payment.Processing):
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
 			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here", false)}
 	}
@@ -139,7 +140,7 @@ func judgeLine(s Seen, b Break, t report) Step {
 }
 
 // declined reports whether the statement lists as declined what has succeeded here.
-func (b Break) declined() bool { return b.Ours.Status == string(Succeeded) }
+func (b Break) declined() bool { return b.Ours.Status == string(payment.Succeeded) }
 
 // record is the line of a status break as a record of the PSP's ledger. The line does not tell the key, or the charge
 // of a refund. If assumed is true, the record has the key and the charge that we have sent.

@@ -14,11 +14,12 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
 
 // aBreak is a line of a day's statement about our charge of 120 dollars, for which our books have another amount.
-func aBreak(kind BreakKind, ours Status) Break {
+func aBreak(kind BreakKind, ours payment.Status) Break {
 	b := aLine(kind, ours)
 	b.Day = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	b.Moved = b.Day.Add(9 * time.Hour)
@@ -51,7 +52,7 @@ func TestDeadLetterOfABreakHasBothSides(t *testing.T) {
 	of := func(more map[string]string) map[string]string {
 		all := map[string]string{
 			"source": `"statement"`, "account": `"acme"`, "day": `"2026-11-20"`, "id": `"psp_1"`, "object": `"charge"`,
-			"reference": `"` + PaymentID(ownSubject).String() + `"`, "amountCents": "12000", "currency": `"USD"`,
+			"reference": `"` + payment.ID(ownSubject).String() + `"`, "amountCents": "12000", "currency": `"USD"`,
 			"ourPspId": `"psp_ours"`,
 		}
 		for name, value := range more {
@@ -61,29 +62,30 @@ func TestDeadLetterOfABreakHasBothSides(t *testing.T) {
 		}
 		return all
 	}
-	here, there := aBreak(BreakMissingHere, ""), aBreak(BreakMissingThere, Succeeded)
+	here, there := aBreak(BreakMissingHere, ""), aBreak(BreakMissingThere, payment.Succeeded)
 	here.Ours, there.Theirs = nil, nil
 	for name, c := range map[string]struct {
 		seen Seen
 		b    Break
 		want map[string]string
 	}{
-		"missing here":                   {Seen{}, here, of(map[string]string{"ourPspId": ""})},
-		"missing there":                  {anUnknown(), there, of(map[string]string{"amountCents": "999"})},
-		"a duplicate":                    {done(paidAs("psp_ours")), aBreak(BreakDuplicate, Succeeded), of(nil)},
-		"status, and not found any more": {Seen{}, aBreak(BreakStatus, Failed), of(nil)},
-		"status": {done(refusedAs("psp_9")), aBreak(BreakStatus, Declined), of(map[string]string{
+		"missing here":  {Seen{}, here, of(map[string]string{"ourPspId": ""})},
+		"missing there": {anUnknown(), there, of(map[string]string{"amountCents": "999"})},
+		"a duplicate": {done(paidAs("psp_ours")), aBreak(BreakDuplicate, payment.Succeeded),
+			of(nil)},
+		"status, and not found any more": {Seen{}, aBreak(BreakStatus, payment.Failed), of(nil)},
+		"status": {done(refusedAs("psp_9")), aBreak(BreakStatus, payment.Declined), of(map[string]string{
 			"assumed": `["idempotencyKey","chargeId"]`,
 			"record": `{"account":"acme","amountCents":12000,"createdAt":"2026-11-20T09:00:00Z","currency":"USD",` +
 				`"id":"psp_1","idempotencyKey":"order-0000000001","object":"charge","reference":"` +
-				PaymentID(ownSubject).String() + `","status":"succeeded"}`,
+				payment.ID(ownSubject).String() + `","status":"succeeded"}`,
 		})},
 	} {
 		if diff := cmp.Diff(c.want, membersOf(t, c.b.kept(c.seen))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	odd := aBreak(BreakDuplicate, Succeeded)
+	odd := aBreak(BreakDuplicate, payment.Succeeded)
 	odd.PSPID = "\xff"
 	if kept := string(odd.kept(Seen{})); kept != "{}" {
 		t.Errorf("of a break that is no text, %q is kept", kept)
@@ -99,17 +101,19 @@ func TestLineIsJudgedByWhatOurRowSaid(t *testing.T) {
 		b      Break
 		reason string
 	}{
-		"a decline of what has succeeded": {done(paidAs("psp_1")), aBreak(BreakStatus, Succeeded),
+		"a decline of what has succeeded": {done(paidAs("psp_1")), aBreak(BreakStatus, payment.Succeeded),
 			"the PSP's record contradicts the result that was answered: it says declined"},
-		"a decline of what we call declined by now": {done(refusedAs("psp_9")), aBreak(BreakStatus, Succeeded), ""},
-		"a charge of what was declined": {done(refusedAs("psp_9")), aBreak(BreakStatus, Declined),
+		"a decline of what we call declined by now": {done(refusedAs("psp_9")),
+			aBreak(BreakStatus, payment.Succeeded), ""},
+		"a charge of what was declined": {done(refusedAs("psp_9")), aBreak(BreakStatus, payment.Declined),
 			"the PSP's record contradicts the result that was answered: it says succeeded"},
 		"a charge of what is not found any more": {keyIs(idempotency.UnknownStatus, processing(), none),
-			aBreak(BreakStatus, Failed), "the PSP's statement has moved money for a charge that is failed here"},
+			aBreak(BreakStatus, payment.Failed),
+			"the PSP's statement has moved money for a charge that is failed here"},
 		"a charge of what is processed": {keyIs(idempotency.UnknownStatus, processing(), none),
-			aBreak(BreakStatus, Processing), ""},
+			aBreak(BreakStatus, payment.Processing), ""},
 		"a decline of what is not found any more": {keyIs(idempotency.UnknownStatus, processing(), none),
-			aBreak(BreakStatus, Succeeded), ""},
+			aBreak(BreakStatus, payment.Succeeded), ""},
 	} {
 		step, reason := judge(asksAgain(), c.seen, c.b), ""
 		if step.Open != nil {
@@ -125,7 +129,7 @@ func TestLineIsJudgedByWhatOurRowSaid(t *testing.T) {
 // record without the key, or without the refunded charge, would be another movement's.
 func TestOnlyARetryIsToldWhatIsAssumed(t *testing.T) {
 	t.Parallel()
-	s, b := keyIs(idempotency.FailedRetryableStatus, neverRun()), aBreak(BreakStatus, Failed)
+	s, b := keyIs(idempotency.FailedRetryableStatus, neverRun()), aBreak(BreakStatus, payment.Failed)
 	step := judge(asksAgain(), s, b)
 	if step.To != idempotency.CompletedStatus ||
 		strings.Contains(string(step.Note.Evidence), own().PassThroughKey()) {
@@ -139,14 +143,14 @@ func TestOnlyARetryIsToldWhatIsAssumed(t *testing.T) {
 	if r := b.record(s, false); r.Key != "" || r.ChargeID != "" {
 		t.Errorf("the timeline has %+v", r)
 	}
-	b.Ours.Status = string(Succeeded)
+	b.Ours.Status = string(payment.Succeeded)
 	if r := b.record(s, true); r.Status != "declined" {
 		t.Errorf("a retry of a decline judges %+v", r)
 	}
 }
 
 // breakOf is the line of a statement that has the stage's movement as executed, while our row says otherwise.
-func (g *stage) breakOf(pspID string, ours Status) Break {
+func (g *stage) breakOf(pspID string, ours payment.Status) Break {
 	subject := g.lease.Subject
 	return Break{
 		Kind: BreakStatus, Account: "acme", Day: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Object: g.record.Object,
@@ -177,14 +181,14 @@ func TestBreakCompletesWhatHasMovedOnce(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").failed()
-	s.wantResolved(g.breakOf(g.record.ID, Failed), true)
-	g.wantMoved(Succeeded, g.record.ID)
+	s.wantResolved(g.breakOf(g.record.ID, payment.Failed), true)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	before := s.everything()
-	s.wantResolved(g.breakOf(g.record.ID, Failed), false)
+	s.wantResolved(g.breakOf(g.record.ID, payment.Failed), false)
 	if s.everything() != before {
 		t.Error("the second time, something was written")
 	}
-	missing := g.breakOf(g.record.ID, Succeeded)
+	missing := g.breakOf(g.record.ID, payment.Succeeded)
 	missing.Kind, missing.Theirs = BreakMissingThere, nil
 	s.wantResolved(missing, false)
 	s.wantDeadLetters("missing_at_psp missing acme " + g.record.Reference)
@@ -195,9 +199,9 @@ func TestStatementThatHasTheMovementAfterAllClosesItsDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g, h := s.charging("order-0000000001").succeeded(), s.charging("order-0000000002").succeeded()
-	missing, other := g.breakOf(g.record.ID, Succeeded), h.breakOf(h.record.ID, Succeeded)
+	missing, other := g.breakOf(g.record.ID, payment.Succeeded), h.breakOf(h.record.ID, payment.Succeeded)
 	gone, subject := missing, uuid.Must(uuid.NewV7())
-	gone.Subject, gone.Reference = &subject, PaymentID(subject).String()
+	gone.Subject, gone.Reference = &subject, payment.ID(subject).String()
 	for _, b := range []*Break{&missing, &other, &gone} {
 		b.Kind, b.Theirs = BreakMissingThere, nil
 		s.wantResolved(*b, false)
@@ -221,14 +225,14 @@ func TestBreakThatAConstraintRefusesIsADeadLetter(t *testing.T) {
 	s := setupOn(t, &actor{})
 	other := s.charging("order-0000000001").succeeded()
 	g := s.charging("order-0000000002").failed()
-	s.wantResolved(g.breakOf(other.record.ID, Failed), false)
+	s.wantResolved(g.breakOf(other.record.ID, payment.Failed), false)
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
 	s.wantDeadLetters(contradicts(g, other.record.ID))
 
 	p := s.charging("order-0000000003").paidFor()
 	first := s.refunding("refund-0000000001", p, p.Amount).failed()
 	s.refunding("refund-0000000002", p, p.Amount).succeeded()
-	s.wantResolved(first.breakOf(first.record.ID, Failed), false)
+	s.wantResolved(first.breakOf(first.record.ID, payment.Failed), false)
 	first.wantStatus(idempotency.FailedRetryableStatus, 1)
 	s.wantDeadLetters(contradicts(g, other.record.ID), "refund_exceeds_payment refund record acme "+first.record.ID)
 }
@@ -238,7 +242,7 @@ func TestBreakThatCannotBeWrittenEndsTheRun(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").succeeded()
-	missing := g.breakOf(g.record.ID, Succeeded)
+	missing := g.breakOf(g.record.ID, payment.Succeeded)
 	missing.Kind, missing.Theirs = BreakMissingThere, nil
 	s.service.newID = noID
 	if _, err := s.resolves(missing); err == nil || !strings.Contains(err.Error(), "no random numbers") {
@@ -252,7 +256,7 @@ func TestBreakAboutARowThatCannotBeReadEndsTheRun(t *testing.T) {
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").succeeded()
 	g.timePasses(`UPDATE payments SET metadata = '[1]'`)
-	declined := g.breakOf(g.record.ID, Succeeded)
+	declined := g.breakOf(g.record.ID, payment.Succeeded)
 	if completed, err := s.resolves(declined); err == nil {
 		t.Errorf("completed: %v", completed)
 	}
@@ -267,7 +271,7 @@ func TestBreakAboutAKeyThatMovesIsJudgedAgain(t *testing.T) {
 	held := proxy.On("ResolveKeys", pgproxy.HoldBefore)
 	result := make(chan error, 1)
 	go func() {
-		completed, err := s.resolves(g.breakOf(g.record.ID, Failed))
+		completed, err := s.resolves(g.breakOf(g.record.ID, payment.Failed))
 		if err == nil && !completed {
 			err = errors.New("nothing is completed")
 		}
@@ -280,12 +284,12 @@ func TestBreakAboutAKeyThatMovesIsJudgedAgain(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Error(err)
 	}
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 
 	h := s.charging("order-0000000002").failed()
 	held = proxy.On("ResolveKeys", pgproxy.HoldBefore)
 	go func() {
-		_, err := s.resolves(h.breakOf(h.record.ID, Failed))
+		_, err := s.resolves(h.breakOf(h.record.ID, payment.Failed))
 		result <- err
 	}()
 	held.Await(t)

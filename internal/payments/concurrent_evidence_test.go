@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
@@ -38,7 +39,7 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 				g.timeline())
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Succeeded, g.record.ID)
+		g.wantMoved(payment.Succeeded, g.record.ID)
 	}
 	if n := s.count("SELECT refunded_minor FROM payments WHERE id = $1", p.ID); n != 4500 {
 		t.Errorf("%d are refunded", n)

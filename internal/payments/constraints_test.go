@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/test/pgtest"
 )
 
@@ -307,8 +308,8 @@ func TestDeclineIsNotToldBesideAnAnswerThatCannotBeStored(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		w.Write(append([]byte(`{"rate":1.3e0,`), asked.Evidence()[1:]...))
 	})
-	p := is[Payment](t, is[Pending](t, s.create("order-0000000001", order())).Resource)
-	ref := idempotency.StoredRef("acme", CreateOperation, p.Key)
+	p := is[payment.Payment](t, is[Pending](t, s.create("order-0000000001", order())).Resource)
+	ref := idempotency.StoredRef("acme", payment.CreateOperation, p.Key)
 	c, err := s.service.gather(t.Context(), idempotency.Execution{Ref: ref, Subject: uuid.UUID(p.ID), Generation: 1})
 	if err != nil {
 		t.Fatal(err)

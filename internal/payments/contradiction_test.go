@@ -11,6 +11,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
@@ -140,8 +141,8 @@ func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 	charge := g.record
 	g.succeeded()
 	globex := keyed(t, "order-0000000001")
-	globex.Merchant = Merchant{Tenant: "globex", PSP: native.Name, PSPAccount: "globex"}
-	waiting := s.enter(globex, CreateOperation, "/payments", order(), s.charge(globex)).lost()
+	globex.Merchant = payment.Merchant{Tenant: "globex", PSP: native.Name, PSPAccount: "globex"}
+	waiting := s.enter(globex, payment.CreateOperation, "/payments", order(), s.charge(globex)).lost()
 	acmes := waiting.record
 	acmes.ID, acmes.Account = charge.ID, charge.Account
 	for _, source := range []Source{SourceWebhook, SourceLookup, SourceScan} {
@@ -188,9 +189,9 @@ func TestRecordOfNothingOfOursIsADeadLetterWithoutAKey(t *testing.T) {
 	g := s.charging("order-0000000001").lost()
 	want := []string{}
 	for id, change := range map[string]func(*gateway.Record){
-		"psp_reference":       func(r *gateway.Record) { r.Reference = PaymentID(uuid.Must(uuid.NewV7())).String() },
+		"psp_reference":       func(r *gateway.Record) { r.Reference = payment.ID(uuid.Must(uuid.NewV7())).String() },
 		"psp_words":           func(r *gateway.Record) { r.Reference = "order 42" },
-		"psp_other_object":    func(r *gateway.Record) { r.Reference = RefundID(g.lease.Subject).String() },
+		"psp_other_object":    func(r *gateway.Record) { r.Reference = payment.RefundID(g.lease.Subject).String() },
 		"psp_no_such_key":     func(r *gateway.Record) { r.Reference, r.Key = "", "order-0000000002" },
 		"psp_no_key":          func(r *gateway.Record) { r.Reference, r.Key = "", "" },
 		"psp_next_generation": func(r *gateway.Record) { r.Reference = ""; r.Key += ".g2" },
@@ -304,7 +305,7 @@ func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 			}
 		}
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		g.wantMoved(Processing, "")
+		g.wantMoved(payment.Processing, "")
 		if n := s.count("SELECT count(*) FROM dead_letters WHERE finding = $1 AND evidence #>> '{record,status}' = 'declined'",
 			strings.TrimPrefix(contradicts(g, declined.ID), "psp_contradicts_request ")); n != 1 {
 			t.Errorf("%s: %d dead letters hold the decline", source, n)
@@ -312,7 +313,7 @@ func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 		// A retry of the dead letter about the money says that it is seen to: what is left is the decline.
 		s.resolveDeadLetterThat("evidence #>> '{record,status}' = 'succeeded'", deadletters.Retry)
 		is[Completed](t, s.evidenceBy(SourceWebhook, declined))
-		g.wantMoved(Declined, declined.ID)
+		g.wantMoved(payment.Declined, declined.ID)
 	}
 }
 
@@ -360,5 +361,5 @@ func TestDeclineUnderTheIDOfAnotherPaymentCountsWithoutIt(t *testing.T) {
 	other.live(other.lease, other.movement, gateway.Succeeded{ID: g.record.ID})
 	psp.onLookup(finds(declinedAs(g.record, "no_money")))
 	g.resolves(Resolved)
-	g.wantMoved(Declined, "")
+	g.wantMoved(payment.Declined, "")
 }

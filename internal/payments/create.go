@@ -4,161 +4,26 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
-	"payonce/internal/cardnumber"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
-// The operations that a key can be for.
-const (
-	CreateOperation = "POST /payments"
-	RefundOperation = "POST /payments/{id}/refunds"
-)
-
-// DefaultPaymentMethod is the PSP token that is charged when the request names none.
-const DefaultPaymentMethod = "pm_ok"
-
-// Merchant is the tenant for which money moves, with its PSP and its account there.
-type Merchant struct {
-	Tenant     string
-	PSP        string
-	PSPAccount string
-}
-
 // Keyed is the part of a request that every movement of money has in addition to its body.
 type Keyed struct {
-	Merchant Merchant
+	Merchant payment.Merchant
 	Key      idempotency.Key
 	// Subject is the id of the payment or refund, a UUIDv7, if the request creates one. If it is zero, one is made.
 	Subject uuid.UUID
 }
 
-// CreateRequest asks for a payment. The fingerprint is made from its JSON form, after the defaults are applied.
-type CreateRequest struct {
-	CustomerID    string            `json:"customerId"`
-	AmountCents   AmountMinor       `json:"amountCents"`
-	Currency      Currency          `json:"currency"`
-	PaymentMethod string            `json:"paymentMethod"`
-	Description   string            `json:"description,omitempty"`
-	Metadata      map[string]string `json:"metadata,omitempty"`
-}
-
-// Limits of a request, in characters and entries.
-const (
-	maxCustomerID    = 64
-	maxToken         = 61 // after "pm_"
-	maxDescription   = 500
-	maxReason        = 200
-	maxMetadata      = 20
-	maxMetadataName  = 40
-	maxMetadataValue = 200
-)
-
-// The characters that ids, names and tokens may have.
-const (
-	lower         = "abcdefghijklmnopqrstuvwxyz"
-	alphanumeric  = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	customerChars = alphanumeric + "._:-"
-	nameChars     = alphanumeric + "._-"
-	tokenChars    = alphanumeric + "_"
-)
-
-// isOf reports whether s has 1 to limit characters, all of them among chars.
-func isOf(chars, s string, limit int) bool {
-	return s != "" && len(s) <= limit && strings.Trim(s, chars) == ""
-}
-
-func isPaymentMethod(s string) bool {
-	token, ok := strings.CutPrefix(s, "pm_")
-	return ok && isOf(tokenChars, token, maxToken)
-}
-
-// Validate applies the defaults and lists everything that is wrong with the request, without a value of the client's.
-func (r *CreateRequest) Validate() []problem.Detail {
-	if r.PaymentMethod == "" {
-		r.PaymentMethod = DefaultPaymentMethod
-	}
-	var bad []problem.Detail
-	refuse := func(pointer, detail string) { bad = append(bad, problem.AtPointer(pointer, detail)) }
-
-	if !IsCustomerID(r.CustomerID) {
-		refuse("/customerId", "must be 1 to 64 letters, digits or . _ : -")
-	}
-	bad = append(bad, checkAmount(r.AmountCents)...)
-	if _, ok := r.Currency.MinorDigits(); !ok {
-		refuse("/currency", "must be an ISO 4217 code in use, in upper case, such as USD")
-	}
-	if !isPaymentMethod(r.PaymentMethod) {
-		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 letters, digits or underscores")
-	}
-	bad = append(bad, checkText("/description", r.Description, maxDescription)...)
-	for _, named := range [][2]string{{"/customerId", r.CustomerID}, {"/paymentMethod", r.PaymentMethod}} {
-		if cardnumber.In(named[1]) {
-			refuse(named[0], noCardNumbers)
-		}
-	}
-	return append(bad, checkMetadata(r.Metadata)...)
-}
-
-// IsCustomerID reports whether s has the form of a customer id.
-func IsCustomerID(s string) bool { return isOf(customerChars, s, maxCustomerID) }
-
-const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
-
-func checkAmount(a AmountMinor) []problem.Detail {
-	if a < MinAmount || a > MaxAmount {
-		return []problem.Detail{problem.AtPointer("/amountCents",
-			fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit", MinAmount, MaxAmount))}
-	}
-	return nil
-}
-
-// checkText refuses text that is too long for its column, or has control characters, or has a card number in it.
-func checkText(pointer, s string, limit int) []problem.Detail {
-	var bad []problem.Detail
-	if utf8.RuneCountInString(s) > limit {
-		bad = append(bad, problem.AtPointer(pointer, "must be at most "+strconv.Itoa(limit)+" characters"))
-	}
-	for _, c := range s {
-		if c < ' ' && c != '\n' && c != '\t' {
-			bad = append(bad, problem.AtPointer(pointer, "must not hold control characters"))
-			break
-		}
-	}
-	if cardnumber.In(s) {
-		bad = append(bad, problem.AtPointer(pointer, noCardNumbers))
-	}
-	return bad
-}
-
-func checkMetadata(m map[string]string) []problem.Detail {
-	if len(m) > maxMetadata {
-		return []problem.Detail{problem.AtPointer("/metadata",
-			"must have at most "+strconv.Itoa(maxMetadata)+" entries")}
-	}
-	var bad []problem.Detail
-	for name, value := range m {
-		if !isOf(nameChars, name, maxMetadataName) || cardnumber.In(name) {
-			// The name may be a card number, so the answer does not repeat the name.
-			bad = append(bad, problem.AtPointer("/metadata",
-				"each name must be 1 to 40 letters, digits or . _ -, and no card number"))
-			continue
-		}
-		bad = append(bad, checkText("/metadata/"+name, value, maxMetadataValue)...)
-	}
-	return bad
-}
-
 // Acceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
 // that it cannot count.
-func (s *Service) Acceptable(m Merchant, r CreateRequest) []problem.Detail {
+func (s *Service) Acceptable(m payment.Merchant, r payment.CreateRequest) []problem.Detail {
 	refuses := s.psps.Of(m.PSP).Traits().Refuses
 	if refuses == nil {
 		return nil
@@ -177,7 +42,7 @@ func (s *Service) Acceptable(m Merchant, r CreateRequest) []problem.Detail {
 }
 
 // Create takes a payment, once for each key. The request must have passed Validate and Acceptable.
-func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer, error) {
+func (s *Service) Create(ctx context.Context, k Keyed, r payment.CreateRequest) (Answer, error) {
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
@@ -186,7 +51,7 @@ func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer,
 	if err != nil {
 		return nil, fmt.Errorf("make payment id: %w", err)
 	}
-	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: CreateOperation, Key: k.Key}
+	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: payment.CreateOperation, Key: k.Key}
 	m, err := s.newCharge(k.Merchant, r)
 	if err != nil {
 		return nil, err

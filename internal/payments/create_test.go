@@ -10,6 +10,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
@@ -39,14 +40,14 @@ func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 		if got, err := idempotency.Canonical("POST", "/payments", r); err != nil || string(got) != begins+c.want+ends {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
-		m, err := (&Service{}).newCharge(Merchant{}, r)
+		m, err := (&Service{}).newCharge(payment.Merchant{}, r)
 		if err != nil || string(m.metadata) != c.stored || (m.metadata == nil) != (c.stored == "") {
 			t.Errorf("%s: stored is %q, %v", name, m.metadata, err)
 		}
 	}
 	r := order()
 	r.Metadata = map[string]string{"a": "\xff"}
-	if m, err := (&Service{}).newCharge(Merchant{}, r); err == nil {
+	if m, err := (&Service{}).newCharge(payment.Merchant{}, r); err == nil {
 		t.Errorf("metadata that is no text is stored as %q", m.metadata)
 	}
 }
@@ -77,7 +78,7 @@ func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
 		}, want: []problem.Detail{problem.AtPointer("/paymentMethod", "of another form")}},
 	} {
 		s := New(Config{PSPs: gateway.PSPs{native.Name: pickyPSP{traits: gateway.Traits{Refuses: c.refuses}}}})
-		if diff := cmp.Diff(c.want, s.Acceptable(Merchant{PSP: native.Name}, order())); diff != "" {
+		if diff := cmp.Diff(c.want, s.Acceptable(payment.Merchant{PSP: native.Name}, order())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -119,20 +120,21 @@ func TestRefundIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
 	p := s.paid("order-0000000001")
 	k := keyed(t, "refund-0000000001")
 	k.Subject = uuid.Must(uuid.NewV7())
-	if _, err := s.service.Refund(t.Context(), k, p.ID, RefundRequest{AmountCents: 1}); err != nil {
+	if _, err := s.service.Refund(t.Context(), k, p.ID, payment.RefundRequest{AmountCents: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.count("SELECT count(*) FROM refunds WHERE id = $1", k.Subject); n != 1 {
 		t.Errorf("%d refunds have the given id", n)
 	}
 	before := s.everything()
-	odd := RefundRequest{AmountCents: 1, Reason: "\xff"}
+	odd := payment.RefundRequest{AmountCents: 1, Reason: "\xff"}
 	answer, err := s.service.Refund(t.Context(), keyed(t, "refund-0000000002"), p.ID, odd)
 	if err == nil || !strings.HasPrefix(err.Error(), "fingerprint request") {
 		t.Errorf("a refund without a fingerprint: %T, %v", answer, err)
 	}
 	s.service.newID = withoutID(1, s.service.newID)
-	answer, err = s.service.Refund(t.Context(), keyed(t, "refund-0000000003"), p.ID, RefundRequest{AmountCents: 1})
+	answer, err = s.service.Refund(t.Context(), keyed(t, "refund-0000000003"), p.ID,
+		payment.RefundRequest{AmountCents: 1})
 	if err == nil {
 		t.Errorf("a refund without an id is answered %T", answer)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 )
 
 // deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
@@ -45,8 +46,8 @@ func withAsked(evidence []byte, m *movement) ([]byte, error) {
 	}
 	amount, currency := m.terms()
 	raw, err := json.Marshal(struct {
-		AmountCents AmountMinor `json:"amountCents"`
-		Currency    Currency    `json:"currency"`
+		AmountCents payment.AmountMinor `json:"amountCents"`
+		Currency    payment.Currency    `json:"currency"`
 	}{amount, currency})
 	if err != nil {
 		return nil, fmt.Errorf("marshal what was asked: %w", err)
@@ -67,7 +68,7 @@ func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reaso
 	}
 	finding := recordFinding(account, t.id)
 	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
-	if t.object == gateway.RefundObject || s.Own.Ref.Operation == RefundOperation {
+	if t.object == gateway.RefundObject || s.Own.Ref.Operation == payment.RefundOperation {
 		finding = "refund " + finding
 	}
 	if aboutKey && !s.known() { // It holds the key, and the statement's case of the same record does not.

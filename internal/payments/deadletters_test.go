@@ -10,17 +10,18 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // An operator compares the evidence with what was asked. Evidence that would not be whole, or no text, is not stored as
 // if it was.
 func TestDeadLetterHasAllOfItsEvidence(t *testing.T) {
 	t.Parallel()
-	asked, odd := aPayment(), aPayment()
-	odd.Currency = "\xff"
+	asked := payment.Payment{Amount: 12000, Currency: "USD"}
+	odd := payment.Payment{Amount: 12000, Currency: "\xff"}
 	for name, c := range map[string]struct {
 		evidence string
-		of       Payment
+		of       payment.Payment
 		want     string // empty: an error
 	}{
 		"none":                 {"", asked, `{"asked":{"amountCents":12000,"currency":"USD"}}`},
@@ -84,7 +85,7 @@ func FuzzIDInEvidence(f *testing.F) {
 // openAbout opens a dead letter about a key at Stripe, and returns it.
 func (s *twoSteps) openAbout(key string, kind deadletters.Kind) deadletters.DeadLetter {
 	s.t.Helper()
-	ref := idempotency.Ref{Tenant: "initech", Operation: CreateOperation, Key: keyed(s.t, key).Key}
+	ref := idempotency.Ref{Tenant: "initech", Operation: payment.CreateOperation, Key: keyed(s.t, key).Key}
 	row, err := s.keys.Find(s.t.Context(), ref)
 	if err != nil {
 		s.t.Fatal(err)
@@ -92,7 +93,8 @@ func (s *twoSteps) openAbout(key string, kind deadletters.Kind) deadletters.Dead
 	subject := row.Execution().Subject
 	l := deadletters.DeadLetter{
 		ID: uuid.New(), Kind: kind, Finding: string(kind), Subject: &subject, Evidence: []byte("{}"),
-		About: &deadletters.About{Tenant: "initech", Operation: string(CreateOperation), Key: key, Generation: 1},
+		About: &deadletters.About{Tenant: "initech", Operation: string(payment.CreateOperation), Key: key,
+			Generation: 1},
 	}
 	if err := s.service.db.Pipeline(s.t.Context(), deadletters.Open(l)); err != nil {
 		s.t.Fatal(err)

@@ -8,11 +8,8 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
-
-// OperatorPSPID is the prefix of an id of our own. A movement gets such an id if an operator says that it was executed
-// and the PSP has not shown it. After the prefix is the id that the operator names, or else the dead letter's id.
-const OperatorPSPID = gateway.OwnPrefix
 
 // OperatorDecision is what an operator decides about a dead letter.
 type OperatorDecision struct {
@@ -151,10 +148,10 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 			return refuse(ContradictsPSP,
 				"That id of the PSP's belongs to another payment or refund. Name the right one as pspId.")
 		}
-		id = OperatorPSPID + s.DeadLetter.ID.String()
+		id = payment.OperatorPSPID + s.DeadLetter.ID.String()
 	}
 	return Step{
-		To: idempotency.CompletedStatus, Verdict: verdict{status: Succeeded, pspID: id},
+		To: idempotency.CompletedStatus, Verdict: payment.Verdict{Status: payment.Succeeded, PSPID: id},
 		Note: &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says: executed"},
 	}
 }
@@ -167,9 +164,9 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 	note := &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator and the PSP say: not executed"}
 	if r, is := s.declinedOtherwise(d); is {
-		v := verdict{status: Declined, pspID: r.ID, code: r.DeclineCode}
+		v := payment.Verdict{Status: payment.Declined, PSPID: r.ID, Code: r.DeclineCode}
 		if s.IDTaken {
-			v.pspID = "" // Another row has this id. A decline does not need it.
+			v.PSPID = "" // Another row has this id. A decline does not need it.
 		}
 		return Step{To: idempotency.CompletedStatus, Verdict: v, Note: note}
 	}
@@ -216,7 +213,7 @@ func (s Seen) release(d OperatorDecision, note *idempotency.Note) Step {
 	}
 	return Step{
 		To: idempotency.FailedRetryableStatus, ByOperator: true, Final: ended.Final, Cancels: cancels,
-		Verdict: verdict{status: Failed}, Note: note,
+		Verdict: payment.Verdict{Status: payment.Failed}, Note: note,
 	}
 }
 

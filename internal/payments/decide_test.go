@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
@@ -146,10 +147,10 @@ func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Succeeded, OperatorPSPID+g.record.ID)
+		g.wantMoved(payment.Succeeded, payment.OperatorPSPID+g.record.ID)
 		g.wantTimeline("owner in_progress>unknown", "operator unknown>completed")
 		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
-		g.wantMoved(Succeeded, g.record.ID)
+		g.wantMoved(payment.Succeeded, g.record.ID)
 		before := s.everything()
 		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
 		is[DeadLettered](t, s.evidenceBy(SourceLookup, executedTwice.record(g)))
@@ -174,7 +175,7 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept()
-	if err := g.executes(OperatorPSPID + "42"); err != nil {
+	if err := g.executes(payment.OperatorPSPID + "42"); err != nil {
 		t.Fatal(err)
 	}
 	stored := g.row()
@@ -186,7 +187,7 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 		t.Errorf("the late owner answers %s", f.Response.Body)
 	}
 	s.wantDeadLetters()
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	if r := g.row(); string(r.Response.Body) != string(stored.Response.Body) {
 		t.Errorf("the stored response is %s now", r.Response.Body)
 	}
@@ -277,7 +278,7 @@ func TestDecisionNotExecutedNeedsTheProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
-	g.wantMoved(Failed, "")
+	g.wantMoved(payment.Failed, "")
 	g.wantTimeline("owner in_progress>unknown", "operator unknown>failed_retryable")
 	is[Forgotten](t, s.create("order-0000000001", order())) // released, and yet never sent again
 }
@@ -298,7 +299,7 @@ func TestDeclineOfSomethingElseIsClosedAsADecline(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Declined, declined.ID)
+		g.wantMoved(payment.Declined, declined.ID)
 		g.wantTimeline("owner in_progress>unknown", "operator unknown>completed")
 		if r := g.row(); r.Response.Status != http.StatusPaymentRequired {
 			t.Errorf("the stored response is %+v", r.Response)
@@ -319,7 +320,7 @@ func TestDeclineOfSomethingElseUnderATakenIDHasNone(t *testing.T) {
 	if err := g.releases(); err != nil {
 		t.Fatal(err)
 	}
-	g.wantMoved(Declined, "")
+	g.wantMoved(payment.Declined, "")
 }
 
 // Money has moved for something else under the key. Then a decline decides nothing, and the key is not released.

@@ -8,6 +8,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // inBrief is what a decision comes to, with the words that an operator reads.
@@ -18,7 +19,7 @@ func inBrief(step Step) string {
 	case step.Ask:
 		return "the PSP is asked"
 	case step.To != "":
-		brief := string(step.To) + " " + step.Verdict.pspID
+		brief := string(step.To) + " " + step.Verdict.PSPID
 		if step.Final {
 			brief += ", final"
 		}
@@ -146,9 +147,9 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		return withDeadLetter(func(l *DeadLetterSeen) { l.PSPID, l.ByMark = "psp_7", byMark })
 	}
 	silent := gateway.LookupFailed{}
-	const vouched = "completed " + OperatorPSPID
+	const vouched = "completed " + payment.OperatorPSPID
 	declined, otherwise := recordOfOwn("psp_1", "declined", 12000), recordOfOwn("psp_1", "declined", 1)
-	const ourOwn = "completed " + OperatorPSPID + "01890a5d-ac96-774b-bcce-b302099a8058"
+	const ourOwn = "completed " + payment.OperatorPSPID + "01890a5d-ac96-774b-bcce-b302099a8058"
 	checkDecisions(t, map[string]decisionCase{
 		"as the PSP says":      {unknownKey(), as("", pspHasAll(first)), "completed psp_1"},
 		"as both say":          {unknownKey(), as("psp_1", pspHasAll(first)), "completed psp_1"},

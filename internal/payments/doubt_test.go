@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/test/pgproxy"
@@ -124,7 +125,7 @@ func TestReservationThatWasWrittenIsReadDurably(t *testing.T) {
 		}
 		before := proxy.RoundTrips()
 		m := s.charge(k)
-		d, err := s.service.reserve(t.Context(), s.reservation(CreateOperation, k), m)
+		d, err := s.service.reserve(t.Context(), s.reservation(payment.CreateOperation, k), m)
 		if _, won := d.(idempotency.Execute); won != c.ours || (err == nil) != c.ours || c.ours && m.resource() == nil {
 			t.Errorf("%s: %T, %v", name, d, err)
 		}
@@ -185,7 +186,7 @@ func TestReservationThatIsNotCommittedMovesNoMoney(t *testing.T) {
 	p := s.paid("order-0000000001")
 	s.failing(1<<30, diskFull, "refunds", "INSERT", "true")
 	const key = "refund-000000001"
-	answer, err := s.service.Refund(t.Context(), keyed(t, key), p.ID, RefundRequest{AmountCents: 1})
+	answer, err := s.service.Refund(t.Context(), keyed(t, key), p.ID, payment.RefundRequest{AmountCents: 1})
 	if ledger := s.ledger(key); !postgres.Unavailable(err) || strings.Contains(ledger, "succeeded") {
 		t.Errorf("answered %T, %v; the PSP has %s", answer, err, ledger)
 	}
@@ -272,7 +273,7 @@ func TestRecordIsNotJudgedWhenItsPaymentCannotBeFound(t *testing.T) {
 	g := s.charging("order-0000000001").lost().windowPasses()
 	byKey, unknown := g.record, g.record
 	byKey.Reference = ""
-	unknown.Reference = PaymentID(uuid.Must(uuid.NewV7())).String()
+	unknown.Reference = payment.ID(uuid.Must(uuid.NewV7())).String()
 	pool, outage := pgtest.WithOutage(t, s.pool)
 	db := postgres.Wrap(pool, patience)
 	s.keys = idempotency.New(db, terms(), time.Now)
@@ -465,15 +466,15 @@ func TestClientIsToldDurablyOfWhatIsNotFinal(t *testing.T) {
 		t.Errorf("a page of what is over: %+v, %v", alone, err)
 	}
 	refunding, paying := s.refunding("refund-0000000002", p, 100), s.charging("order-0000000003")
-	payment := func(id uuid.UUID) error {
-		_, err := s.service.PaymentToTell(t.Context(), "acme", PaymentID(id))
+	charge := func(id uuid.UUID) error {
+		_, err := s.service.PaymentToTell(t.Context(), "acme", payment.ID(id))
 		return err
 	}
 	refund := func(g *stage) error {
-		_, err := s.service.RefundToTell(t.Context(), "acme", RefundID(g.lease.Subject))
+		_, err := s.service.RefundToTell(t.Context(), "acme", payment.RefundID(g.lease.Subject))
 		return err
 	}
-	page := func(status Status) error {
+	page := func(status payment.Status) error {
 		_, err := s.service.PaymentsToTell(t.Context(), "acme", Filter{Limit: 9, Status: status})
 		return err
 	}
@@ -488,19 +489,19 @@ func TestClientIsToldDurablyOfWhatIsNotFinal(t *testing.T) {
 		durably int
 		fails   error
 	}{
-		"a payment under way":       {tell: func() error { return payment(paying.lease.Subject) }, durably: 1},
-		"a payment":                 {tell: func() error { return payment(paid.lease.Subject) }},
-		"no payment":                {tell: func() error { return payment(uuid.Max) }, fails: ErrPaymentNotFound},
+		"a payment under way":       {tell: func() error { return charge(paying.lease.Subject) }, durably: 1},
+		"a payment":                 {tell: func() error { return charge(paid.lease.Subject) }},
+		"no payment":                {tell: func() error { return charge(uuid.Max) }, fails: ErrPaymentNotFound},
 		"a refund under way":        {tell: func() error { return refund(refunding) }, durably: 1},
 		"a refund":                  {tell: func() error { return refund(refunded) }},
 		"a page with one under way": {tell: func() error { return page("") }, durably: 1},
-		"a page":                    {tell: func() error { return page(Succeeded) }},
+		"a page":                    {tell: func() error { return page(payment.Succeeded) }},
 		"refunds, one under way": {tell: func() error {
 			_, err := s.service.RefundsToTell(t.Context(), "acme", p.ID, RefundFilter{Limit: 9})
 			return err
 		}, durably: 1},
 		"refunds of no payment": {tell: func() error {
-			_, err := s.service.RefundsToTell(t.Context(), "acme", PaymentID(uuid.Max), RefundFilter{Limit: 9})
+			_, err := s.service.RefundsToTell(t.Context(), "acme", payment.ID(uuid.Max), RefundFilter{Limit: 9})
 			return err
 		}, fails: ErrPaymentNotFound},
 		"a key under way": {tell: func() error { return key(paying.reservation.Ref) }, durably: 1},

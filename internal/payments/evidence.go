@@ -6,6 +6,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // Evidence is what the PSP, or an operator, says about a payment or refund: one of Reply, Record, Nothing, Waiting,
@@ -65,7 +66,7 @@ type Step struct {
 	To idempotency.Status
 	// Verdict is written to the row of the payment or refund if the key becomes completed or failed_retryable. If it
 	// becomes completed, the response tells the verdict.
-	Verdict verdict
+	Verdict payment.Verdict
 	// ByOwner: the request itself takes the step, under its own lease.
 	ByOwner bool
 	// ByOperator: an operator vouches for what the PSP may have forgotten.

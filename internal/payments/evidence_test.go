@@ -8,6 +8,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // What evidence comes to, by what it says and by what the key has become when it comes. Where a cell is empty, the
@@ -131,10 +132,10 @@ func TestEvidenceComesToWhatTheTableSays(t *testing.T) {
 }
 
 // paidFor completes the payment and reads it.
-func (g *stage) paidFor() Payment {
+func (g *stage) paidFor() payment.Payment {
 	g.t.Helper()
 	g.succeeded()
-	p, err := g.service.Payment(g.t.Context(), "acme", PaymentID(g.lease.Subject))
+	p, err := g.service.Payment(g.t.Context(), "acme", payment.ID(g.lease.Subject))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -155,13 +156,13 @@ func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell
 			g.t.Fatalf("%s: %T, the key is %s with %d more lines and %d dead letters", name, finding, row.Status,
 				len(g.timeline())-lines, deadLetters)
 		}
-		g.wantMoved(Status(r.Status), r.ID)
+		g.wantMoved(payment.Status(r.Status), r.ID)
 	case want.deadLetter != "":
 		kind, moved := finding.(DeadLettered).Kind, g.everything() != before
 		// A lookup writes with it when the PSP is asked next.
 		if asksAgain := source == SourceLookup && strings.HasPrefix(name, "unknown, "); asksAgain && moved {
 			g.wantStatus(idempotency.UnknownStatus, 1)
-			g.wantMoved(Processing, "")
+			g.wantMoved(payment.Processing, "")
 			moved = false
 		}
 		if kind != want.deadLetter || deadLetters != 1 || moved {
@@ -234,7 +235,7 @@ func TestScanDoesNotLeaveAnEarlierGenerationAlone(t *testing.T) {
 }
 
 // wantTotals compares what refunds hold of a payment, and what of it the PSP has confirmed.
-func (s *shop) wantTotals(p Payment, held, confirmed int) {
+func (s *shop) wantTotals(p payment.Payment, held, confirmed int) {
 	s.t.Helper()
 	h := s.count("SELECT refund_held_minor FROM payments WHERE id = $1", p.ID)
 	c := s.count("SELECT refunded_minor FROM payments WHERE id = $1", p.ID)
@@ -263,9 +264,9 @@ func TestEvidenceOfARefundKeepsTheTotals(t *testing.T) {
 	s.wantTotals(p, 5500, 5000)
 	s.evidenceBy(SourceWebhook, retried.record)
 	s.wantTotals(p, 5500, 5500)
-	lost.wantMoved(Succeeded, lost.record.ID)
-	refused.wantMoved(Declined, refused.record.ID)
-	released.wantMoved(Succeeded, released.record.ID)
+	lost.wantMoved(payment.Succeeded, lost.record.ID)
+	refused.wantMoved(payment.Declined, refused.record.ID)
+	released.wantMoved(payment.Succeeded, released.record.ID)
 }
 
 // A refund that was given up has freed its share, and another one has taken it. Then the first turns out to have

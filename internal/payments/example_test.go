@@ -3,12 +3,12 @@ package payments_test
 import (
 	"fmt"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // An amount is an integer, in the minor unit that ISO 4217 gives to the currency.
 func ExampleCurrency_Decimal() {
-	for _, currency := range []payments.Currency{"USD", "KRW", "KWD"} {
+	for _, currency := range []payment.Currency{"USD", "KRW", "KWD"} {
 		fmt.Println(currency, currency.Decimal(12000))
 	}
 	// Output:
@@ -19,7 +19,7 @@ func ExampleCurrency_Decimal() {
 
 // Validate applies the defaults, and lists everything that is wrong with a request. It repeats no value of the client.
 func ExampleCreateRequest_Validate() {
-	r := payments.CreateRequest{CustomerID: "cus-1", AmountCents: 0, Currency: "usd"}
+	r := payment.CreateRequest{CustomerID: "cus-1", AmountCents: 0, Currency: "usd"}
 	for _, invalid := range r.Validate() {
 		fmt.Println(*invalid.Pointer, invalid.Detail)
 	}

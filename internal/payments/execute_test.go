@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 )
@@ -70,7 +71,7 @@ func TestPaymentThatCannotBeReadKeepsItsID(t *testing.T) {
 	g := s.charging("order-0000000001").swept().proven().expired()
 	s.proxied().On("GetPayment", pgproxy.CutBefore)
 	p := is[Pending](t, g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"}))
-	if id := is[Payment](t, p.Resource).ID; uuid.UUID(id) != g.lease.Subject {
+	if id := is[payment.Payment](t, p.Resource).ID; uuid.UUID(id) != g.lease.Subject {
 		t.Errorf("answered for %s", id)
 	}
 }
@@ -107,7 +108,7 @@ func TestPaymentThatTheDatabaseRefusesIsNotBegun(t *testing.T) {
 	k := keyed(t, "order-0000000001")
 	m := s.charge(k)
 	m.wanted.AmountCents = 0
-	c := s.reservation(CreateOperation, k)
+	c := s.reservation(payment.CreateOperation, k)
 	if d, err := s.service.reserveOnce(t.Context(), c, m, true, false); err == nil || m.resource() != nil {
 		t.Errorf("decided %T, of %v", d, m.resource())
 	}

@@ -10,6 +10,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -68,7 +69,7 @@ func TestBudgetOfUnansweredLookupsEndsAsADeadLetter(t *testing.T) {
 
 	psp.onLookup(finds(g.record))
 	g.resolves(Resolved)
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	s.wantDeadLetters(finding)
 }
 
@@ -140,7 +141,7 @@ func TestOpenDeadLetterHoldsTheKey(t *testing.T) {
 	g.resolves(ToOperator)
 	g.wantWait(patient().Recheck)
 	g.wantStatus(idempotency.UnknownStatus, 1)
-	g.wantMoved(Processing, "")
+	g.wantMoved(payment.Processing, "")
 	s.resolveDeadLetter(deadletters.Dismiss)
 	g.resolves(Resolved)
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -186,7 +187,7 @@ func TestSecondRecordUnderOneKeyIsADeadLetter(t *testing.T) {
 	psp.onLookup(finds(g.record, executedTwice.record(g)))
 	g.resolves(ToOperator)
 	g.wantStatus(idempotency.CompletedStatus, 1)
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	s.wantDeadLetters("duplicate_movement record acme " + g.record.ID + "-2")
 }
 
@@ -199,7 +200,7 @@ func TestClientIsNotToldOfARefusalWhenMoneyHasMoved(t *testing.T) {
 	refused := declinedAs(as("ch_refused", g.record), "no_money")
 	psp.onLookup(finds(refused, g.record))
 	g.resolves(ToOperator)
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	s.wantDeadLetters("contradicts_completed record acme ch_refused")
 
 	// Nor when what has moved is not what was asked for.
@@ -208,7 +209,7 @@ func TestClientIsNotToldOfARefusalWhenMoneyHasMoved(t *testing.T) {
 	psp.onLookup(finds(refused, otherAmount.record(other)))
 	other.resolves(ToOperator)
 	other.wantStatus(idempotency.UnknownStatus, 1)
-	other.wantMoved(Processing, "")
+	other.wantMoved(payment.Processing, "")
 }
 
 // The budget is the PSP's: questions that we had no place for say nothing of it.

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
@@ -16,7 +17,7 @@ import (
 func (s *shop) movements(k Keyed) map[string]*movement {
 	return map[string]*movement{
 		"payments": s.charge(k),
-		"refunds":  s.service.newRefund(k.Merchant, s.paid("paid-00000000042"), RefundRequest{}),
+		"refunds":  s.service.newRefund(k.Merchant, s.paid("paid-00000000042"), payment.RefundRequest{}),
 	}
 }
 
@@ -81,7 +82,7 @@ func (s *shop) release(l idempotency.Lease) {
 }
 
 // withStatus counts the rows of the movement's table under the test's key.
-func (s *shop) withStatus(table string, status Status) int {
+func (s *shop) withStatus(table string, status payment.Status) int {
 	s.t.Helper()
 	return s.count("SELECT count(*) FROM "+table+" WHERE idempotency_key = 'order-0000000042' AND status = $1",
 		string(status))
@@ -108,7 +109,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			s := setup(t)
 			k := keyed(t, "order-0000000042")
 			m := s.movements(k)[table]
-			c := s.reservation(CreateOperation, k)
+			c := s.reservation(payment.CreateOperation, k)
 			lease := s.keyAlone(c)
 			before := s.count("SELECT count(*) FROM " + table)
 			wantNone := func(why string, c idempotency.Reservation) {
@@ -124,10 +125,10 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			s.release(lease)
 			wantNone("not in progress", c)
 
-			c = s.reservation(CreateOperation, k)
+			c = s.reservation(payment.CreateOperation, k)
 			c.Subject = s.keyAgain(c).Subject
 			s.mustSend(m.begin(c)...)
-			if s.withStatus(table, Processing) != 1 || m.resource() == nil {
+			if s.withStatus(table, payment.Processing) != 1 || m.resource() == nil {
 				t.Fatal("the owner's own row was not written")
 			}
 		})
@@ -142,28 +143,29 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			s := setup(t)
 			k := keyed(t, "order-0000000042")
 			m := s.movements(k)[table]
-			c := s.reservation(CreateOperation, k)
+			c := s.reservation(payment.CreateOperation, k)
 			first := s.reserveOnce(c, m)
 			fail := func(l idempotency.Lease) {
 				t.Helper()
 				s.release(l)
-				failed := rowUpdate{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}
+				failed := rowUpdate{l.Execution(), payment.Verdict{Status: payment.Failed},
+					idempotency.FailedRetryableStatus}
 				s.mustSend(m.updateRow(failed,
 					new(bool))...)
-				if s.withStatus(table, Failed) != 1 {
+				if s.withStatus(table, payment.Failed) != 1 {
 					t.Fatal("the row did not fail")
 				}
 			}
 			resume := func(why string, c idempotency.Reservation, subject uuid.UUID) {
 				t.Helper()
 				s.mustSend(m.resume(c, subject)...)
-				if s.withStatus(table, Failed) != 1 {
+				if s.withStatus(table, payment.Failed) != 1 {
 					t.Fatalf("%s: the row was resumed", why)
 				}
 			}
 			fail(first)
 			resume("not in progress", c, first.Subject)
-			c = s.reservation(CreateOperation, k)
+			c = s.reservation(payment.CreateOperation, k)
 			second := s.keyAgain(c)
 			for what, other := range otherReservations(t, c) {
 				if what != "subject" {
@@ -172,7 +174,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			}
 			resume("another subject", c, uuid.New())
 			s.mustSend(m.resume(c, second.Subject)...)
-			if s.withStatus(table, Processing) != 1 {
+			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the owner's own row was not resumed")
 			}
 			// A row with a verdict stays as it is, whatever its key says.
@@ -182,7 +184,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.mustSend(m.resume(c, second.Subject)...)
-			if s.withStatus(table, Succeeded) != 1 {
+			if s.withStatus(table, payment.Succeeded) != 1 {
 				t.Fatal("a verdict was taken back")
 			}
 		})
@@ -198,24 +200,25 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			s := setup(t)
 			k, other := keyed(t, "order-0000000042"), keyed(t, "order-0000000043")
 			m := s.movements(k)[table]
-			lease := s.reserveOnce(s.reservation(CreateOperation, k), m)
-			c := s.reservation(CreateOperation, other)
+			lease := s.reserveOnce(s.reservation(payment.CreateOperation, k), m)
+			c := s.reservation(payment.CreateOperation, other)
 			foreign := s.keyAlone(c)
 			var out idempotency.GuardResult
 			s.mustSend(s.keys.Release(foreign, "no connection", &out))
-			s.mustSend(m.updateRow(rowUpdate{foreign.Execution(), verdict{status: Failed},
+			s.mustSend(m.updateRow(rowUpdate{foreign.Execution(), payment.Verdict{Status: payment.Failed},
 				idempotency.FailedRetryableStatus}, new(bool))...)
-			if s.withStatus(table, Processing) != 1 {
+			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row was resolved by the owner of another key")
 			}
 			s.release(lease)
-			failed := rowUpdate{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}
+			failed := rowUpdate{lease.Execution(), payment.Verdict{Status: payment.Failed},
+				idempotency.FailedRetryableStatus}
 			s.mustSend(m.updateRow(failed,
 				new(bool))...)
-			c = s.reservation(CreateOperation, other)
+			c = s.reservation(payment.CreateOperation, other)
 			s.keyAgain(c)
 			s.mustSend(m.resume(c, lease.Subject)...)
-			if s.withStatus(table, Failed) != 1 {
+			if s.withStatus(table, payment.Failed) != 1 {
 				t.Fatal("the row was resumed by the owner of another key")
 			}
 		})
@@ -224,25 +227,25 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 
 func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 	t.Parallel()
-	paid := verdict{status: Succeeded, pspID: "psp_42"}
+	paid := payment.Verdict{Status: payment.Succeeded, PSPID: "psp_42"}
 	for _, table := range []string{"payments", "refunds"} {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
 			k := keyed(t, "order-0000000042")
 			m := s.movements(k)[table]
-			bring := func(l idempotency.Lease, v verdict, to idempotency.Status) {
+			bring := func(l idempotency.Lease, v payment.Verdict, to idempotency.Status) {
 				t.Helper()
 				s.mustSend(m.updateRow(rowUpdate{l.Execution(), v, to}, new(bool))...)
 			}
-			first := s.reserveOnce(s.reservation(CreateOperation, k), m)
+			first := s.reserveOnce(s.reservation(payment.CreateOperation, k), m)
 			bring(first, paid, idempotency.CompletedStatus)
-			if s.withStatus(table, Processing) != 1 {
+			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row was resolved while its key was in progress")
 			}
 			s.release(first)
-			bring(first, verdict{status: Failed}, idempotency.FailedRetryableStatus)
-			c := s.reservation(CreateOperation, k)
+			bring(first, payment.Verdict{Status: payment.Failed}, idempotency.FailedRetryableStatus)
+			c := s.reservation(payment.CreateOperation, k)
 			second := s.keyAgain(c)
 			s.mustSend(m.resume(c, second.Subject)...)
 			var out idempotency.GuardResult
@@ -250,21 +253,21 @@ func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 				idempotency.Completion{Lease: second, Response: idempotency.Response{Status: 201, Body: []byte(
 					"{}")}}, &out))
 			bring(first, paid, idempotency.CompletedStatus)
-			if !out.Passed || s.withStatus(table, Processing) != 1 {
+			if !out.Passed || s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row was resolved by the owner of an earlier attempt")
 			}
-			bring(second, verdict{status: Failed}, idempotency.FailedRetryableStatus)
-			if s.withStatus(table, Processing) != 1 {
+			bring(second, payment.Verdict{Status: payment.Failed}, idempotency.FailedRetryableStatus)
+			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row failed although its key is completed")
 			}
 			bring(second, paid, idempotency.CompletedStatus)
-			if s.withStatus(table, Succeeded) != 1 {
+			if s.withStatus(table, payment.Succeeded) != 1 {
 				t.Fatal("the owner's own row was not resolved")
 			}
 			// Sent again, with another verdict, it finds nothing to resolve.
-			bring(second, verdict{status: Declined, code: "no"}, idempotency.CompletedStatus)
+			bring(second, payment.Verdict{Status: payment.Declined, Code: "no"}, idempotency.CompletedStatus)
 			bring(second, paid, idempotency.CompletedStatus)
-			if s.withStatus(table, Succeeded) != 1 {
+			if s.withStatus(table, payment.Succeeded) != 1 {
 				t.Fatal("a verdict was replaced")
 			}
 		})
@@ -278,13 +281,14 @@ func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
 	m := s.movements(k)["payments"]
-	first := s.reserveOnce(s.reservation(CreateOperation, k), m)
+	first := s.reserveOnce(s.reservation(payment.CreateOperation, k), m)
 	s.release(first)
 	s.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() WHERE key = 'order-0000000042'")
-	s.release(s.keyAgain(s.reservation(CreateOperation, k)))
-	s.mustSend(m.updateRow(rowUpdate{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+	s.release(s.keyAgain(s.reservation(payment.CreateOperation, k)))
+	s.mustSend(m.updateRow(rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
+		idempotency.FailedRetryableStatus},
 		new(bool))...)
-	if s.withStatus("payments", Processing) != 1 {
+	if s.withStatus("payments", payment.Processing) != 1 {
 		t.Fatal("a generation that is over has resolved its row behind the next one's transition")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -124,7 +125,7 @@ func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
 // reference, and then for what the record changes. Only if it finds nothing there, it asks for the reference among all
 // tenants: a record that names another tenant's payment is a contradiction, and an operator must see it.
 func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
-	id, ok := SubjectOf(r.Object, r.Reference)
+	id, ok := payment.SubjectOf(r.Object, r.Reference)
 	switch {
 	case ok:
 		own, err = executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)
@@ -142,7 +143,7 @@ func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempo
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errNotOurs
 		}
-		return execution(row.TenantID, operationOf(r.Object), row.IdempotencyKey, id, row.Generation), err
+		return execution(row.TenantID, payment.OperationOf(r.Object), row.IdempotencyKey, id, row.Generation), err
 	}
 	return own, err
 }
@@ -156,7 +157,7 @@ func executionBy(
 	if err != nil || len(rows) == 0 {
 		return idempotency.Execution{}, cmp.Or(err, errNotOurs)
 	}
-	return execution(rows[0].TenantID, operationOf(o), rows[0].IdempotencyKey, id, rows[0].Generation), nil
+	return execution(rows[0].TenantID, payment.OperationOf(o), rows[0].IdempotencyKey, id, rows[0].Generation), nil
 }
 
 // mostGenerations is more than any key of ours can reach. After the greatest integer there would be no next generation.
@@ -175,7 +176,7 @@ func (s *Service) nameOf(ctx context.Context, r gateway.Record) (idempotency.Exe
 	case err != nil:
 		return idempotency.Execution{}, fmt.Errorf("find tenant of account: %w", err)
 	}
-	return execution(tenant.ID, operationOf(r.Object), key.String(), uuid.UUID{}, generation), nil
+	return execution(tenant.ID, payment.OperationOf(r.Object), key.String(), uuid.UUID{}, generation), nil
 }
 
 // executionOfKey finds the execution by the PSP's account and the key that we have sent to the PSP.
@@ -232,24 +233,4 @@ func execution(
 		Ref:     idempotency.StoredRef(tenant, string(operation), key),
 		Subject: subject, Generation: generation,
 	}
-}
-
-// objectOf is the kind of object that a key for this operation moves.
-func objectOf(o idempotency.Operation) gateway.Object {
-	if o == RefundOperation {
-		return gateway.RefundObject
-	}
-	return gateway.ChargeObject
-}
-
-// operationOf is the operation that a key is for if it moves this kind of object.
-func operationOf(o gateway.Object) idempotency.Operation {
-	switch o {
-	case gateway.ChargeObject:
-		return CreateOperation
-	case gateway.RefundObject:
-		return RefundOperation
-	case gateway.DisputeObject, gateway.ReversalObject:
-	}
-	return "" // Nothing that we ask for makes one.
 }

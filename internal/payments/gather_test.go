@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
 
@@ -72,7 +73,7 @@ func TestRecordOfTheKeysOwnPaymentNeedsNoQuestion(t *testing.T) {
 	g := s.charging("order-0000000001").lost()
 	bare, strange, unknown := as("psp_bare", g.record), as("psp_strange", g.record), as("psp_unknown", g.record)
 	bare.Reference, strange.Reference = "", "order 42"
-	unknown.Reference = PaymentID(uuid.Must(uuid.NewV7())).String()
+	unknown.Reference = payment.ID(uuid.Must(uuid.NewV7())).String()
 	ask := func(records ...gateway.Record) []string {
 		psp.onLookup(finds(records...))
 		answer, others, _, err := s.service.ask(t.Context(), g.gathers(), gateway.EndNothing)

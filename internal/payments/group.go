@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -58,7 +59,7 @@ type chargeReservation struct {
 // reserved is the result of a chargeReservation.
 type reserved struct {
 	decision idempotency.Decision // nil if the key must be read again
-	payment  *Payment             // nil if the key is not ours, or if an earlier try has written the payment
+	payment  *payment.Payment     // nil if the key is not ours, or if an earlier try has written the payment
 }
 
 func (s *Service) sendReservations(ctx context.Context, members []chargeReservation) ([]reserved, error) {
@@ -69,7 +70,7 @@ func (s *Service) sendReservations(ctx context.Context, members []chargeReservat
 	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
 	defer span.End()
 	var decisions []idempotency.Decision
-	var begun []*Payment
+	var begun []*payment.Payment
 	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(reservations, &decisions),
 		s.beginPayments(members, &begun)); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (s *Service) sendReservations(ctx context.Context, members []chargeReservat
 
 // beginPayments is the call that writes the payments after the statement that reserves their keys. out gets them in the
 // order of the members, with nil for a payment that is not written.
-func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) postgres.Call {
+func (s *Service) beginPayments(members []chargeReservation, out *[]*payment.Payment) postgres.Call {
 	var p dbsqlc.BeginPaymentsParams
 	for _, m := range members {
 		p.Ids = append(p.Ids, m.reservation.Subject)
@@ -105,7 +106,7 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) po
 		if err != nil {
 			return err
 		}
-		written := make(map[uuid.UUID]*Payment, len(rows))
+		written := make(map[uuid.UUID]*payment.Payment, len(rows))
 		for _, row := range rows {
 			payment, err := paymentOf(row)
 			if err != nil {
@@ -113,7 +114,7 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) po
 			}
 			written[row.ID] = &payment
 		}
-		*out = make([]*Payment, len(members))
+		*out = make([]*payment.Payment, len(members))
 		for i, m := range members {
 			(*out)[i] = written[m.reservation.Subject]
 		}
@@ -157,13 +158,13 @@ func (s *Service) commitTogether(
 
 func (s *Service) completionOf(g gathered, step Step, p prepared) idempotency.Completion {
 	return idempotency.Completion{Lease: g.lease, Response: p.applied.Response,
-		UnlessCharged: step.Verdict.status == Declined}
+		UnlessCharged: step.Verdict.Status == payment.Declined}
 }
 
 func (s *Service) resolutionOf(g gathered, step Step, p prepared) idempotency.Resolution {
 	return idempotency.Resolution{
 		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.note(), Response: p.applied.Response,
-		UnlessCharged: step.Verdict.status == Declined,
+		UnlessCharged: step.Verdict.Status == payment.Declined,
 	}
 }
 
@@ -198,9 +199,9 @@ func (s *Service) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Cal
 	var p dbsqlc.RecordPaymentsParams
 	for _, o := range outcomes {
 		p.Ids = append(p.Ids, o.own.Subject)
-		p.Statuses = append(p.Statuses, string(o.verdict.status))
-		p.PspChargeIds = append(p.PspChargeIds, o.verdict.pspID)
-		p.DeclineCodes = append(p.DeclineCodes, o.verdict.code)
+		p.Statuses = append(p.Statuses, string(o.verdict.Status))
+		p.PspChargeIds = append(p.PspChargeIds, o.verdict.PSPID)
+		p.DeclineCodes = append(p.DeclineCodes, o.verdict.Code)
 		p.TenantIds = append(p.TenantIds, o.own.Ref.Tenant)
 		p.Operations = append(p.Operations, string(o.own.Ref.Operation))
 		p.Keys = append(p.Keys, o.own.Ref.Key.String())

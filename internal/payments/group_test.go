@@ -15,6 +15,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
@@ -83,7 +84,7 @@ func TestCrowdSharesCommitsAndEachPaymentIsItsOwn(t *testing.T) {
 	for i := range crowd {
 		go func() {
 			r := order()
-			r.AmountCents = AmountMinor(100 + i)
+			r.AmountCents = payment.AmountMinor(100 + i)
 			answer, err := s.service.Create(t.Context(), keyed(t, fmt.Sprintf("order-%010d", i)), r)
 			if err != nil {
 				t.Error(err)
@@ -138,7 +139,7 @@ func TestOneMembersContradictionIsItsOwn(t *testing.T) {
 		}
 	})).oneSlot()
 	answers := make(chan Answer, 4)
-	for i, amount := range []AmountMinor{666, 1, 666, 2} {
+	for i, amount := range []payment.AmountMinor{666, 1, 666, 2} {
 		go func() {
 			r := order()
 			r.AmountCents = amount
@@ -208,7 +209,7 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	if err != nil || !applied.Passed {
 		t.Errorf("completed: %v, %v", applied.Passed, err)
 	}
-	d, err := s.service.reserveOnce(t.Context(), s.reservation(CreateOperation, k), s.charge(k), true, false)
+	d, err := s.service.reserveOnce(t.Context(), s.reservation(payment.CreateOperation, k), s.charge(k), true, false)
 	if err != nil {
 		t.Error(err)
 	}
@@ -228,11 +229,12 @@ func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 	s := setup(t)
 	s.exec("ALTER TABLE payments ADD CONSTRAINT no_thirteen CHECK (amount_minor <> 13)")
 	var members []chargeReservation
-	for i, amount := range []AmountMinor{12, 13} {
+	for i, amount := range []payment.AmountMinor{12, 13} {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = amount
-		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), movement: m})
+		members = append(members, chargeReservation{reservation: s.reservation(payment.CreateOperation, k),
+			movement: m})
 	}
 	if out, err := s.service.sendReservations(t.Context(), members); out != nil ||
 		!postgres.Violates(err, "no_thirteen") {
@@ -253,8 +255,9 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	for i := range 5 {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
-		m.wanted.AmountCents = AmountMinor(100 + i)
-		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), movement: m})
+		m.wanted.AmountCents = payment.AmountMinor(100 + i)
+		members = append(members, chargeReservation{reservation: s.reservation(payment.CreateOperation, k),
+			movement: m})
 	}
 	taken := members[1].reservation
 	taken.LeaseID, taken.Subject = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
@@ -272,13 +275,15 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 			continue
 		}
 		lease := is[idempotency.Execute](t, o.decision).Lease
-		if lease.Ref != members[i].reservation.Ref || o.payment == nil || o.payment.Amount != AmountMinor(100+i) {
+		if lease.Ref != members[i].reservation.Ref || o.payment == nil ||
+			o.payment.Amount != payment.AmountMinor(100+i) {
 			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref, o.payment)
 		}
 		completions = append(completions, completion{
 			step: idempotency.Completion{Lease: lease,
 				Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
-			rowUpdate: rowUpdate{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
+			rowUpdate: rowUpdate{lease.Execution(), payment.Verdict{Status: payment.Succeeded,
+				PSPID: fmt.Sprint("ch_", i)},
 				idempotency.CompletedStatus},
 		})
 	}
@@ -344,7 +349,7 @@ func TestMovementThatIsSentAgainForgetsItsRow(t *testing.T) {
 	} {
 		s := setup(t)
 		for table, m := range s.movements(keyed(t, "order-0000000042")) {
-			c := s.reservation(CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
+			c := s.reservation(payment.CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
 			s.keyAlone(c)
 			s.mustSend(m.begin(c)...)
 			if m.resource() == nil {

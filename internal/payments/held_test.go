@@ -12,6 +12,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
@@ -132,13 +133,14 @@ func TestRefundThatARestoreHasLostIsNotPaidTwice(t *testing.T) {
 	s := setup(t)
 	p := s.paid("order-0000000001")
 	refunds := func() (Answer, error) {
-		return s.service.Refund(t.Context(), keyed(t, "refund-000000001"), p.ID, RefundRequest{AmountCents: 100})
+		return s.service.Refund(t.Context(), keyed(t, "refund-000000001"), p.ID,
+			payment.RefundRequest{AmountCents: 100})
 	}
 	if answer, err := refunds(); err != nil || is[Final](t, answer).Response.Status != http.StatusCreated {
 		t.Fatalf("%+v %v", answer, err)
 	}
 	s.timePasses("DELETE FROM refunds")
-	s.timePasses("DELETE FROM idempotency_keys WHERE operation = $1", RefundOperation)
+	s.timePasses("DELETE FROM idempotency_keys WHERE operation = $1", payment.RefundOperation)
 	s.timePasses("UPDATE payments SET refunded_minor = 0")
 	s.forgets()
 	s.scans()

@@ -6,6 +6,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // judge decides what evidence means for a key. It is pure: it has no clock, no database and no random number.
@@ -45,7 +46,8 @@ func judgeReply(s Seen, e Reply) Step {
 		if s.IDTaken {
 			return s.lose(namedTwice(o))
 		}
-		return Step{To: idempotency.CompletedStatus, ByOwner: true, Verdict: verdict{status: Succeeded, pspID: o.ID}}
+		return Step{To: idempotency.CompletedStatus, ByOwner: true,
+			Verdict: payment.Verdict{Status: payment.Succeeded, PSPID: o.ID}}
 	case gateway.Declined:
 		switch {
 		case s.IDTaken:
@@ -54,13 +56,13 @@ func judgeReply(s Seen, e Reply) Step {
 			return s.lose(declinedThoughCharged(o))
 		}
 		return s.refused(Step{To: idempotency.CompletedStatus, ByOwner: true,
-			Verdict: verdict{status: Declined, pspID: o.ID, code: o.Code}}, SourceOwner)
+			Verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}, SourceOwner)
 	case gateway.NotExecuted:
 		if s.Held {
 			return s.lose(gateway.Indeterminate{Reason: o.Reason + "; an operator has the case"})
 		}
 		return Step{
-			To: idempotency.FailedRetryableStatus, ByOwner: true, Verdict: verdict{status: Failed},
+			To: idempotency.FailedRetryableStatus, ByOwner: true, Verdict: payment.Verdict{Status: payment.Failed},
 			Note: &idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
 		}
 	case gateway.Pending:
@@ -96,7 +98,7 @@ func judgeLateReply(s Seen, e Reply) Step {
 		}
 		return judgeOutcome(s, report{
 			source: SourceOwner, outcome: o, id: o.ID, moved: true,
-			record: ownerRecord(verdict{status: Succeeded, pspID: o.ID}),
+			record: ownerRecord(payment.Verdict{Status: payment.Succeeded, PSPID: o.ID}),
 		})
 	case gateway.Indeterminate:
 		if o.Contradiction {
@@ -141,10 +143,10 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 
 // judgeOutcome compares an outcome with the state of the key. It does not matter who brings the outcome.
 func judgeOutcome(s Seen, t report) Step {
-	v, isVerdict := verdictOf(t.outcome)
+	v, isVerdict := payment.VerdictOf(t.outcome)
 	if isVerdict && s.IDTaken {
 		if d, declined := t.outcome.(gateway.Declined); declined {
-			v.pspID, t.outcome = "", gateway.Declined{Code: d.Code}
+			v.PSPID, t.outcome = "", gateway.Declined{Code: d.Code}
 		} else {
 			t.outcome, isVerdict = namedTwice(t.outcome), false
 		}
@@ -156,7 +158,7 @@ func judgeOutcome(s Seen, t report) Step {
 	case s.open() && s.ShareGone:
 		return Step{Open: s.foundRecord(deadletters.RefundExceeds, s.Account, t,
 			"the PSP has a refund whose share of the payment another refund has reserved", true)}
-	case s.open() && v.status == Declined && s.Charged:
+	case s.open() && v.Status == payment.Declined && s.Charged:
 		return Step{Open: s.contradiction(t.id,
 			"the PSP says declined, and an open dead letter of the key says that money moved", t.kept())}
 	case s.open():
@@ -169,17 +171,17 @@ func judgeOutcome(s Seen, t report) Step {
 
 // judgeFinished is for a key that is final, or belongs to another payment by now. The evidence is compared with the row
 // of the payment or refund.
-func judgeFinished(s Seen, t report, v verdict, isVerdict bool) Step {
+func judgeFinished(s Seen, t report, v payment.Verdict, isVerdict bool) Step {
 	known := s.Row
 	switch {
-	case isVerdict && known.confirmedBy(v):
+	case isVerdict && known.ConfirmedBy(v):
 		return s.confirm(t, v)
-	case !t.moved && known.status != Succeeded:
+	case !t.moved && known.Status != payment.Succeeded:
 		return Step{} // Nobody says that money has moved.
-	case known.status == Succeeded && v.status == Succeeded && isVerdict:
+	case known.Status == payment.Succeeded && v.Status == payment.Succeeded && isVerdict:
 		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, s.Account, t,
-			"the PSP has executed it twice, the second time as "+v.pspID, true)}
-	case known.status == Succeeded || known.status == Declined:
+			"the PSP has executed it twice, the second time as "+v.PSPID, true)}
+	case known.Status == payment.Succeeded || known.Status == payment.Declined:
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, s.Account, t,
 			"the PSP's record contradicts the result that was answered: "+reasonOf(t.outcome), true)}
 	}
@@ -190,9 +192,9 @@ func judgeFinished(s Seen, t report, v verdict, isVerdict bool) Step {
 // confirm is the step for evidence that says what is known already. A webhook leaves a line in the timeline. A scan
 // does not: it would leave one for every payment. If an operator has vouched for the payment without knowing the PSP's
 // id, the row gets that id now. The stored response does not change.
-func (s Seen) confirm(t report, v verdict) (step Step) {
-	if s.Row.pspID != v.pspID {
-		step.Named = v.pspID
+func (s Seen) confirm(t report, v payment.Verdict) (step Step) {
+	if s.Row.PSPID != v.PSPID {
+		step.Named = v.PSPID
 	}
 	if t.source == SourceWebhook && s.ours() {
 		step.Note = &idempotency.Note{Actor: string(t.source), Reason: "the PSP confirms: " + t.outcome.Label(),
@@ -224,12 +226,12 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 		return lostTooOften(p, s)
 	case e.Final:
 		return Step{
-			To: idempotency.FailedRetryableStatus, Final: true, Verdict: verdict{status: Failed},
+			To: idempotency.FailedRetryableStatus, Final: true, Verdict: payment.Verdict{Status: payment.Failed},
 			Note: lookupNote("the PSP has cancelled it: not executed"),
 		}
 	}
 	return Step{
-		To: idempotency.FailedRetryableStatus, Verdict: verdict{status: Failed},
+		To: idempotency.FailedRetryableStatus, Verdict: payment.Verdict{Status: payment.Failed},
 		Note: lookupNote("the PSP has nothing after the grace period: not executed"),
 	}
 }

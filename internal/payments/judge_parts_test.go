@@ -9,6 +9,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // Cases that differ from a row of the page's tables in one part of what is known, and come to something else for it.
@@ -42,7 +43,7 @@ func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
 	other, looked := sayRecord(SourceWebhook, "psp_1", "succeeded", 1), sayRecord(SourceLookup, "psp_1", "succeeded", 1)
 	elsewhere := recordOfOwn("psp_1", "declined", 12000)
 	elsewhere.Account = "globex"
-	vouched := paidAs(OperatorPSPID + "42")
+	vouched := paidAs(payment.OperatorPSPID + "42")
 	const opens = "dead letter `psp_contradicts_request` per key and record"
 	for _, c := range []tableRow{
 		// A reply.
@@ -174,8 +175,8 @@ func TestSeenAfterAStepHasWhatTheStepHasWritten(t *testing.T) {
 		"it is unknown": {anInProgress(), Step{To: idempotency.UnknownStatus}, func(s *Seen) {
 			s.Status = idempotency.UnknownStatus
 		}},
-		"its row takes the PSP's id": {done(paidAs(OperatorPSPID + "42")), Step{Named: "psp_1"}, func(s *Seen) {
-			s.Row.pspID = "psp_1"
+		"its row takes the PSP's id": {done(paidAs(payment.OperatorPSPID + "42")), Step{Named: "psp_1"}, func(s *Seen) {
+			s.Row.PSPID = "psp_1"
 		}},
 		"it is asked for again": {began, Step{AskAgain: &Wait{Failures: 1}}, func(s *Seen) { s.Failures = 1 }},
 		"a dead letter holds it": {began, holds(true, `{"record":{"status":"declined"}}`), func(s *Seen) {
@@ -232,7 +233,7 @@ func TestEvidenceOfADeadLetterIsWholeOrNothing(t *testing.T) {
 func TestFindingTellsCasesApart(t *testing.T) {
 	t.Parallel()
 	s, refund := anUnknown(), anUnknown()
-	refund.Own.Ref.Operation = RefundOperation
+	refund.Own.Ref.Operation = payment.RefundOperation
 	found := func(s Seen, id string, o gateway.Object) string {
 		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", s.known()).Finding
 	}
@@ -260,16 +261,16 @@ func TestFindingTellsCasesApart(t *testing.T) {
 func TestVerdictIsConfirmedByTheSameVerdictAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		row, other verdict
+		row, other payment.Verdict
 		want       bool
 	}{
 		"the same":                     {paidAs("psp_1"), paidAs("psp_1"), true},
 		"another id":                   {paidAs("psp_1"), paidAs("psp_2"), false},
 		"another verdict with this id": {paidAs("psp_1"), refusedAs("psp_1"), false},
-		"vouched for":                  {paidAs(OperatorPSPID + "42"), paidAs("psp_2"), true},
-		"vouched for, and declined":    {paidAs(OperatorPSPID + "42"), refusedAs("psp_2"), false},
+		"vouched for":                  {paidAs(payment.OperatorPSPID + "42"), paidAs("psp_2"), true},
+		"vouched for, and declined":    {paidAs(payment.OperatorPSPID + "42"), refusedAs("psp_2"), false},
 	} {
-		if got := c.row.confirmedBy(c.other); got != c.want {
+		if got := c.row.ConfirmedBy(c.other); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
+	"payonce/test/golden"
 )
 
 // The table of docs/reconciliation.md is what judge says, row by row: -update writes it. A reader of the page reads the
@@ -24,7 +26,7 @@ type tableRow struct {
 }
 
 // keyIs gives a Seen of our own key.
-func keyIs(status idempotency.Status, row verdict, more ...func(*Seen)) Seen {
+func keyIs(status idempotency.Status, row payment.Verdict, more ...func(*Seen)) Seen {
 	s := seenWith(status, true, row, 0)
 	for _, m := range more {
 		m(&s)
@@ -32,12 +34,14 @@ func keyIs(status idempotency.Status, row verdict, more ...func(*Seen)) Seen {
 	return s
 }
 
-func processing() verdict { return verdict{status: Processing} }
-func neverRun() verdict   { return verdict{status: Failed} }
-func paidAs(id string) verdict {
-	return verdict{status: Succeeded, pspID: id}
+func processing() payment.Verdict { return payment.Verdict{Status: payment.Processing} }
+func neverRun() payment.Verdict   { return payment.Verdict{Status: payment.Failed} }
+func paidAs(id string) payment.Verdict {
+	return payment.Verdict{Status: payment.Succeeded, PSPID: id}
 }
-func refusedAs(id string) verdict { return verdict{status: Declined, pspID: id, code: "no_money"} }
+func refusedAs(id string) payment.Verdict {
+	return payment.Verdict{Status: payment.Declined, PSPID: id, Code: "no_money"}
+}
 
 func isHeld(s *Seen)    { s.Held = true }
 func isCharged(s *Seen) { s.Held, s.Charged = true, true }
@@ -81,12 +85,12 @@ func tables() []section {
 	}
 }
 
-func anInProgress() Seen              { return keyIs(idempotency.InProgressStatus, processing()) }
-func anUnknown() Seen                 { return keyIs(idempotency.UnknownStatus, processing()) }
-func mine(o gateway.Outcome) Reply    { return Reply{Attempt: 2, Outcome: o} }
-func earlier(o gateway.Outcome) Reply { return Reply{Attempt: 1, Outcome: o} }
-func goneFrom(row verdict) Seen       { return keyIs(idempotency.ExpiredStatus, row) }
-func done(row verdict, more ...func(*Seen)) Seen {
+func anInProgress() Seen                { return keyIs(idempotency.InProgressStatus, processing()) }
+func anUnknown() Seen                   { return keyIs(idempotency.UnknownStatus, processing()) }
+func mine(o gateway.Outcome) Reply      { return Reply{Attempt: 2, Outcome: o} }
+func earlier(o gateway.Outcome) Reply   { return Reply{Attempt: 1, Outcome: o} }
+func goneFrom(row payment.Verdict) Seen { return keyIs(idempotency.ExpiredStatus, row) }
+func done(row payment.Verdict, more ...func(*Seen)) Seen {
 	return keyIs(idempotency.CompletedStatus, row, more...)
 }
 func yes() gateway.Succeeded { return gateway.Succeeded{ID: "psp_1"} }
@@ -119,7 +123,7 @@ func named(id string, answer gateway.Lookup) OperatorDecision {
 // pspMovedElse is an answer by which money has moved under the key for another payment.
 func pspMovedElse() gateway.Lookup {
 	r := recordOfOwn("psp_8", "succeeded", 12000)
-	r.Reference = PaymentID(otherSubject).String()
+	r.Reference = payment.ID(otherSubject).String()
 	return gateway.Found{Records: []gateway.Record{r}}
 }
 
@@ -127,10 +131,10 @@ func pspHas(status string, amount int64) gateway.Lookup {
 	return gateway.Found{Records: []gateway.Record{recordOfOwn("psp_1", status, amount)}}
 }
 
-func aLine(kind BreakKind, ours Status) Break {
+func aLine(kind BreakKind, ours payment.Status) Break {
 	return Break{
 		Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1",
-		Reference: PaymentID(ownSubject).String(),
+		Reference: payment.ID(ownSubject).String(),
 		Theirs:    &Side{AmountMinor: 12000, Currency: "USD"},
 		Ours:      &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
 	}
@@ -223,9 +227,9 @@ func recordRows() []tableRow {
 		{"as we know", "completed", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs("psp_1"))},
 		{"as we know, by webhook", "completed", charged, done(paidAs("psp_1"))},
 		{"charged", "completed, and an operator has vouched for it without an id",
-			sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(payment.OperatorPSPID + "42"))},
 		{"charged, by webhook", "completed, and an operator has vouched for it without an id", charged,
-			done(paidAs(OperatorPSPID + "42"))},
+			done(paidAs(payment.OperatorPSPID + "42"))},
 		{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000),
 			done(paidAs("psp_1"))},
 		{"declined", "completed as a success", declined, done(paidAs("psp_1"))},
@@ -360,21 +364,22 @@ func statementRows() []tableRow {
 	return []tableRow{
 		{"charged, and nothing of ours asked for it", "", aLine(BreakMissingHere, ""), Seen{}},
 		{"charged, for another tenant's payment", "", lineOfOther(), Seen{}},
-		{"charged", "in progress, or unknown within the grace period", aLine(BreakStatus, Processing),
+		{"charged", "in progress, or unknown within the grace period", aLine(BreakStatus, payment.Processing),
 			keyIs(idempotency.UnknownStatus, processing(), inGrace)},
-		{"charged", "unknown", aLine(BreakStatus, Processing), anUnknown()},
-		{"charged", "the payment failed, and its key is released", aLine(BreakStatus, Failed),
+		{"charged", "unknown", aLine(BreakStatus, payment.Processing), anUnknown()},
+		{"charged", "the payment failed, and its key is released", aLine(BreakStatus, payment.Failed),
 			keyIs(idempotency.FailedRetryableStatus, neverRun())},
-		{"charged", "the payment failed, and its key is gone", aLine(BreakStatus, Failed), goneFrom(neverRun())},
-		{"charged", "declined", aLine(BreakStatus, Declined), done(refusedAs("psp_9"))},
-		{"declined", "succeeded", aLine(BreakStatus, Succeeded), done(paidAs("psp_1"))},
-		{"a further charge, or an id that is listed twice", "any", aLine(BreakDuplicate, Succeeded),
+		{"charged", "the payment failed, and its key is gone", aLine(BreakStatus, payment.Failed),
+			goneFrom(neverRun())},
+		{"charged", "declined", aLine(BreakStatus, payment.Declined), done(refusedAs("psp_9"))},
+		{"declined", "succeeded", aLine(BreakStatus, payment.Succeeded), done(paidAs("psp_1"))},
+		{"a further charge, or an id that is listed twice", "any", aLine(BreakDuplicate, payment.Succeeded),
 			done(paidAs("psp_9"))},
-		{"under another id or reference than we know", "succeeded", aLine(BreakPSPID, Succeeded),
+		{"under another id or reference than we know", "succeeded", aLine(BreakPSPID, payment.Succeeded),
 			done(paidAs("psp_9"))},
-		{"not listed", "succeeded", aLine(BreakMissingThere, Succeeded), done(paidAs("psp_1"))},
+		{"not listed", "succeeded", aLine(BreakMissingThere, payment.Succeeded), done(paidAs("psp_1"))},
 		{"listed after all, by a statement of any day", "any", listed(), done(paidAs("psp_1"))},
-		{"another amount or currency", "any", aLine("amount", Succeeded), done(paidAs("psp_1"))},
+		{"another amount or currency", "any", aLine("amount", payment.Succeeded), done(paidAs("psp_1"))},
 	}
 }
 
@@ -384,10 +389,10 @@ func inWords(s Seen, step Step) string {
 	switch {
 	case step.Refuse != nil:
 		return "refused: `" + string(step.Refuse.Ground) + "`"
-	case step.To == idempotency.CompletedStatus && step.Verdict.status == Declined:
-		words = append(words, "→ `completed`, 402"+without(step.Verdict.pspID == "", ", without the id"))
+	case step.To == idempotency.CompletedStatus && step.Verdict.Status == payment.Declined:
+		words = append(words, "→ `completed`, 402"+without(step.Verdict.PSPID == "", ", without the id"))
 	case step.To == idempotency.CompletedStatus:
-		id, ours := strings.CutPrefix(step.Verdict.pspID, OperatorPSPID)
+		id, ours := strings.CutPrefix(step.Verdict.PSPID, payment.OperatorPSPID)
 		named := ours && id != s.DeadLetter.ID.String()
 		words = append(words, "→ `completed`, 201"+without(named, ", as `operator:<the id>`")+
 			without(ours && !named, ", as `operator:<dead letter>`"))
@@ -494,5 +499,5 @@ func TestTablesOfThePageAreWhatJudgeSays(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("%s has no place for the tables", path)
 	}
-	sameAsFile(t, path, before+tableBegins+b.String()+tableEnds+after)
+	golden.File(t, path, before+tableBegins+b.String()+tableEnds+after)
 }

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // What must hold of judge for every Seen that the database can show, and for every piece of evidence. No database: a
@@ -38,7 +39,7 @@ func own() idempotency.Execution {
 
 func askedForOwn() gateway.Charge {
 	return gateway.Charge{
-		Account: "acme", Key: own().PassThroughKey(), Reference: PaymentID(ownSubject).String(), AmountMinor: 12000,
+		Account: "acme", Key: own().PassThroughKey(), Reference: payment.ID(ownSubject).String(), AmountMinor: 12000,
 		Currency: "USD", PaymentMethod: "pm_ok",
 	}
 }
@@ -46,13 +47,13 @@ func askedForOwn() gateway.Charge {
 // allSeen yields every Seen that the database can show of one movement, by its key's status, whose the key is, what its
 // row says, and what else is known.
 func allSeen() iter.Seq[Seen] {
-	rows := map[idempotency.Status][]verdict{
-		idempotency.InProgressStatus:      {{status: Processing}},
-		idempotency.UnknownStatus:         {{status: Processing}},
-		idempotency.FailedRetryableStatus: {{status: Failed}},
+	rows := map[idempotency.Status][]payment.Verdict{
+		idempotency.InProgressStatus:      {{Status: payment.Processing}},
+		idempotency.UnknownStatus:         {{Status: payment.Processing}},
+		idempotency.FailedRetryableStatus: {{Status: payment.Failed}},
 		idempotency.CompletedStatus:       finals(),
 	}
-	answerGone := append(finals(), verdict{status: Failed})
+	answerGone := append(finals(), payment.Verdict{Status: payment.Failed})
 	return func(yield func(Seen) bool) {
 		for _, status := range []idempotency.Status{
 			"", idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.CompletedStatus,
@@ -79,15 +80,15 @@ func allSeen() iter.Seq[Seen] {
 	}
 }
 
-func finals() []verdict {
-	return []verdict{
-		{status: Succeeded, pspID: "psp_1"}, {status: Succeeded, pspID: OperatorPSPID + "42"},
-		{status: Declined, pspID: "psp_1", code: "no_money"},
-		{status: Declined, code: "no_money"},
+func finals() []payment.Verdict {
+	return []payment.Verdict{
+		{Status: payment.Succeeded, PSPID: "psp_1"}, {Status: payment.Succeeded, PSPID: payment.OperatorPSPID + "42"},
+		{Status: payment.Declined, PSPID: "psp_1", Code: "no_money"},
+		{Status: payment.Declined, Code: "no_money"},
 	}
 }
 
-func seenWith(status idempotency.Status, mine bool, row verdict, bits int) Seen {
+func seenWith(status idempotency.Status, mine bool, row payment.Verdict, bits int) Seen {
 	is := func(bit int) bool { return bits&(1<<bit) != 0 }
 	s := Seen{
 		Status: status, Own: own(), Tenant: "acme", Account: "acme", Request: askedForOwn(), Row: row,
@@ -113,7 +114,7 @@ func seenWith(status idempotency.Status, mine bool, row verdict, bits int) Seen 
 func recordOfOwn(id, status string, amount int64) gateway.Record {
 	r := gateway.Record{
 		Object: gateway.ChargeObject, ID: id, Account: "acme", Key: own().PassThroughKey(),
-		Reference:   PaymentID(ownSubject).String(),
+		Reference:   payment.ID(ownSubject).String(),
 		AmountMinor: amount, Currency: "USD", Status: status, Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
 	}
 	if status == "declined" {
@@ -194,13 +195,13 @@ func allEvidence() []Evidence {
 	}
 	for _, kind := range []BreakKind{BreakMissingHere, BreakMissingThere, BreakStatus, BreakDuplicate, BreakPSPID,
 		"amount", "currency"} {
-		for _, ours := range []Status{Succeeded, Declined, Failed, Processing} {
-			if kind != BreakStatus && ours != Succeeded {
+		for _, ours := range []payment.Status{payment.Succeeded, payment.Declined, payment.Failed, payment.Processing} {
+			if kind != BreakStatus && ours != payment.Succeeded {
 				continue // our status plays a part in this kind alone
 			}
 			all = append(all, Break{
 				Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1",
-				Reference: PaymentID(ownSubject).String(),
+				Reference: payment.ID(ownSubject).String(),
 				Theirs:    &Side{AmountMinor: 12000, Currency: "USD"},
 				Ours:      &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
 			})
@@ -326,7 +327,8 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		}
 	case Nothing, Waiting, NoAnswer, OperatorDecision, Break:
 	}
-	known := s.Row.status == Succeeded && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
+	known := s.Row.Status == payment.Succeeded && (s.Row.PSPID == id ||
+		strings.HasPrefix(s.Row.PSPID, payment.OperatorPSPID))
 	switch {
 	case id == "", step.LeftAlone, step.To == idempotency.CompletedStatus, known && step.Open == nil:
 		return ""
@@ -337,7 +339,7 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 }
 
 func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
-	if s.Charged && step.To == idempotency.CompletedStatus && step.Verdict.status == Declined {
+	if s.Charged && step.To == idempotency.CompletedStatus && step.Verdict.Status == payment.Declined {
 		return "a client would be told that it was declined"
 	}
 	return ""
@@ -345,7 +347,7 @@ func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
 
 func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
 	r, ok := e.(Record)
-	if ok && !r.Record.Executed() && !s.open() && s.Row.status != Succeeded && step.Open != nil {
+	if ok && !r.Record.Executed() && !s.open() && s.Row.Status != payment.Succeeded && step.Open != nil {
 		return "a dead letter about money that nobody has moved"
 	}
 	return ""
@@ -365,7 +367,7 @@ func noSuccessWhileItWaits(_ Seen, e Evidence, step Step) string {
 	decision, _ := e.(OperatorDecision)
 	_, waits := e.(Waiting)
 	_, told := decision.Answer.(gateway.Waiting)
-	if (waits || told) && step.To == idempotency.CompletedStatus && step.Verdict.status == Succeeded {
+	if (waits || told) && step.To == idempotency.CompletedStatus && step.Verdict.Status == payment.Succeeded {
 		return "a client would be told of a success that may never come"
 	}
 	return ""
@@ -380,7 +382,7 @@ func TestPSPWithTwoStepsIsBelievedAboutItsObject(t *testing.T) {
 		inTwoSteps(&s)
 		for _, d := range all {
 			_, nothing := d.Answer.(gateway.NotFound)
-			if step := judge(asksAgain(), s, d); nothing && step.Verdict.status == Succeeded {
+			if step := judge(asksAgain(), s, d); nothing && step.Verdict.Status == payment.Succeeded {
 				t.Fatalf("seen: %+v\ndecision: %+v\nstep: %+v", s, d, step)
 			}
 		}
@@ -457,7 +459,7 @@ func TestOrderOfRecordsHidesNothing(t *testing.T) {
 					t.Fatalf("a dead letter: %v or %v\nseen: %+v\n%+v\n%+v", openedFirst, openedSecond, s, a, b)
 				}
 				if !openedFirst && !openedSecond && (first.Status != second.Status ||
-					first.Row.status != second.Row.status) {
+					first.Row.Status != second.Row.Status) {
 					t.Fatalf("%s %+v, or %s %+v\nseen: %+v\n%+v\n%+v", first.Status, first.Row, second.Status,
 						second.Row, s, a, b)
 				}

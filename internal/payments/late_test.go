@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
 
@@ -86,7 +87,7 @@ func TestLateSuccessCompletesWhatOthersHaveGivenUp(t *testing.T) {
 			if answer.Replayed || !cmp.Equal(answer.Response, *row.Response) || !answer.Expires.Equal(row.Expires) {
 				t.Errorf("%s of a %s: answered %+v, stored is %+v", name, kind, answer, row)
 			}
-			g.wantMoved(Succeeded, g.record.ID)
+			g.wantMoved(payment.Succeeded, g.record.ID)
 			if lines := g.timeline(); lines[len(lines)-1] != c.line {
 				t.Errorf("%s of a %s: %s", name, kind, lines)
 			}
@@ -195,7 +196,7 @@ func TestLateSuccessUnderTheIDOfAnotherPaymentIsADeadLetter(t *testing.T) {
 	g := s.charging("order-0000000002").swept()
 	is[Pending](t, g.live(g.lease, g.movement, other.success()))
 	g.wantStatus(idempotency.UnknownStatus, 1)
-	g.wantMoved(Processing, "")
+	g.wantMoved(payment.Processing, "")
 	s.wantDeadLetters(contradicts(g, other.record.ID))
 	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as(other.record.ID, g.record)))
 	g.wantStatus(idempotency.UnknownStatus, 1)
@@ -259,8 +260,8 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 		"refund": s.refunding("refund-000000009", p, 100)} {
 		g.evidenceBy(SourceWebhook, g.record)
 		if err := g.movement.load(t.Context(), g.lease.Subject); err != nil ||
-			g.movement.rowVerdict().status != Succeeded {
-			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.rowVerdict().status, err)
+			g.movement.rowVerdict().Status != payment.Succeeded {
+			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.rowVerdict().Status, err)
 		}
 		away, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
@@ -107,7 +108,7 @@ func (s *Service) ask(
 	}
 	var ids []uuid.UUID // Our ids in the records' references, without the movement that the key stands for.
 	for _, r := range found.Records {
-		if id, ours := SubjectOf(r.Object, r.Reference); ours && id != g.seen.Own.Subject {
+		if id, ours := payment.SubjectOf(r.Object, r.Reference); ours && id != g.seen.Own.Subject {
 			ids = append(ids, id)
 		}
 	}
@@ -120,7 +121,7 @@ func (s *Service) ask(
 	}
 	var about []gateway.Record
 	for _, r := range found.Records {
-		id, _ := SubjectOf(r.Object, r.Reference)
+		id, _ := payment.SubjectOf(r.Object, r.Reference)
 		known, other := booked[id]
 		switch {
 		case !other:

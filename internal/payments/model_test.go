@@ -14,6 +14,8 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
+	"payonce/test/golden"
 )
 
 // modelJudge is judge, as the models of lab/model ask it.
@@ -92,7 +94,7 @@ func modelQuestions() []modelQuestion {
 
 // seenBy is what judge is shown for the facts of a model; ok is false if there is no such state.
 func seenBy(question modelQuestion, evidence string, fact map[string]string) (s Seen, ok bool) {
-	row := map[string]verdict{"": processing(), "none": processing(), "success": paidAs("psp_1"),
+	row := map[string]payment.Verdict{"": processing(), "none": processing(), "success": paidAs("psp_1"),
 		"declined": refusedAs("psp_1")}[fact["row"]]
 	status := idempotency.Status(fact["status"])
 	switch {
@@ -219,7 +221,7 @@ func TestModelsAskJudge(t *testing.T) {
 		}
 		b.WriteString("    :: else\n    fi\n}\n")
 	}
-	sameAsFile(t, modelJudge, b.String())
+	golden.File(t, modelJudge, b.String())
 }
 
 // What judge does to keys, and what the page of the state machine says that evidence does to them, is the same. The

@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -19,20 +20,20 @@ import (
 // write nothing unless that call has passed its guard.
 type movement struct {
 	service  *Service
-	merchant Merchant
+	merchant payment.Merchant
 	object   gateway.Object // ChargeObject or RefundObject
 	// The rows that were begun, resumed or loaded. A charge has none of them before. A refund has its payment from the
 	// beginning.
-	payment *Payment
-	refund  *Refund
+	payment *payment.Payment
+	refund  *payment.Refund
 
 	// What the client asks for, for the first transaction.
-	wanted       CreateRequest
+	wanted       payment.CreateRequest
 	metadata     []byte // of the charge, as JSON; or nil
-	wantedRefund RefundRequest
+	wantedRefund payment.RefundRequest
 }
 
-func (s *Service) newCharge(m Merchant, r CreateRequest) (*movement, error) {
+func (s *Service) newCharge(m payment.Merchant, r payment.CreateRequest) (*movement, error) {
 	c := &movement{service: s, merchant: m, object: gateway.ChargeObject, wanted: r}
 	if len(r.Metadata) > 0 {
 		var err error
@@ -43,7 +44,7 @@ func (s *Service) newCharge(m Merchant, r CreateRequest) (*movement, error) {
 	return c, nil
 }
 
-func (s *Service) newRefund(m Merchant, p Payment, r RefundRequest) *movement {
+func (s *Service) newRefund(m payment.Merchant, p payment.Payment, r payment.RefundRequest) *movement {
 	return &movement{service: s, merchant: m, object: gateway.RefundObject, payment: &p, wantedRefund: r}
 }
 
@@ -88,13 +89,13 @@ func (m *movement) resume(r idempotency.Reservation, subject uuid.UUID) []postgr
 func (m *movement) load(ctx context.Context, subject uuid.UUID) error {
 	s, tenant := m.service, m.merchant.Tenant
 	if m.isRefund() {
-		r, err := s.readRefund(ctx, tenant, RefundID(subject), s.readDurably)
+		r, err := s.readRefund(ctx, tenant, payment.RefundID(subject), s.readDurably)
 		if err == nil {
 			m.refund = &r
 		}
 		return err
 	}
-	p, err := s.readPayment(ctx, tenant, PaymentID(subject), s.readDurably)
+	p, err := s.readPayment(ctx, tenant, payment.ID(subject), s.readDurably)
 	if err == nil {
 		m.payment = &p
 	}
@@ -102,7 +103,7 @@ func (m *movement) load(ctx context.Context, subject uuid.UUID) error {
 }
 
 // resource is the row that was begun, resumed or loaded. It is nil before.
-func (m *movement) resource() Resource {
+func (m *movement) resource() payment.Resource {
 	switch {
 	case m.refund != nil:
 		return *m.refund
@@ -148,7 +149,7 @@ func (m *movement) refundRequest(own idempotency.Execution) gateway.Refund {
 }
 
 // terms are the amount and the currency.
-func (m *movement) terms() (AmountMinor, Currency) {
+func (m *movement) terms() (payment.AmountMinor, payment.Currency) {
 	if m.isRefund() {
 		return m.refund.Amount, m.refund.Currency
 	}
@@ -164,15 +165,15 @@ func (m *movement) subject() uuid.UUID {
 }
 
 // rowVerdict is the verdict that the row shows.
-func (m *movement) rowVerdict() verdict {
+func (m *movement) rowVerdict() payment.Verdict {
 	if m.isRefund() {
-		return verdict{status: m.refund.Status, pspID: m.refund.PSPRefundID, code: m.refund.DeclineCode}
+		return payment.Verdict{Status: m.refund.Status, PSPID: m.refund.PSPRefundID, Code: m.refund.DeclineCode}
 	}
-	return verdict{status: m.payment.Status, pspID: m.payment.PSPChargeID, code: m.payment.DeclineCode}
+	return payment.Verdict{Status: m.payment.Status, PSPID: m.payment.PSPChargeID, Code: m.payment.DeclineCode}
 }
 
 // conclude returns the response that tells a verdict. It changes nothing.
-func (m *movement) conclude(v verdict) (idempotency.Response, error) {
+func (m *movement) conclude(v payment.Verdict) (idempotency.Response, error) {
 	if m.isRefund() {
 		return m.refund.Conclude(v, m.service.publicURL)
 	}
@@ -187,28 +188,9 @@ func (m *movement) updateRow(o rowUpdate, written *bool) []postgres.Call {
 	return []postgres.Call{oneOf(m.service.recordPayments, o, written)}
 }
 
-// verdict is the PSP's decision about a movement, or Failed if it is proven that the PSP has executed nothing.
-type verdict struct {
-	status Status
-	pspID  string
-	code   string // the decline code
-}
-
-// verdictOf returns the verdict of an outcome. It is false for an outcome that is not a verdict.
-func verdictOf(o gateway.Outcome) (verdict, bool) {
-	switch o := o.(type) {
-	case gateway.Succeeded:
-		return verdict{status: Succeeded, pspID: o.ID}, true
-	case gateway.Declined:
-		return verdict{status: Declined, pspID: o.ID, code: o.Code}, true
-	case gateway.NotExecuted, gateway.Pending, gateway.Indeterminate:
-	}
-	return verdict{}, false
-}
-
 // rowUpdate is a verdict that is written to a movement's row, and the status that its key has moved to.
 type rowUpdate struct {
 	own     idempotency.Execution
-	verdict verdict
+	verdict payment.Verdict
 	to      idempotency.Status
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
@@ -207,7 +208,7 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 	s := shop.scene(t)
 	ctx := t.Context()
 	const mine = "charge-mine acme acme 42"
-	payment := func(p dbsqlc.Payment, account string) string {
+	charge := func(p dbsqlc.Payment, account string) string {
 		return fmt.Sprintf("%s %s %s %s", p.IdempotencyKey, p.TenantID, account, p.ID.String()[34:])
 	}
 	listed := func(before uuid.UUID, want string) (string, string, error) {
@@ -230,7 +231,7 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 		for _, id := range []string{"acme" + mineID.String(), "a-neighbour" + mineID.String(),
 			"acme" + aloneID.String()} {
 			is, failed := s.q.PSPIDTaken(ctx, dbsqlc.PSPIDTakenParams{Object: object, TenantID: "acme",
-				PspID: OperatorPSPID + id})
+				PspID: payment.OperatorPSPID + id})
 			all, err = all+fmt.Sprint(is)+" ", errors.Join(err, failed)
 		}
 		return all, err
@@ -246,27 +247,27 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 		},
 		"GetPayment": func() (string, string, error) {
 			p, err := s.q.GetPayment(ctx, dbsqlc.GetPaymentParams{TenantID: "acme", ID: mineID})
-			return payment(p, "acme"), mine, err
+			return charge(p, "acme"), mine, err
 		},
 		"ListRefunds":        func() (string, string, error) { return listed(uuid.Max, "refund-mine") },
 		"ListRefunds before": func() (string, string, error) { return listed(mineID, "") },
 		"FindPayment": func() (string, string, error) {
 			r, err := s.q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: "acme", ID: &mineID})
-			return payment(r.Payment, r.PspAccount), mine, err
+			return charge(r.Payment, r.PspAccount), mine, err
 		},
 		"FindRefund": func() (string, string, error) {
 			r, err := s.q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: "acme", ID: &mineID})
-			return r.Refund.IdempotencyKey + " " + payment(r.Payment, r.PspAccount), "refund-mine " + mine, err
+			return r.Refund.IdempotencyKey + " " + charge(r.Payment, r.PspAccount), "refund-mine " + mine, err
 		},
 		"FindPayment of a key": func() (string, string, error) {
 			r, err := s.q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: "acme", Operation: "POST /payments",
 				Key: "order-mine"})
-			return payment(r.Payment, r.PspAccount), mine, err
+			return charge(r.Payment, r.PspAccount), mine, err
 		},
 		"FindRefund of a key": func() (string, string, error) {
 			r, err := s.q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: "acme", Operation: "POST /payments",
 				Key: "order-mine"})
-			return r.Refund.IdempotencyKey + " " + payment(r.Payment, r.PspAccount), "refund-mine " + mine, err
+			return r.Refund.IdempotencyKey + " " + charge(r.Payment, r.PspAccount), "refund-mine " + mine, err
 		},
 		"ExecutionOfAnybody charge": func() (string, string, error) {
 			r, err := s.q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{ID: otherID, Object: "charge"})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -126,7 +127,7 @@ func TestObjectIsRememberedByTheOwnerOfTheLeaseOnly(t *testing.T) {
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
 	m := s.movements(k)["payments"]
-	c := s.reservation(CreateOperation, k)
+	c := s.reservation(payment.CreateOperation, k)
 	first := s.reserveOnce(c, m)
 	right := rememberedBy(first, "pi_1")
 	refused := func(why string, p dbsqlc.RememberObjectParams) {
@@ -147,7 +148,7 @@ func TestObjectIsRememberedByTheOwnerOfTheLeaseOnly(t *testing.T) {
 		change(&other)
 		refused("another "+what, other)
 	}
-	otherKey := s.keyAlone(s.reservation(CreateOperation, keyed(t, "order-0000000044")))
+	otherKey := s.keyAlone(s.reservation(payment.CreateOperation, keyed(t, "order-0000000044")))
 	foreign := rememberedBy(otherKey, "pi_1")
 	foreign.ID = right.ID
 	refused("the owner of another key", foreign)
@@ -162,9 +163,10 @@ func TestObjectIsRememberedByTheOwnerOfTheLeaseOnly(t *testing.T) {
 	// The key has moved, and the row has not: the owner may not execute any more.
 	s.release(first)
 	refused("not in progress", right)
-	s.mustSend(m.updateRow(rowUpdate{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+	s.mustSend(m.updateRow(rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
+		idempotency.FailedRetryableStatus},
 		new(bool))...)
-	c = s.reservation(CreateOperation, k)
+	c = s.reservation(payment.CreateOperation, k)
 	second := s.keyAgain(c)
 	refused("not resumed", rememberedBy(second, "pi_1"))
 	refused("an earlier attempt", right)

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -109,7 +110,7 @@ func (s *Service) gatherDeadLetter(
 func idTaken(ref idempotency.Ref, id string, out *bool) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) (err error) {
 		*out, err = dbsqlc.New(q).PSPIDTaken(ctx, dbsqlc.PSPIDTakenParams{TenantID: ref.Tenant, PspID: id,
-			Object: string(objectOf(ref.Operation))})
+			Object: string(payment.ObjectOf(ref.Operation))})
 		return err
 	}
 }
@@ -183,18 +184,18 @@ func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter, parts ...jsontext.Val
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
 	reference := ""
 	if l.Subject != nil {
-		reference = ReferenceOf(objectOf(idempotency.Operation(l.About.Operation)), *l.Subject)
+		reference = payment.ReferenceOf(payment.ObjectOf(idempotency.Operation(l.About.Operation)), *l.Subject)
 	}
 	for _, raw := range parts {
 		t := in[pspFields](raw)
-		if !gateway.IsID(t.ID) || t.Status == string(Declined) {
+		if !gateway.IsID(t.ID) || t.Status == string(payment.Declined) {
 			continue
 		}
-		if t.Object != "" && string(operationOf(gateway.Object(t.Object))) != l.About.Operation {
+		if t.Object != "" && string(payment.OperationOf(gateway.Object(t.Object))) != l.About.Operation {
 			continue // It is what others have done to the payment.
 		}
 		byKey, byReference := t.IdempotencyKey == key, t.Reference != "" && t.Reference == reference
-		if d.Executed == "" && byReference && t.Status == string(Succeeded) {
+		if d.Executed == "" && byReference && t.Status == string(payment.Succeeded) {
 			d.Executed = t.ID
 		}
 		if d.PSPID == "" && (byKey || t.IdempotencyKey == "") &&

@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 const recordAsEvidence = `{"object":"charge","id":"psp_1","account":"acme","idempotencyKey":"order-0000000001",` +
@@ -20,16 +21,16 @@ const recordAsEvidence = `{"object":"charge","id":"psp_1","account":"acme","idem
 func aboutOwn(evidence string) deadletters.DeadLetter {
 	subject := ownSubject
 	return deadletters.DeadLetter{Subject: &subject, Evidence: []byte(evidence), About: &deadletters.About{
-		Tenant: "acme", Operation: CreateOperation, Key: "order-0000000001", Generation: 1}}
+		Tenant: "acme", Operation: payment.CreateOperation, Key: "order-0000000001", Generation: 1}}
 }
 
 // An operator who says that a payment was executed need not type the PSP's id, if the evidence has it. An id of another
 // payment, or of a decline, would be stored as this payment's.
 func TestIDOfTheMovementIsFoundInItsEvidence(t *testing.T) {
 	t.Parallel()
-	own, other := PaymentID(ownSubject).String(), PaymentID(otherSubject).String()
-	refund := aboutOwn(`{"id":"psp_1","reference":"` + RefundID(ownSubject).String() + `"}`)
-	refund.About.Operation = RefundOperation
+	own, other := payment.ID(ownSubject).String(), payment.ID(otherSubject).String()
+	refund := aboutOwn(`{"id":"psp_1","reference":"` + payment.RefundID(ownSubject).String() + `"}`)
+	refund.About.Operation = payment.RefundOperation
 	nameless := aboutOwn(`{"id":"psp_1","reference":"` + other + `"}`)
 	nameless.Subject = nil
 	nobodys := aboutOwn(recordAsEvidence)
@@ -114,7 +115,8 @@ func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 			Subject: subject, Generation: generation}}
 	}
 	of := func(subject uuid.UUID) *movement {
-		return &movement{service: &Service{}, payment: &Payment{ID: PaymentID(subject), Status: Processing}}
+		return &movement{service: &Service{}, payment: &payment.Payment{ID: payment.ID(subject),
+			Status: payment.Processing}}
 	}
 	nameless := aboutOwn(`{}`)
 	nameless.Subject = nil

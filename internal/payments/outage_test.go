@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
 )
@@ -29,7 +30,7 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 	for statement, ask := range map[string]func(ctx context.Context) error{
 		"GetPayment": func(ctx context.Context) error { _, err := s.service.Payment(ctx, "acme", p.ID); return err },
 		"FindRefund": func(ctx context.Context) error {
-			_, err := s.service.RefundByID(ctx, "acme", RefundID(p.ID))
+			_, err := s.service.RefundByID(ctx, "acme", payment.RefundID(p.ID))
 			return err
 		},
 		"ListPayments": func(ctx context.Context) error {
@@ -78,7 +79,8 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 		"advance walk": func() error { return s.service.advanceWalk(ended, walk{account: "acme"}, time.Now()) },
 		"end walk":     func() error { return s.service.endWalk(ended, walk{account: "acme"}) },
 		"Refund": func() error {
-			_, err := s.service.Refund(ended, keyed(t, "refund-0000000042"), p.ID, RefundRequest{AmountCents: 1})
+			_, err := s.service.Refund(ended, keyed(t, "refund-0000000042"), p.ID,
+				payment.RefundRequest{AmountCents: 1})
 			return err
 		},
 		"a refund that is refused": func() error {
@@ -112,7 +114,7 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	g, h := s.charging("order-0000000002"), s.refunding("refund-0000000001", p, 100)
 	s.exec("ALTER TABLE payments RENAME TO gone; ALTER TABLE refunds RENAME TO gone_as_well")
 	var found *movement
-	var payment []*Payment
+	var payment []*payment.Payment
 	var written []bool
 	calls := map[string]postgres.Call{
 		"begin payments": s.service.beginPayments([]chargeReservation{{reservation: g.reservation,

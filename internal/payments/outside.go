@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -43,13 +44,14 @@ func (s *Service) executionByPSPID(
 	if err != nil || len(rows) == 0 {
 		return idempotency.Execution{}, cmp.Or(err, errNotOurs)
 	}
-	return execution(rows[0].TenantID, operationOf(o), rows[0].IdempotencyKey, rows[0].ID, rows[0].Generation), nil
+	return execution(rows[0].TenantID, payment.OperationOf(o), rows[0].IdempotencyKey, rows[0].ID,
+		rows[0].Generation), nil
 }
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
 // counts on the payment. The case is about the refund's own key, which nobody may execute again.
 func (s *Service) withLost(ctx context.Context, g gathered, e Record) (gathered, error) {
-	if _, ours := SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.seen.changedBy(e) {
+	if _, ours := payment.SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.seen.changedBy(e) {
 		return g, nil
 	}
 	lost, err := s.nameOf(ctx, e.Record)
@@ -97,7 +99,8 @@ func judgeOutside(s Seen, t report, r gateway.Record) Step {
 // is declined or failed here. A refund that is processing has reserved its own share.
 func (s Seen) counting(step Step, r gateway.Record) Step {
 	asked, refund := s.Request.(gateway.Refund)
-	if step.Open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID && s.Row.status != Processing {
+	if step.Open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID &&
+		s.Row.Status != payment.Processing {
 		step.Outside = &r
 	}
 	return step
@@ -106,7 +109,7 @@ func (s Seen) counting(step Step, r gateway.Record) Step {
 // refused is the step of a refund that the PSP has declined because the money is gone or held already. Our books bound
 // each refund, so others have moved more than we know.
 func (s Seen) refused(step Step, source Source) Step {
-	if step.Verdict.code == gateway.AlreadyMoved {
+	if step.Verdict.Code == gateway.AlreadyMoved {
 		step.Open = s.byKey(deadletters.MovedOutside,
 			"the PSP refuses the refund: money of the payment is returned or held already, and we do not know by what",
 			evidenceOf(source, ownerRecord(step.Verdict)))
@@ -119,13 +122,13 @@ func (b Break) outside(s Seen) gateway.Record {
 	charge, _ := s.Request.(gateway.Charge)
 	return gateway.Record{
 		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference,
-		ChargeID: cmp.Or(s.Row.pspID, charge.ObjectID), AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency,
+		ChargeID: cmp.Or(s.Row.PSPID, charge.ObjectID), AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency,
 		Status: cmp.Or(b.Theirs.Status, gateway.StatusSucceeded), Created: b.Moved,
 	}
 }
 
 // outsideCalls store what others have done to the payment of a movement.
-func outsideCalls(p Payment, r gateway.Record) []postgres.Call {
+func outsideCalls(p payment.Payment, r gateway.Record) []postgres.Call {
 	lock := dbsqlc.LockPaymentParams{TenantID: p.Tenant, ID: uuid.UUID(p.ID)}
 	return tallied(lock, func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).RecordOutside(ctx, dbsqlc.RecordOutsideParams{

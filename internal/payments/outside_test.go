@@ -14,6 +14,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // byOthers is what others have done to a charge.
@@ -32,11 +33,11 @@ func outsideRows() []tableRow {
 	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.RefundObject, "re_1", "", "succeeded"
 	back := line
 	back.Theirs = &Side{AmountMinor: 500, Currency: "USD", Status: "declined"}
-	ofRefund := func(row verdict) Seen {
+	ofRefund := func(row payment.Verdict) Seen {
 		s := done(row)
 		s.Request = gateway.Refund{Account: "acme", Key: s.Own.PassThroughKey(), Reference: "re_ours",
 			ChargeID: "psp_1", AmountMinor: 500, Currency: "USD"}
-		s.Own.Ref = idempotency.StoredRef("acme", string(RefundOperation), "refund-0000000001")
+		s.Own.Ref = idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-0000000001")
 		s.Key = s.Own
 		return s
 	}
@@ -80,9 +81,9 @@ func (s *shop) tells(source Source, r gateway.Record, opens bool) {
 }
 
 // refunds asks for a refund as a client does.
-func (s *shop) refunds(key string, p Payment, part AmountMinor) (Answer, error) {
+func (s *shop) refunds(key string, p payment.Payment, part payment.AmountMinor) (Answer, error) {
 	s.t.Helper()
-	return s.service.Refund(s.t.Context(), keyed(s.t, key), p.ID, RefundRequest{AmountCents: part})
+	return s.service.Refund(s.t.Context(), keyed(s.t, key), p.ID, payment.RefundRequest{AmountCents: part})
 }
 
 // One object of the PSP's counts once, from whichever source it comes first, and a later status takes the place of an
@@ -230,7 +231,7 @@ func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {
 	ours.live(ours.lease, ours.movement, gateway.Declined{Code: gateway.AlreadyMoved})
 	s.wantTotals(p, 0, 0)
 	s.wantDeadLetters("moved_outside succeeded 12000 refund record acme re_1", "moved_outside "+deadletters.About{
-		Tenant: "acme", Operation: string(RefundOperation), Key: "refund-000000001", Generation: 1,
+		Tenant: "acme", Operation: string(payment.RefundOperation), Key: "refund-000000001", Generation: 1,
 	}.KeyFinding(ours.lease.Subject))
 }
 
@@ -263,9 +264,9 @@ func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
 				byOthers(gateway.RefundObject, p.PSPChargeID, fmt.Sprint("re_", i), "succeeded", 100))
 			return
 		}
-		m := s.service.newRefund(keyed(t, "any-key-0000000000").Merchant, p, RefundRequest{AmountCents: 2000})
+		m := s.service.newRefund(keyed(t, "any-key-0000000000").Merchant, p, payment.RefundRequest{AmountCents: 2000})
 		k := keyed(t, fmt.Sprintf("refund-%09d", i))
-		c := s.keys.NewReservation(s.reservation(RefundOperation, k).Ref, idempotency.Fingerprint{},
+		c := s.keys.NewReservation(s.reservation(payment.RefundOperation, k).Ref, idempotency.Fingerprint{},
 			uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 		switch _, err := s.service.reserve(t.Context(), c, m); {
 		case err == nil:
@@ -295,7 +296,7 @@ func TestOutsideRefundOfAPaymentThatIsUnknownIsNotLost(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	is[Completed](t, s.evidenceBy(SourceWebhook, as("pi_1", g.record)))
 	s.wantOutside(500)
-	p := Payment{ID: PaymentID(g.lease.Subject), Tenant: "acme"}
+	p := payment.Payment{ID: payment.ID(g.lease.Subject), Tenant: "acme"}
 	if _, err := s.refunds("refund-000000001", p, 11501); !errors.Is(err, ErrRefundExceedsPayment) {
 		t.Errorf("a refund of more than is left: %v", err)
 	}
@@ -363,8 +364,9 @@ func TestOperatorsDecisionDoesNotNameAPaymentAfterItsRefund(t *testing.T) {
 	g.lost().windowPasses()
 	s.tells(SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
 	deadLetter := deadletters.DeadLetter{
-		Kind: deadletters.MovedOutside, About: &deadletters.About{Tenant: "acme", Operation: string(CreateOperation),
-			Key: "order-0000000001", Generation: 1},
+		Kind: deadletters.MovedOutside, About: &deadletters.About{Tenant: "acme",
+			Operation: string(payment.CreateOperation),
+			Key:       "order-0000000001", Generation: 1},
 		Evidence: []byte(s.texts("SELECT evidence::text FROM dead_letters")[0]),
 	}
 	if id := deadLetterSeen(deadLetter).PSPID; id != "" {

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // overtaken answers a request whose step was not written: somebody else has moved its key, or a constraint has refused
@@ -87,7 +88,7 @@ func (s *Service) answerGone(ctx context.Context, g gathered, step Step) Answer 
 			slog.Any("error", err))
 		return pendingFor(m, l.KeyExpires())
 	}
-	if m.rowVerdict().status == Failed && step.Open == nil {
+	if m.rowVerdict().Status == payment.Failed && step.Open == nil {
 		return NotExecuted{Resource: m.resource(), Expires: l.KeyExpires()}
 	}
 	return pendingFor(m, l.KeyExpires())

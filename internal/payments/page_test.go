@@ -12,13 +12,14 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
 // paymentsOf are payments with the ids of these numbers.
-func paymentsOf(numbers ...byte) (all []Payment) {
+func paymentsOf(numbers ...byte) (all []payment.Payment) {
 	for _, n := range numbers {
-		all = append(all, Payment{ID: PaymentID{15: n}})
+		all = append(all, payment.Payment{ID: payment.ID{15: n}})
 	}
 	return all
 }
@@ -38,7 +39,7 @@ func numbersOf(p Page) string {
 // not fit.
 func TestPagesOfTwoDatabasesAreOnePage(t *testing.T) {
 	t.Parallel()
-	next := func(n byte) *PaymentID { return &PaymentID{15: n} }
+	next := func(n byte) *payment.ID { return &payment.ID{15: n} }
 	for name, c := range map[string]struct {
 		one, other Page
 		want       string
@@ -61,7 +62,7 @@ func TestIDsOfAFilterAreThoseOfItsTimes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC)
 	later, earlier := at.Add(72*time.Hour), at.Add(-72*time.Hour)
-	cursor, zero := PaymentID(FirstIDAt(at)), uuid.UUID{}
+	cursor, zero := payment.ID(FirstIDAt(at)), uuid.UUID{}
 	for name, c := range map[string]struct {
 		filter     Filter
 		first, end uuid.UUID
@@ -90,7 +91,7 @@ func TestListIsReadPageByPage(t *testing.T) {
 	s.paid("order-0000000003")
 	p := s.paid("order-0000000004")
 	for _, key := range []string{"refund-000000001", "refund-000000002"} {
-		asked := RefundRequest{AmountCents: 1}
+		asked := payment.RefundRequest{AmountCents: 1}
 		if _, err := s.service.Refund(t.Context(), keyed(t, key), p.ID, asked); err != nil {
 			t.Fatal(err)
 		}
@@ -160,9 +161,9 @@ func TestRefundOfMoreThanIsLeftIsRefused(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	p := s.paid("order-0000000001")
-	for _, amount := range []AmountMinor{p.Amount + 1, p.Amount, 1, 0} {
+	for _, amount := range []payment.AmountMinor{p.Amount + 1, p.Amount, 1, 0} {
 		key := keyed(t, "refund-000000001-"+strconv.Itoa(int(amount)))
-		answer, err := s.service.Refund(t.Context(), key, p.ID, RefundRequest{AmountCents: amount})
+		answer, err := s.service.Refund(t.Context(), key, p.ID, payment.RefundRequest{AmountCents: amount})
 		if _, given := answer.(Final); given != (amount == p.Amount) ||
 			errors.Is(err, ErrRefundExceedsPayment) == given {
 			t.Errorf("%d: %T, %v", amount, answer, err)
@@ -175,13 +176,13 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001")
-	nowhere := idempotency.StoredRef("acme", string(CreateOperation), "order-0000000002")
-	nothing := idempotency.StoredRef("acme", string(RefundOperation), "refund-000000002")
+	nowhere := idempotency.StoredRef("acme", string(payment.CreateOperation), "order-0000000002")
+	nothing := idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-000000002")
 	gone := g.lease.Execution()
 	gone.Subject = uuid.Must(uuid.NewV7())
 	for name, read := range map[string]func() error{
 		"merchant of a payment": func() error {
-			_, err := s.service.MerchantOf(t.Context(), "globex", PaymentID(g.lease.Subject))
+			_, err := s.service.MerchantOf(t.Context(), "globex", payment.ID(g.lease.Subject))
 			return err
 		},
 		"merchant of a key": func() error { _, err := s.service.MerchantOfKey(t.Context(), nowhere); return err },
@@ -195,7 +196,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if m, err := s.service.MerchantOf(t.Context(), "acme", PaymentID(g.lease.Subject)); err != nil ||
+	if m, err := s.service.MerchantOf(t.Context(), "acme", payment.ID(g.lease.Subject)); err != nil ||
 		m != g.key.Merchant {
 		t.Errorf("a payment's merchant is %+v, %v", m, err)
 	}
@@ -209,11 +210,11 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 func TestRowThatIsGoneBetweenTwoReadsIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	_, err := s.service.readPayment(t.Context(), "acme", PaymentID(uuid.Must(uuid.NewV7())), s.service.readDurably)
+	_, err := s.service.readPayment(t.Context(), "acme", payment.ID(uuid.Must(uuid.NewV7())), s.service.readDurably)
 	if !postgres.Unavailable(err) || errors.Is(err, ErrPaymentNotFound) {
 		t.Errorf("payment: %v", err)
 	}
-	_, err = s.service.readRefund(t.Context(), "acme", RefundID(uuid.Must(uuid.NewV7())), s.service.readDurably)
+	_, err = s.service.readRefund(t.Context(), "acme", payment.RefundID(uuid.Must(uuid.NewV7())), s.service.readDurably)
 	if !postgres.Unavailable(err) || errors.Is(err, ErrRefundNotFound) {
 		t.Errorf("refund: %v", err)
 	}

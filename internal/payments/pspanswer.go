@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 )
 
 // How judge reads the PSP's answer to the lookup that an operator's decision makes.
@@ -99,7 +100,7 @@ func (s Seen) refersElsewhere(d OperatorDecision, id string) (reference string, 
 
 // foreign reports whether a record has a reference, and the reference is not this movement's id.
 func (s Seen) foreign(r gateway.Record) bool {
-	id, ok := SubjectOf(r.Object, r.Reference)
+	id, ok := payment.SubjectOf(r.Object, r.Reference)
 	return r.Reference != "" && (!ok || id != s.Own.Subject)
 }
 
@@ -145,7 +146,7 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 	case l.ByMark && (d.PSPID == "" || d.PSPID == l.PSPID):
 		return l.PSPID, nil
 	}
-	return OperatorPSPID + cmp.Or(d.PSPID, l.PSPID, l.ID.String()), nil
+	return payment.OperatorPSPID + cmp.Or(d.PSPID, l.PSPID, l.ID.String()), nil
 }
 
 // objectID is the id of the object that the PSP has made for the charge, if it executes in two steps; or "".

@@ -7,27 +7,28 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 )
 
 // A record counts as one of the movement if it names the movement, or nothing.
 func TestRecordIsForeignIfItNamesSomethingElse(t *testing.T) {
 	t.Parallel()
 	refund := anUnknown()
-	refund.Own.Ref.Operation = RefundOperation
+	refund.Own.Ref.Operation = payment.RefundOperation
 	for name, c := range map[string]struct {
 		seen      Seen
 		object    gateway.Object
 		reference string
 		want      bool
 	}{
-		"the payment":       {anUnknown(), gateway.ChargeObject, PaymentID(ownSubject).String(), false},
+		"the payment":       {anUnknown(), gateway.ChargeObject, payment.ID(ownSubject).String(), false},
 		"nothing":           {anUnknown(), gateway.ChargeObject, "", false},
-		"another payment":   {anUnknown(), gateway.ChargeObject, PaymentID(otherSubject).String(), true},
+		"another payment":   {anUnknown(), gateway.ChargeObject, payment.ID(otherSubject).String(), true},
 		"no id of ours":     {anUnknown(), gateway.ChargeObject, "ticket 42", true},
 		"the zero id":       {Seen{}, gateway.ChargeObject, "ticket 42", true},
-		"a refund's id":     {anUnknown(), gateway.ChargeObject, RefundID(ownSubject).String(), true},
-		"the refund":        {refund, gateway.RefundObject, RefundID(ownSubject).String(), false},
-		"the refund's twin": {refund, gateway.RefundObject, PaymentID(ownSubject).String(), true},
+		"a refund's id":     {anUnknown(), gateway.ChargeObject, payment.RefundID(ownSubject).String(), true},
+		"the refund":        {refund, gateway.RefundObject, payment.RefundID(ownSubject).String(), false},
+		"the refund's twin": {refund, gateway.RefundObject, payment.ID(ownSubject).String(), true},
 	} {
 		r := recordOfOwn("psp_1", "succeeded", 12000)
 		r.Object, r.Reference = c.object, c.reference
@@ -41,7 +42,7 @@ func TestRecordIsForeignIfItNamesSomethingElse(t *testing.T) {
 func TestPSPsRecordsAreHeldAgainstTheDecision(t *testing.T) {
 	t.Parallel()
 	foreign := func(r gateway.Record) gateway.Record {
-		r.ID, r.Reference = "psp_foreign", PaymentID(otherSubject).String()
+		r.ID, r.Reference = "psp_foreign", payment.ID(otherSubject).String()
 		return r
 	}
 	records := map[string]gateway.Record{
@@ -113,14 +114,15 @@ func TestIDThatRefersElsewhereIsFoundAmongAllRecords(t *testing.T) {
 	t.Parallel()
 	of := func(id string, subject uuid.UUID) gateway.Record {
 		r := recordOfOwn(id, "succeeded", 12000)
-		r.Reference = PaymentID(subject).String()
+		r.Reference = payment.ID(subject).String()
 		return r
 	}
 	d := OperatorDecision{Answer: gateway.Found{Records: []gateway.Record{of("psp_1", ownSubject), of("psp_2",
 		otherSubject)}},
 		Others: []gateway.Record{of("psp_3", otherSubject)}}
 	for id, want := range map[string]string{
-		"psp_1": "", "psp_2": PaymentID(otherSubject).String(), "psp_3": PaymentID(otherSubject).String(), "psp_4": "",
+		"psp_1": "", "psp_2": payment.ID(otherSubject).String(), "psp_3": payment.ID(otherSubject).String(),
+		"psp_4": "",
 	} {
 		if got, elsewhere := anUnknown().refersElsewhere(d, id); got != want || elsewhere != (want != "") {
 			t.Errorf("%s refers to %q, elsewhere %v", id, got, elsewhere)

@@ -14,25 +14,28 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
 
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
 // were none.
-func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
+func (s *Service) Payment(ctx context.Context, tenant string, id payment.ID) (payment.Payment, error) {
 	return s.readPayment(ctx, tenant, id, s.db.ReadNow)
 }
 
 // PaymentToTell is Payment for a client, who acts on it. See readToTell.
-func (s *Service) PaymentToTell(ctx context.Context, tenant string, id PaymentID) (p Payment, err error) {
-	return readToTell(s, func(read reading) (Payment, bool, error) {
+func (s *Service) PaymentToTell(ctx context.Context, tenant string, id payment.ID) (p payment.Payment, err error) {
+	return readToTell(s, func(read reading) (payment.Payment, bool, error) {
 		p, err := s.readPayment(ctx, tenant, id, read)
-		return p, p.Status != Processing, err
+		return p, p.Status != payment.Processing, err
 	})
 }
 
-func (s *Service) readPayment(ctx context.Context, tenant string, id PaymentID, read reading) (p Payment, err error) {
+func (s *Service) readPayment(
+	ctx context.Context, tenant string, id payment.ID, read reading,
+) (p payment.Payment, err error) {
 	err = read(ctx, func(ctx context.Context, q postgres.DBTX) error {
 		row, err := dbsqlc.New(q).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
 		if err == nil {
@@ -41,62 +44,64 @@ func (s *Service) readPayment(ctx context.Context, tenant string, id PaymentID, 
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Payment{}, ErrPaymentNotFound
+		return payment.Payment{}, ErrPaymentNotFound
 	}
 	if err != nil {
-		return Payment{}, fmt.Errorf("read payment: %w", err)
+		return payment.Payment{}, fmt.Errorf("read payment: %w", err)
 	}
 	return p, nil
 }
 
 // MerchantOf reads on behalf of whom a payment is made: the tenant's provider, and its account there. It fails as
 // Payment does.
-func (s *Service) MerchantOf(ctx context.Context, tenant string, id PaymentID) (Merchant, error) {
-	return s.merchantOf(ctx, idempotency.Ref{Tenant: tenant, Operation: CreateOperation}, (*uuid.UUID)(&id))
+func (s *Service) MerchantOf(ctx context.Context, tenant string, id payment.ID) (payment.Merchant, error) {
+	return s.merchantOf(ctx, idempotency.Ref{Tenant: tenant, Operation: payment.CreateOperation}, (*uuid.UUID)(&id))
 }
 
 // MerchantOfKey reads on behalf of whom a key is executed. If the key stands for no payment or refund, it fails with
 // ErrPaymentNotFound.
-func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (Merchant, error) {
+func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (payment.Merchant, error) {
 	return s.merchantOf(ctx, ref, nil)
 }
 
-func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (Merchant, error) {
+func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (payment.Merchant, error) {
 	var m *movement
 	if err := s.db.Pipeline(ctx, s.findMovement(ref, id, &m)); err != nil {
-		return Merchant{}, fmt.Errorf("read merchant: %w", err)
+		return payment.Merchant{}, fmt.Errorf("read merchant: %w", err)
 	}
 	if m == nil {
-		return Merchant{}, ErrPaymentNotFound
+		return payment.Merchant{}, ErrPaymentNotFound
 	}
 	return m.merchant, nil
 }
 
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
 // were none.
-func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
+func (s *Service) RefundByID(ctx context.Context, tenant string, id payment.RefundID) (payment.Refund, error) {
 	return s.readRefund(ctx, tenant, id, s.db.ReadNow)
 }
 
 // RefundToTell is RefundByID for a client, who acts on it. See readToTell.
-func (s *Service) RefundToTell(ctx context.Context, tenant string, id RefundID) (Refund, error) {
-	return readToTell(s, func(read reading) (Refund, bool, error) {
+func (s *Service) RefundToTell(ctx context.Context, tenant string, id payment.RefundID) (payment.Refund, error) {
+	return readToTell(s, func(read reading) (payment.Refund, bool, error) {
 		r, err := s.readRefund(ctx, tenant, id, read)
-		return r, r.Status != Processing, err
+		return r, r.Status != payment.Processing, err
 	})
 }
 
-func (s *Service) readRefund(ctx context.Context, tenant string, id RefundID, read reading) (r Refund, err error) {
+func (s *Service) readRefund(
+	ctx context.Context, tenant string, id payment.RefundID, read reading,
+) (r payment.Refund, err error) {
 	err = read(ctx, func(ctx context.Context, q postgres.DBTX) error {
 		row, err := dbsqlc.New(q).FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: tenant, ID: (*uuid.UUID)(&id)})
 		r = refundOf(row.Refund)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Refund{}, ErrRefundNotFound
+		return payment.Refund{}, ErrRefundNotFound
 	}
 	if err != nil {
-		return Refund{}, fmt.Errorf("read refund: %w", err)
+		return payment.Refund{}, fmt.Errorf("read refund: %w", err)
 	}
 	return r, nil
 }
@@ -120,9 +125,9 @@ const MaxPage = 100
 // Filter selects payments. An empty field selects all.
 type Filter struct {
 	CustomerID string
-	Status     Status
-	Before     *PaymentID // the cursor: only payments that are older than this one
-	Limit      int        // 1 to MaxPage
+	Status     payment.Status
+	Before     *payment.ID // the cursor: only payments that are older than this one
+	Limit      int         // 1 to MaxPage
 	// Only payments that were created at CreatedAfter or later, and before CreatedBefore, by the database's clock.
 	CreatedAfter, CreatedBefore *time.Time
 }
@@ -157,14 +162,14 @@ func FirstIDAt(t time.Time) (id uuid.UUID) {
 
 // Page is a part of a list, newest first. Next is the cursor of the next page, and nil on the last page.
 type Page struct {
-	Payments []Payment
-	Next     *PaymentID
+	Payments []payment.Payment
+	Next     *payment.ID
 }
 
 // Merge is a page of the payments of both pages, newest first. Both were read with the same filter.
 func (p Page) Merge(other Page, limit int) Page {
 	merged := Page{Payments: append(p.Payments, other.Payments...)}
-	slices.SortFunc(merged.Payments, func(a, b Payment) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	slices.SortFunc(merged.Payments, func(a, b payment.Payment) int { return bytes.Compare(b.ID[:], a.ID[:]) })
 	more := p.Next != nil || other.Next != nil
 	if len(merged.Payments) > limit {
 		merged.Payments, more = merged.Payments[:limit], true
@@ -203,13 +208,13 @@ func (s *Service) readPayments(
 	if err != nil {
 		return Page{}, false, fmt.Errorf("list payments: %w", err)
 	}
-	page, final = Page{Payments: make([]Payment, 0, len(rows))}, true
+	page, final = Page{Payments: make([]payment.Payment, 0, len(rows))}, true
 	for _, row := range rows {
 		p, err := paymentOf(row)
 		if err != nil {
 			return Page{}, false, fmt.Errorf("read payment: %w", err)
 		}
-		page.Payments, final = append(page.Payments, p), final && p.Status != Processing
+		page.Payments, final = append(page.Payments, p), final && p.Status != payment.Processing
 	}
 	if len(rows) > f.Limit {
 		page.Payments = page.Payments[:f.Limit]
@@ -220,25 +225,25 @@ func (s *Service) readPayments(
 
 // RefundFilter selects refunds of one payment. An empty field selects all.
 type RefundFilter struct {
-	Before *RefundID // the cursor: only refunds that are older than this one
-	Limit  int       // 1 to MaxPage
+	Before *payment.RefundID // the cursor: only refunds that are older than this one
+	Limit  int               // 1 to MaxPage
 }
 
 // RefundPage is a part of a list, as Page is.
 type RefundPage struct {
-	Refunds []Refund
-	Next    *RefundID
+	Refunds []payment.Refund
+	Next    *payment.RefundID
 }
 
 // Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
 // ErrPaymentNotFound, as if there were none.
-func (s *Service) Refunds(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
+func (s *Service) Refunds(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
 	page, _, err := s.readRefunds(ctx, tenant, id, f, s.db.ReadNow)
 	return page, err
 }
 
 // RefundsToTell is Refunds for a client, who acts on it. See readToTell.
-func (s *Service) RefundsToTell(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
+func (s *Service) RefundsToTell(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
 	return readToTell(s, func(read reading) (RefundPage, bool, error) {
 		return s.readRefunds(ctx, tenant, id, f, read)
 	})
@@ -246,7 +251,7 @@ func (s *Service) RefundsToTell(ctx context.Context, tenant string, id PaymentID
 
 // readRefunds also says whether all refunds of the page are final.
 func (s *Service) readRefunds(
-	ctx context.Context, tenant string, id PaymentID, f RefundFilter, read reading,
+	ctx context.Context, tenant string, id payment.ID, f RefundFilter, read reading,
 ) (page RefundPage, final bool, err error) {
 	before := lastID()
 	if f.Before != nil {
@@ -267,10 +272,10 @@ func (s *Service) readRefunds(
 			return RefundPage{}, false, err
 		}
 	}
-	page, final = RefundPage{Refunds: make([]Refund, 0, len(rows))}, true
+	page, final = RefundPage{Refunds: make([]payment.Refund, 0, len(rows))}, true
 	for _, row := range rows {
 		r := refundOf(row)
-		page.Refunds, final = append(page.Refunds, r), final && r.Status != Processing
+		page.Refunds, final = append(page.Refunds, r), final && r.Status != payment.Processing
 	}
 	if len(rows) > f.Limit {
 		page.Refunds = page.Refunds[:f.Limit]
@@ -283,3 +288,6 @@ func (s *Service) readRefunds(
 func rowsOf(limit int) int32 {
 	return int32(min(limit, MaxPage) + 1) //nolint:gosec // bounded by MaxPage
 }
+
+// lastID is greater than every UUIDv7. It is the cursor of the first page.
+func lastID() uuid.UUID { return uuid.Max }

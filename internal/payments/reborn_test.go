@@ -11,6 +11,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // contradicts names the dead letter of a record that contradicts what the stage's key stands for.
@@ -45,7 +46,7 @@ func TestDeletedKeyIsChargedUnderItsNextGeneration(t *testing.T) {
 	g := &stage{shop: s, t: t, key: keyed(t, key)}
 	for i := range 3 {
 		asked := order()
-		asked.AmountCents += AmountMinor(i)
+		asked.AmountCents += payment.AmountMinor(i)
 		if f := is[Final](t, s.create(key, asked)); f.Response.Status != http.StatusCreated || f.Replayed {
 			t.Fatalf("life %d: answer is %+v", i+1, f)
 		}
@@ -121,7 +122,7 @@ func TestRecordOfAnEarlierPaymentOfTheKeySaysNothing(t *testing.T) {
 		third := now.twin().lost()
 		psp.onLookup(finds(old.record, third.record))
 		third.resolves(Resolved)
-		third.wantMoved(Succeeded, third.record.ID)
+		third.wantMoved(payment.Succeeded, third.record.ID)
 	}
 	s.wantDeadLetters()
 }

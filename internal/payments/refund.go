@@ -12,30 +12,14 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
-	"payonce/internal/problem"
 )
-
-// RefundRequest asks for money back. If AmountCents is zero, the refund is for all that no other refund has reserved.
-type RefundRequest struct {
-	AmountCents AmountMinor `json:"amountCents,omitzero"`
-	Reason      string      `json:"reason,omitempty"`
-}
-
-// Validate lists everything that is wrong with the request. amountGiven says that the client has sent an amount, which
-// may be zero.
-func (r *RefundRequest) Validate(amountGiven bool) []problem.Detail {
-	var bad []problem.Detail
-	if amountGiven {
-		bad = checkAmount(r.AmountCents)
-	}
-	return append(bad, checkText("/reason", r.Reason, maxReason)...)
-}
 
 // Refund gives back a part of a payment, once for each key. The request must have passed Validate. If it fails with
 // ErrPaymentNotFound, ErrPaymentNotRefundable or ErrRefundExceedsPayment, the key is not consumed.
-func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundRequest) (Answer, error) {
+func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.RefundRequest) (Answer, error) {
 	p, err := s.Payment(ctx, k.Merchant.Tenant, id)
 	if err != nil {
 		return nil, err
@@ -44,9 +28,9 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
-	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: RefundOperation, Key: k.Key}
+	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: payment.RefundOperation, Key: k.Key}
 	silent := false
-	if p.Status == Succeeded && p.vouchedFor() {
+	if p.Status == payment.Succeeded && p.VouchedFor() {
 		if p, silent, err = s.shownCharge(ctx, k.Merchant, p); err != nil {
 			return nil, err
 		}
@@ -56,7 +40,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	switch {
 	case silent:
 		return s.answerWithoutPSP(ctx, idempotency.Reservation{Ref: ref, Fingerprint: fingerprint}, m)
-	case p.Status != Succeeded || p.vouchedFor():
+	case p.Status != payment.Succeeded || p.VouchedFor():
 		return s.notRefundable(ctx, ref, fingerprint)
 	}
 	subject, err := s.subjectOf(k)
@@ -66,15 +50,14 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	return s.execute(ctx, ref, fingerprint, subject, m)
 }
 
-// vouchedFor reports whether only an operator says that the payment was executed, or as what.
-func (p Payment) vouchedFor() bool { return strings.HasPrefix(p.PSPChargeID, OperatorPSPID) }
-
 // shownCharge asks the PSP for the charge of a payment that an operator has vouched for: by the id that the operator
 // has named, then by the key. No money is returned from a charge before a record of the PSP has shown that it is this
 // payment's: its account, key, reference, amount and currency. The payment then takes the record's id, so the PSP is
 // asked once. Without such a record, the payment is as it was. silent: the PSP does not answer. That it has nothing
 // under the named id is an answer. It is not asked by a dead letter's id, which nobody has named.
-func (s *Service) shownCharge(ctx context.Context, m Merchant, p Payment) (_ Payment, silent bool, err error) {
+func (s *Service) shownCharge(
+	ctx context.Context, m payment.Merchant, p payment.Payment,
+) (_ payment.Payment, silent bool, err error) {
 	own, err := executionBy(ctx, dbsqlc.New(s.db.Reader()), m.PSPAccount, uuid.UUID(p.ID), gateway.ChargeObject)
 	if err != nil {
 		return p, false, fmt.Errorf("find charge: %w", err)
@@ -82,7 +65,7 @@ func (s *Service) shownCharge(ctx context.Context, m Merchant, p Payment) (_ Pay
 	c := movement{service: s, merchant: m, payment: &p}
 	wanted := c.chargeRequest(own)
 	questions, byID := []gateway.Charge{wanted}, wanted
-	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, OperatorPSPID)
+	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, payment.OperatorPSPID)
 	if uuid.Validate(byID.ObjectID) != nil {
 		questions = []gateway.Charge{byID, wanted}
 	}
@@ -174,8 +157,8 @@ func exceedsPayment(err error) bool {
 func (m *movement) recordRefund(o rowUpdate, written *bool) []postgres.Call {
 	return m.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
-			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: postgres.Nullable(o.verdict.pspID),
-			DeclineCode: postgres.Nullable(o.verdict.code),
+			ID: o.own.Subject, Status: string(o.verdict.Status), PspRefundID: postgres.Nullable(o.verdict.PSPID),
+			DeclineCode: postgres.Nullable(o.verdict.Code),
 			TenantID:    o.own.Ref.Tenant, Operation: string(o.own.Ref.Operation), Key: o.own.Ref.Key.String(),
 			Generation: o.own.Generation, Attempt: o.own.Attempt, KeyStatus: string(o.to),
 		})

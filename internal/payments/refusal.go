@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
 
@@ -39,10 +40,10 @@ func refuse(g problem.Code, format string, args ...any) Step {
 // Does says what a step of an operator's decision does, for the operator.
 func (s Step) Does() string {
 	switch {
-	case s.To == idempotency.CompletedStatus && s.Verdict.status == Declined:
+	case s.To == idempotency.CompletedStatus && s.Verdict.Status == payment.Declined:
 		return "Complete the key as declined."
 	case s.To == idempotency.CompletedStatus:
-		return "Complete the key as succeeded, as " + s.Verdict.pspID + "."
+		return "Complete the key as succeeded, as " + s.Verdict.PSPID + "."
 	case s.Cancels:
 		return "Have the PSP cancel it, if it still can. Then release the key, so that the client may try again."
 	case s.To == idempotency.FailedRetryableStatus:

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
@@ -34,7 +35,7 @@ func TestReservationSentTwiceIsOnePayment(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
-	c := s.reservation(CreateOperation, k)
+	c := s.reservation(payment.CreateOperation, k)
 	m := s.charge(k)
 	first := s.reserveOnce(c, m)
 	if again := s.reserveOnce(c, m); again != first {
@@ -49,13 +50,13 @@ func TestReservationSentTwiceIsOnePayment(t *testing.T) {
 
 func TestReservationSentTwiceIsOneRefund(t *testing.T) {
 	t.Parallel()
-	for name, asked := range map[string]RefundRequest{"a part": {AmountCents: 4500}, "the whole rest": {}} {
+	for name, asked := range map[string]payment.RefundRequest{"a part": {AmountCents: 4500}, "the whole rest": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
 			k := keyed(t, "refund-000000042")
 			p := s.paid("order-0000000042")
-			c := s.reservation(RefundOperation, k)
+			c := s.reservation(payment.RefundOperation, k)
 			m := s.service.newRefund(k.Merchant, p, asked)
 			first := s.reserveOnce(c, m)
 			if again := s.reserveOnce(c, m); again != first {
@@ -78,7 +79,7 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
 	m := s.movements(k)["refunds"]
-	c := s.reservation(RefundOperation, k)
+	c := s.reservation(payment.RefundOperation, k)
 	s.keyAlone(c)
 	begin := func() {
 		t.Helper()
@@ -93,7 +94,7 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 		if err := s.pool.QueryRow(t.Context(), paymentRow(wrong)+" RETURNING id").Scan(&id); err != nil {
 			t.Fatal(err)
 		}
-		m.payment.ID = PaymentID(id)
+		m.payment.ID = payment.ID(id)
 		begin()
 	}
 	if n := s.count("SELECT count(*) FROM refunds"); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
 
@@ -105,7 +106,7 @@ func TestDeadLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
 		t.Errorf("resolved to %q", got)
 	}
 	g.wantStatus(idempotency.UnknownStatus, 1)
-	g.wantMoved(Processing, "")
+	g.wantMoved(payment.Processing, "")
 }
 
 // An operator has the key looked up again while a lookup is under way. That lookup still knows of the dead letter: what
@@ -186,7 +187,7 @@ func TestIDThatIsTakenIsAFactOfItsRecordAlone(t *testing.T) {
 	g := s.charging("order-0000000002").lost().windowPasses()
 	psp.onLookup(finds(as(taken.record.ID, g.record), g.record))
 	g.resolves(ToOperator)
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	s.wantDeadLetters(contradicts(g, taken.record.ID))
 }
 
@@ -270,7 +271,9 @@ func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 				Generation: generation, Attempt: 3},
 		}
 	}
-	of := func(subject uuid.UUID) *movement { return &movement{payment: &Payment{ID: PaymentID(subject)}} }
+	of := func(subject uuid.UUID) *movement {
+		return &movement{payment: &payment.Payment{ID: payment.ID(subject)}}
+	}
 	for name, c := range map[string]struct {
 		m    *movement
 		view idempotency.KeyView
@@ -298,9 +301,9 @@ func TestEvidenceAfterTheReleaseTakesItBack(t *testing.T) {
 	for _, g := range []*stage{s.charging("order-0000000001"), s.refunding("refund-000000001", p, 100)} {
 		g.lost().windowPasses().resolves(Resolved)
 		g.wantStatus(idempotency.FailedRetryableStatus, 1)
-		g.wantMoved(Failed, "")
+		g.wantMoved(payment.Failed, "")
 		is[Completed](t, s.evidenceBy(SourceScan, g.record))
-		g.wantMoved(Succeeded, g.record.ID)
+		g.wantMoved(payment.Succeeded, g.record.ID)
 	}
 	s.wantTotals(p, 100, 100)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // patient are terms under which no test waits, and every wait can be told from the others.
@@ -67,7 +68,7 @@ func TestLookupThatFindsCompletes(t *testing.T) {
 	p := s.paid("paid-00000000001")
 	for _, method := range []string{"pm_silent_charged", "pm_500_charged", "pm_reset_charged"} {
 		is[Pending](t, s.create(key("order", method), orderBy(method)))
-		s.wantResolution(Resolved, CreateOperation, key("order", method))
+		s.wantResolution(Resolved, payment.CreateOperation, key("order", method))
 		if f := is[Final](t, s.create(key("order", method), orderBy(method))); !f.Replayed ||
 			f.Response.Status != http.StatusCreated {
 			t.Errorf("%s: the retry was answered %+v", method, f)
@@ -75,14 +76,15 @@ func TestLookupThatFindsCompletes(t *testing.T) {
 
 		k := keyed(t, key("refund", method))
 		refund := func() Answer {
-			answer, err := s.service.Refund(t.Context(), k, p.ID, RefundRequest{AmountCents: 100, Reason: method})
+			answer, err := s.service.Refund(t.Context(), k, p.ID,
+				payment.RefundRequest{AmountCents: 100, Reason: method})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return answer
 		}
 		is[Pending](t, refund())
-		s.wantResolution(Resolved, RefundOperation, k.Key.String())
+		s.wantResolution(Resolved, payment.RefundOperation, k.Key.String())
 		if f := is[Final](t, refund()); !f.Replayed || f.Response.Status != http.StatusCreated {
 			t.Errorf("%s: the refund's retry was answered %+v", method, f)
 		}
@@ -98,7 +100,7 @@ func TestLookupThatFindsARefusalCompletesAsOne(t *testing.T) {
 	g := s.charging("order-0000000001").lost()
 	psp.onLookup(finds(declinedAs(g.record, "no_money")))
 	g.resolves(Resolved)
-	g.wantMoved(Declined, g.record.ID)
+	g.wantMoved(payment.Declined, g.record.ID)
 	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != http.StatusPaymentRequired {
 		t.Fatalf("the retry was answered %+v", f)
 	}
@@ -112,7 +114,7 @@ func TestLookupThatFindsNothingReleasesAfterTheWindowAlone(t *testing.T) {
 	s.faults(`{"500_not_charged":1}`)
 	is[Pending](t, s.create("order-0000000001", order()))
 	k := keyed(t, "order-0000000001")
-	g := &stage{shop: s, t: t, key: k, reservation: s.reservation(CreateOperation, k)}
+	g := &stage{shop: s, t: t, key: k, reservation: s.reservation(payment.CreateOperation, k)}
 	g.resolves(Scheduled)
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	g.wantWait(patient().Cap)

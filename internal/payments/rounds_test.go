@@ -9,6 +9,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // setupRefusing is setup with a PSP that refuses, once it is told to, for a reason that we do not know: it counts how
@@ -46,14 +47,14 @@ func TestKeyThatIsLostAgainAndAgainComesToAnEnd(t *testing.T) {
 	refuses.Store(true)
 	charge := func(k Keyed) Answer { return s.create(k.Key.String(), order()) }
 	refund := func(k Keyed) Answer {
-		answer, err := s.service.Refund(t.Context(), k, p.ID, RefundRequest{AmountCents: 100})
+		answer, err := s.service.Refund(t.Context(), k, p.ID, payment.RefundRequest{AmountCents: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return answer
 	}
 	for operation, ask := range map[idempotency.Operation]func(k Keyed) Answer{
-		CreateOperation: charge, RefundOperation: refund,
+		payment.CreateOperation: charge, payment.RefundOperation: refund,
 	} {
 		refused.Store(0)
 		k := keyed(t, "again-and-again-001")

@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -11,6 +10,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // Seen is all that judge may know about a key and about the movement that the evidence is about, as of one moment of
@@ -29,7 +29,7 @@ type Seen struct {
 	// Request is our request to the PSP. It compares a record with the request, and returns the outcome.
 	Request gateway.Request
 	// Row is the verdict that the movement's own row shows.
-	Row verdict
+	Row payment.Verdict
 
 	// GraceLeft is the rest of the grace period. "Not found" is proof if it is zero or negative.
 	GraceLeft time.Duration
@@ -129,7 +129,7 @@ func (s Seen) after(step Step) Seen {
 	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
 	}
 	if step.Named != "" {
-		s.Row.pspID = step.Named
+		s.Row.PSPID = step.Named
 	}
 	if step.AskAgain != nil {
 		s.Failures = step.AskAgain.Failures
@@ -192,11 +192,11 @@ func evidenceOf(source Source, record []byte) []byte {
 }
 
 // ownerRecord is the owner's verdict as evidence, with the member names of the PSP's records.
-func ownerRecord(v verdict) []byte {
+func ownerRecord(v payment.Verdict) []byte {
 	raw, err := json.Marshal(struct {
-		ID     string `json:"id"`
-		Status Status `json:"status"`
-	}{v.pspID, v.status})
+		ID     string         `json:"id"`
+		Status payment.Status `json:"status"`
+	}{v.PSPID, v.Status})
 	if err != nil {
 		return nil // This cannot happen: package gateway has checked the id.
 	}
@@ -205,9 +205,9 @@ func ownerRecord(v verdict) []byte {
 
 // namedTwice is the outcome of a verdict whose PSP id already belongs to another payment or refund of ours.
 func namedTwice(o gateway.Outcome) gateway.Indeterminate {
-	v, _ := verdictOf(o)
+	v, _ := payment.VerdictOf(o)
 	return gateway.Indeterminate{
-		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.pspID,
+		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.PSPID,
 		Evidence: evidenceOf(SourceOwner, ownerRecord(v)),
 	}
 }
@@ -217,7 +217,7 @@ func declinedThoughCharged(o gateway.Declined) gateway.Indeterminate {
 	return gateway.Indeterminate{
 		Reason: "the PSP says declined, and an open dead letter of the key says that money moved", Contradiction: true,
 		ID:       o.ID,
-		Evidence: evidenceOf(SourceOwner, ownerRecord(verdict{status: Declined, pspID: o.ID})),
+		Evidence: evidenceOf(SourceOwner, ownerRecord(payment.Verdict{Status: payment.Declined, PSPID: o.ID})),
 	}
 }
 
@@ -239,12 +239,6 @@ func forTimeline(o gateway.Indeterminate) []byte {
 		return nil
 	}
 	return raw
-}
-
-// confirmedBy reports whether another verdict says the same as v. If an operator has vouched for v without knowing the
-// PSP's id, any id confirms v.
-func (v verdict) confirmedBy(other verdict) bool {
-	return v.status == other.status && (v.pspID == other.pspID || strings.HasPrefix(v.pspID, OperatorPSPID))
 }
 
 func reasonOf(o gateway.Outcome) string {

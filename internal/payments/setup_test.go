@@ -16,6 +16,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/test/pgtest"
@@ -103,23 +104,23 @@ func keyed(t testing.TB, key string) Keyed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Keyed{Merchant: Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: k}
+	return Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: k}
 }
 
 // order is a request for 120 dollars that has passed Validate.
-func order() CreateRequest {
-	return CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
+func order() payment.CreateRequest {
+	return payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
 }
 
 // orderBy is an order that is paid by a token of the mock PSP.
-func orderBy(method string) CreateRequest {
+func orderBy(method string) payment.CreateRequest {
 	o := order()
 	o.PaymentMethod = method
 	return o
 }
 
 // paid takes a payment and returns it.
-func (s *shop) paid(key string) Payment {
+func (s *shop) paid(key string) payment.Payment {
 	s.t.Helper()
 	answer := s.create(key, order())
 	if f, ok := answer.(Final); !ok || f.Response.Status != http.StatusCreated {
@@ -133,7 +134,7 @@ func (s *shop) paid(key string) Payment {
 }
 
 // create asks for a payment as a client does.
-func (s *shop) create(key string, r CreateRequest) Answer {
+func (s *shop) create(key string, r payment.CreateRequest) Answer {
 	s.t.Helper()
 	answer, err := s.service.Create(s.t.Context(), keyed(s.t, key), r)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // stage is a key with the movement that it stands for, as some moment of its life has left it.
@@ -29,14 +30,14 @@ type stage struct {
 func (s *shop) charging(key string) *stage {
 	s.t.Helper()
 	k := keyed(s.t, key)
-	return s.enter(k, CreateOperation, "/payments", order(), s.charge(k))
+	return s.enter(k, payment.CreateOperation, "/payments", order(), s.charge(k))
 }
 
 // refunding reserves a key for the refund of a part of a payment.
-func (s *shop) refunding(key string, p Payment, part AmountMinor) *stage {
+func (s *shop) refunding(key string, p payment.Payment, part payment.AmountMinor) *stage {
 	s.t.Helper()
-	k, asked := keyed(s.t, key), RefundRequest{AmountCents: part}
-	return s.enter(k, RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
+	k, asked := keyed(s.t, key), payment.RefundRequest{AmountCents: part}
+	return s.enter(k, payment.RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
 		s.service.newRefund(k.Merchant, p, asked))
 }
 
@@ -86,7 +87,7 @@ func recordOf(c gathered, id string) gateway.Record {
 		Status: "succeeded", Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
 	}
 	amount, currency := c.movement.terms()
-	r.Reference = ReferenceOf(r.Object, c.movement.subject())
+	r.Reference = payment.ReferenceOf(r.Object, c.movement.subject())
 	r.AmountMinor, r.Currency = int64(amount), string(currency)
 	if c.movement.isRefund() {
 		r.ChargeID = c.movement.payment.PSPChargeID
@@ -211,13 +212,13 @@ func (g *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.K
 }
 
 // wantMoved checks what became of the payment or refund itself.
-func (g *stage) wantMoved(want Status, pspID string) {
+func (g *stage) wantMoved(want payment.Status, pspID string) {
 	g.t.Helper()
 	c, err := g.service.gather(g.t.Context(), g.lease.Execution())
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if v := c.movement.rowVerdict(); v.status != want || v.pspID != pspID {
+	if v := c.movement.rowVerdict(); v.Status != want || v.PSPID != pspID {
 		g.t.Fatalf("the movement is %+v, want %s as %q", v, want, pspID)
 	}
 }

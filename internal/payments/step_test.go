@@ -12,8 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/telemetry"
 )
 
@@ -83,7 +85,7 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		if got := c.step.note(); (got.Reason == note.Reason) != (c.step.Note != nil) {
 			t.Errorf("%s: its note is %+v", name, got)
 		}
-		g := gathered{movement: &movement{payment: &Payment{ID: PaymentID(ownSubject)}}}
+		g := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
 		if got := len((&Service{}).unguardedCalls(g, c.step)); got != c.unguarded {
 			t.Errorf("%s: %d calls, want %d", name, got, c.unguarded)
 		}
@@ -95,8 +97,8 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 	t.Parallel()
 	note := idempotency.Note{Actor: "webhook", Reason: "the PSP confirms"}
-	ofOurs := gathered{movement: &movement{payment: &Payment{ID: PaymentID(ownSubject)}}}
-	resource := "resource=/payments/" + PaymentID(ownSubject).String()
+	ofOurs := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
+	resource := "resource=/payments/" + payment.ID(ownSubject).String()
 	for name, c := range map[string]struct {
 		seen gathered
 		step Step
@@ -130,7 +132,7 @@ func TestRowThatDidNotMoveWithItsKeyIsReported(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		var log bytes.Buffer
 		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.NewMetrics(registry)}
-		s.checkRow(t.Context(), &movement{payment: &Payment{ID: PaymentID(ownSubject)}}, written)
+		s.checkRow(t.Context(), &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}, written)
 		if reported := log.Len() > 0 && counted(t, registry) != ""; reported == written {
 			t.Errorf("written %v: reported %v", written, reported)
 		}
@@ -182,8 +184,8 @@ func TestRequestWaitsForWhatItsAnswerLeavesOpen(t *testing.T) {
 			t.Errorf("%s: it waits for %d", name, got)
 		}
 	}
-	for _, s := range Statuses() {
-		if waits := awaitedIn(s) == outcome; waits != (s == Processing) {
+	for _, s := range payment.Statuses() {
+		if waits := awaitedIn(s) == outcome; waits != (s == payment.Processing) {
 			t.Errorf("a payment that is %s is waited for: %v", s, waits)
 		}
 	}
@@ -216,18 +218,18 @@ func TestRefusalOfAConstraintIsJudged(t *testing.T) {
 // A reference of a record is an id of ours only if it has the form of its kind.
 func TestReferenceIsReadByTheKindOfTheRecord(t *testing.T) {
 	t.Parallel()
-	payment, refund := PaymentID(ownSubject).String(), RefundID(ownSubject).String()
+	charge, refund := payment.ID(ownSubject).String(), payment.RefundID(ownSubject).String()
 	for name, c := range map[string]struct {
 		object    gateway.Object
 		reference string
 		is        bool
 	}{
-		"a payment": {gateway.ChargeObject, payment, true}, "a refund": {gateway.RefundObject, refund, true},
-		"a payment's id on a refund": {gateway.RefundObject, payment, false},
+		"a payment": {gateway.ChargeObject, charge, true}, "a refund": {gateway.RefundObject, refund, true},
+		"a payment's id on a refund": {gateway.RefundObject, charge, false},
 		"a refund's id on a charge":  {gateway.ChargeObject, refund, false},
 		"nothing":                    {gateway.ChargeObject, "", false},
 	} {
-		id, ours := SubjectOf(c.object, c.reference)
+		id, ours := payment.SubjectOf(c.object, c.reference)
 		if ours != c.is || c.is != (id == ownSubject) {
 			t.Errorf("%s: %s, %v", name, id, ours)
 		}
@@ -276,5 +278,55 @@ func facts(s Seen) map[string]any {
 	return map[string]any{
 		"status": s.Status, "row": fmt.Sprintf("%+v", s.Row), "held": s.Held, "charged": s.Charged,
 		"failures": s.Failures,
+	}
+}
+
+// A PSP may count its charges and its refunds apart, so a charge and a refund can have the same id. They are two
+// records, and each needs its own dead letter.
+func TestChargeAndRefundWithOneIDAreTwoFindings(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	charge := s.charging("order-0000000001").record
+	charge.ID, charge.Reference, charge.Key = "1001", "", ""
+	refund := s.refunding("refund-000000001", p, 100).record
+	refund.ID, refund.Reference, refund.Key = "1001", "", ""
+	for _, r := range []gateway.Record{charge, refund} {
+		if found := is[DeadLettered](t, s.evidenceBy(SourceScan, r)); !found.New {
+			t.Errorf("the %s has no dead letter of its own", r.Object)
+		}
+	}
+	for _, r := range []gateway.Record{charge, refund} {
+		if found := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); found.New {
+			t.Errorf("the %s has two", r.Object)
+		}
+	}
+}
+
+// Ids with this prefix are our own: any id of the PSP's takes the place of such an id. If the PSP gave one, a second
+// charge of the same payment would pass for the id that was missing.
+func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	psp.onPost(executes(payment.OperatorPSPID + "1"))
+	is[Pending](t, s.create("order-0000000001", order()))
+
+	g := s.charging("order-0000000002")
+	if o, is := g.movement.request(g.lease.Execution()).Judge(as(payment.OperatorPSPID+"2",
+		g.record)).(gateway.Succeeded); is {
+		t.Errorf("a record is a success as %s", o.ID)
+	}
+	if _, err := as(payment.OperatorPSPID+"2", g.record).Accept(); err == nil {
+		t.Error("a record of the PSP has an id of ours")
+	}
+	deadLetter := deadletters.DeadLetter{
+		About: &deadletters.About{
+			Tenant: "acme", Operation: payment.CreateOperation, Key: g.key.Key.String(), Generation: 1,
+		},
+		Evidence: []byte(`{"record":{"id":"operator:3","status":"succeeded"}}`),
+	}
+	if id := deadLetterSeen(deadLetter).PSPID; id != "" {
+		t.Errorf("a dead letter offers %s", id)
 	}
 }

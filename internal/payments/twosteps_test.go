@@ -16,6 +16,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
 
@@ -106,7 +107,7 @@ func (s *twoSteps) steps() string {
 func (s *twoSteps) pay(key, method string) Answer {
 	s.t.Helper()
 	k := keyed(s.t, key)
-	k.Merchant = Merchant{Tenant: "initech", PSP: stripe.Name, PSPAccount: "acct_initech"}
+	k.Merchant = payment.Merchant{Tenant: "initech", PSP: stripe.Name, PSPAccount: "acct_initech"}
 	answer, err := s.service.Create(s.t.Context(), k, orderBy(method))
 	if err != nil {
 		s.t.Fatal(err)
@@ -118,7 +119,7 @@ func (s *twoSteps) pay(key, method string) Answer {
 func (s *twoSteps) lookUp(key string) LookupResult {
 	s.t.Helper()
 	k := keyed(s.t, key)
-	ref := idempotency.Ref{Tenant: "initech", Operation: CreateOperation, Key: k.Key}
+	ref := idempotency.Ref{Tenant: "initech", Operation: payment.CreateOperation, Key: k.Key}
 	row, err := s.keys.Find(s.t.Context(), ref)
 	if err != nil {
 		s.t.Fatal(err)
@@ -250,7 +251,7 @@ func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 	}
 	record := gateway.Record{
 		Object: gateway.ChargeObject, ID: "ch_1", Account: "acct_initech", Key: twoStepKey,
-		Reference: PaymentID(reference).String(), AmountMinor: 12000, Currency: "USD", Status: "succeeded",
+		Reference: payment.ID(reference).String(), AmountMinor: 12000, Currency: "USD", Status: "succeeded",
 		Created: time.Now(),
 	}
 	effect, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, PSP: "native", Record: record})
@@ -279,7 +280,7 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 		}
 		return gateway.Record{
 			Object: gateway.ChargeObject, ID: id, Account: "acct_initech", Key: twoStepKey,
-			Reference: PaymentID(reference).String(), AmountMinor: 12000, Currency: "USD", Status: "declined",
+			Reference: payment.ID(reference).String(), AmountMinor: 12000, Currency: "USD", Status: "declined",
 			DeclineCode: "insufficient_funds", Created: time.Now(),
 		}
 	}
@@ -313,7 +314,7 @@ func TestDeclineOfAnObjectThatOnlyALookupKnowsIsTheAnswer(t *testing.T) {
 		SourceLookup: idempotency.CompletedStatus, SourceWebhook: "",
 	} {
 		step := judge(patient(), s, Record{Source: source, Record: recordOfOwn("psp_9", "declined", 12000)})
-		if step.To != to || to != "" && step.Verdict.status != Declined {
+		if step.To != to || to != "" && step.Verdict.Status != payment.Declined {
 			t.Errorf("%s: %+v", source, step)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/gateway/stripe"
+	"payonce/internal/payment"
 )
 
 // shows is a PSP that has these charges by their ids, and lists none of them under a key.
@@ -44,8 +45,8 @@ func (s *shop) vouched(key, id string) *stage {
 
 func (g *stage) refund(key string) (Answer, error) {
 	g.t.Helper()
-	return g.service.Refund(g.t.Context(), keyed(g.t, key), PaymentID(g.lease.Subject),
-		RefundRequest{AmountCents: 100})
+	return g.service.Refund(g.t.Context(), keyed(g.t, key), payment.ID(g.lease.Subject),
+		payment.RefundRequest{AmountCents: 100})
 }
 
 // An operator has named a charge while the PSP was silent. It may be anybody's: no money is returned from it before the
@@ -56,7 +57,7 @@ func TestNoMoneyIsReturnedFromAChargeThatOnlyAPersonNames(t *testing.T) {
 	s := setupOn(t, psp)
 	psp.onPost(executes("psp_refund"))
 	g := s.vouched("order-0000000001", "psp_stranger")
-	g.wantMoved(Succeeded, OperatorPSPID+"psp_stranger")
+	g.wantMoved(payment.Succeeded, payment.OperatorPSPID+"psp_stranger")
 	answer, err := g.refund("refund-0000000001")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func TestNoMoneyIsReturnedFromAChargeThatOnlyAPersonNames(t *testing.T) {
 	if posts, _ := psp.seen(); posts != 0 {
 		t.Fatalf("%d refunds were sent", posts)
 	}
-	g.wantMoved(Succeeded, OperatorPSPID+"psp_stranger")
+	g.wantMoved(payment.Succeeded, payment.OperatorPSPID+"psp_stranger")
 	s.wantDeadLetters()
 }
 
@@ -123,7 +124,7 @@ func TestVouchedPaymentIsRefundedOnceThePSPShowsItsCharge(t *testing.T) {
 					t.Error("the PSP was asked a second time")
 				}
 			}
-			g.wantMoved(Succeeded, "psp_1")
+			g.wantMoved(payment.Succeeded, "psp_1")
 			s.wantDeadLetters()
 		})
 	}
@@ -147,7 +148,7 @@ func TestRecordUnderAnotherIDThanAPersonsIsNoDuplicate(t *testing.T) {
 	s := setupOn(t, &actor{})
 	g := s.vouched("order-0000000001", "psp_stranger")
 	is[Confirmed](t, s.evidenceBy(SourceScan, g.record))
-	g.wantMoved(Succeeded, g.record.ID)
+	g.wantMoved(payment.Succeeded, g.record.ID)
 	is[DeadLettered](t, s.evidenceBy(SourceScan, as("psp_again", g.record)))
 }
 
@@ -158,7 +159,7 @@ func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
 	p := s.paid("vouched-0000000001")
 	s.exec("ALTER TABLE payments DISABLE TRIGGER payments_guard")
 	s.exec("UPDATE payments SET psp_charge_id = 'operator:dead letter', amount_minor = 12001")
-	_, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
+	_, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, payment.RefundRequest{})
 	if !errors.Is(err, ErrPaymentNotRefundable) {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestRefundOfAVouchedPaymentThatStripeDoesNotKnowIsRefused(t *testing.T) {
 					w.WriteHeader(http.StatusNotFound)
 				}
 			})
-			answer, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
+			answer, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, payment.RefundRequest{})
 			got, refused := strings.Join(asked, " "), errors.Is(err, ErrPaymentNotRefundable)
 			if got != row.asked || refused != row.final {
 				t.Fatalf("%T %+v, %v, asked %q", answer, answer, err, got)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // Three functions wait: WaitFor, AwaitPayment and AwaitRefund. Each returns when there is nothing to wait for any more,
@@ -99,9 +100,9 @@ func awaitedBy(a Answer) until {
 
 // AwaitPayment waits while the payment is processing. It fails as Payment does.
 func (s *Service) AwaitPayment(
-	ctx context.Context, tenant string, id PaymentID, limit time.Duration,
+	ctx context.Context, tenant string, id payment.ID, limit time.Duration,
 ) (waited bool, err error) {
-	return s.awaitOutcome(ctx, tenant, CreateOperation, limit, func() (Status, string, error) {
+	return s.awaitOutcome(ctx, tenant, payment.CreateOperation, limit, func() (payment.Status, string, error) {
 		p, err := s.Payment(ctx, tenant, id)
 		return p.Status, p.Key, err
 	})
@@ -109,19 +110,19 @@ func (s *Service) AwaitPayment(
 
 // AwaitRefund waits while the refund is processing. It fails as RefundByID does.
 func (s *Service) AwaitRefund(
-	ctx context.Context, tenant string, id RefundID, limit time.Duration,
+	ctx context.Context, tenant string, id payment.RefundID, limit time.Duration,
 ) (waited bool, err error) {
-	return s.awaitOutcome(ctx, tenant, RefundOperation, limit, func() (Status, string, error) {
+	return s.awaitOutcome(ctx, tenant, payment.RefundOperation, limit, func() (payment.Status, string, error) {
 		r, err := s.RefundByID(ctx, tenant, id)
 		return r.Status, r.Key, err
 	})
 }
 
 func (s *Service) awaitOutcome(
-	ctx context.Context, tenant, operation string, limit time.Duration, read func() (Status, string, error),
+	ctx context.Context, tenant, operation string, limit time.Duration, read func() (payment.Status, string, error),
 ) (waited bool, err error) {
 	first := apart(read)
-	if first.status != Processing { // A read that has failed has no status.
+	if first.status != payment.Processing { // A read that has failed has no status.
 		return true, first.err
 	}
 	return await(ctx, s.waits, idempotency.StoredRef(tenant, operation, first.key), limit, func() (until, error) {
@@ -132,7 +133,7 @@ func (s *Service) awaitOutcome(
 
 // statusRead is what awaitOutcome reads.
 type statusRead struct {
-	status   Status
+	status   payment.Status
 	key      string
 	err      error
 	panicked any
@@ -140,7 +141,7 @@ type statusRead struct {
 
 // apart reads in a goroutine of its own. A read needs a stack of 16 KiB, and a goroutine that has had one keeps it
 // while it waits: with a thousand of them, 8 MB more.
-func apart(read func() (Status, string, error)) statusRead {
+func apart(read func() (payment.Status, string, error)) statusRead {
 	done := make(chan statusRead, 1)
 	go func() {
 		var r statusRead
@@ -158,8 +159,8 @@ func apart(read func() (Status, string, error)) statusRead {
 }
 
 // awaitedIn: a payment or refund is processing exactly as long as its key is in progress or unknown.
-func awaitedIn(s Status) until {
-	if s == Processing {
+func awaitedIn(s payment.Status) until {
+	if s == payment.Processing {
 		return outcome
 	}
 	return nothing

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )
@@ -89,7 +90,7 @@ func (s *shop) elsewhere() *shop {
 	return &other
 }
 
-func (g *stage) paymentID() PaymentID { return PaymentID(g.lease.Subject) }
+func (g *stage) paymentID() payment.ID { return payment.ID(g.lease.Subject) }
 
 // waitsFor sends the stage's request again, with a wait for its outcome.
 func (g *stage) waitsFor(limit time.Duration) <-chan heard[Answer] {
@@ -100,11 +101,11 @@ func (g *stage) waitsFor(limit time.Duration) <-chan heard[Answer] {
 	})
 }
 
-func (g *stage) waitsForPayment(limit time.Duration) <-chan heard[Payment] {
-	return background(func() (Payment, bool, error) {
+func (g *stage) waitsForPayment(limit time.Duration) <-chan heard[payment.Payment] {
+	return background(func() (payment.Payment, bool, error) {
 		waited, err := g.service.AwaitPayment(g.t.Context(), "acme", g.paymentID(), limit)
 		if err != nil {
-			return Payment{}, waited, err
+			return payment.Payment{}, waited, err
 		}
 		p, err := g.service.Payment(g.t.Context(), "acme", g.paymentID())
 		return p, waited, err
@@ -122,7 +123,7 @@ func TestCommitOfThisProcessWakesWithoutARead(t *testing.T) {
 	if final := is[Final](t, hears(t, post)); !final.Replayed || final.Response.Status != 201 {
 		t.Errorf("POST answers %+v", final)
 	}
-	if p := hears(t, get); p.Status != Succeeded || p.PSPChargeID != g.record.ID {
+	if p := hears(t, get); p.Status != payment.Succeeded || p.PSPChargeID != g.record.ID {
 		t.Errorf("GET answers %+v", p)
 	}
 	s.awaitWaiting(0)
@@ -143,7 +144,7 @@ func TestWaitForAnExecutionGoesOnUntilTheOutcome(t *testing.T) {
 	if final := is[Final](t, hears(t, post)); final.Response.Status != 402 {
 		t.Errorf("POST answers %+v", final)
 	}
-	if p := hears(t, get); p.Status != Declined {
+	if p := hears(t, get); p.Status != payment.Declined {
 		t.Errorf("GET answers %+v", p)
 	}
 }
@@ -160,18 +161,18 @@ func TestRefundIsWaitedForLikeAPayment(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{}).blind()
 	g := s.refunding("refund-000000001", s.charging("paid-00000000001").paidFor(), 100).lost()
-	get := background(func() (Refund, bool, error) {
-		id := RefundID(g.lease.Subject)
+	get := background(func() (payment.Refund, bool, error) {
+		id := payment.RefundID(g.lease.Subject)
 		waited, err := s.service.AwaitRefund(t.Context(), "acme", id, time.Hour)
 		if err != nil {
-			return Refund{}, waited, err
+			return payment.Refund{}, waited, err
 		}
 		r, err := s.service.RefundByID(t.Context(), "acme", id)
 		return r, waited, err
 	})
 	s.awaitWaiting(1)
 	s.evidenceBy(SourceLookup, g.record)
-	if r := hears(t, get); r.Status != Succeeded || r.PSPRefundID != g.record.ID {
+	if r := hears(t, get); r.Status != payment.Succeeded || r.PSPRefundID != g.record.ID {
 		t.Errorf("answers %+v", r)
 	}
 }
@@ -190,7 +191,7 @@ func TestCommitOfAnotherProcessIsFoundByTheNextRead(t *testing.T) {
 		if final := is[Final](t, hears(t, post)); !final.Replayed || final.Response.Status != 201 {
 			t.Errorf("%s: POST answers %+v", name, final)
 		}
-		if p := hears(t, get); p.Status != Succeeded {
+		if p := hears(t, get); p.Status != payment.Succeeded {
 			t.Errorf("%s: GET answers %+v", name, p)
 		}
 	}
@@ -204,7 +205,7 @@ func TestProofThatNothingWasExecutedEndsTheWait(t *testing.T) {
 	get := g.waitsForPayment(time.Hour)
 	s.awaitWaiting(1)
 	g.proven()
-	if p := hears(t, get); p.Status != Failed {
+	if p := hears(t, get); p.Status != payment.Failed {
 		t.Errorf("answers %+v", p)
 	}
 }
@@ -215,7 +216,7 @@ func TestWaitThatReachesItsLimitAnswersThePresentState(t *testing.T) {
 	g := s.charging("order-0000000001").lost()
 	post, get := g.waitsFor(2*lookInterval), g.waitsForPayment(2*lookInterval)
 	is[Pending](t, hears(t, post))
-	if p := hears(t, get); p.Status != Processing {
+	if p := hears(t, get); p.Status != payment.Processing {
 		t.Errorf("answers %+v", p)
 	}
 }
@@ -224,7 +225,7 @@ func TestPaymentWithAnOutcomeIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{}).blind()
 	g := s.charging("order-0000000001").succeeded()
-	if p := hears(t, g.waitsForPayment(time.Hour)); p.Status != Succeeded {
+	if p := hears(t, g.waitsForPayment(time.Hour)); p.Status != payment.Succeeded {
 		t.Errorf("answers %+v", p)
 	}
 	waited, err := s.service.AwaitPayment(t.Context(), "globex", g.paymentID(), time.Hour)
@@ -246,7 +247,7 @@ func TestShutdownAnswersThoseWhoWaitWithThePresentState(t *testing.T) {
 	} else {
 		is[Pending](t, h.answer)
 	}
-	if h := <-get; h.err != nil || h.waited || h.answer.Status != Processing {
+	if h := <-get; h.err != nil || h.waited || h.answer.Status != payment.Processing {
 		t.Errorf("GET answers %+v", h)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 )
 
 // lookedAt is what a look sees: the keys that are undecided, and whether each is in flight; or that the database is
@@ -395,16 +396,16 @@ func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, first := range map[string]statusRead{
-		"an outcome": {status: Succeeded, key: "order-0000000001"}, "an error": {err: broken},
+		"an outcome": {status: payment.Succeeded, key: "order-0000000001"}, "an error": {err: broken},
 	} {
 		s, reads := &Service{waits: newWaits(undecidedForEver().look)}, 0
-		read := func() (Status, string, error) {
+		read := func() (payment.Status, string, error) {
 			if reads++; reads > 1 {
-				return Succeeded, first.key, nil
+				return payment.Succeeded, first.key, nil
 			}
 			return first.status, first.key, first.err
 		}
-		waited, err := s.awaitOutcome(t.Context(), "acme", CreateOperation, time.Minute, read)
+		waited, err := s.awaitOutcome(t.Context(), "acme", payment.CreateOperation, time.Minute, read)
 		if !waited || !errors.Is(err, first.err) || reads != 1 {
 			t.Errorf("%s: waited %v, %v; read %d times", name, waited, err, reads)
 		}
@@ -419,7 +420,7 @@ func TestPanicOfAReadIsThatOfItsCaller(t *testing.T) {
 			t.Errorf("recovered %v", got)
 		}
 	}()
-	r := apart(func() (Status, string, error) { panic("read") })
+	r := apart(func() (payment.Status, string, error) { panic("read") })
 	t.Errorf("read %+v", r)
 }
 

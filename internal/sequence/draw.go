@@ -7,7 +7,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // Life is what is known of a key.
@@ -110,7 +110,7 @@ func (l Life) movement(r gateway.Record) Step {
 	if r.DeclineCode != "" {
 		status += " (" + r.DeclineCode + ")"
 	}
-	short := status + ": " + payments.Currency(r.Currency).Money(payments.AmountMinor(r.AmountMinor))
+	short := status + ": " + payment.Currency(r.Currency).Money(payment.AmountMinor(r.AmountMinor))
 	s := Step{At: r.Created, From: PSP, To: PSP, Label: short + ", " + r.ID, Short: short}
 	for _, e := range l.Timeline {
 		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && s.At.Before(e.At) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // line is a line of the timeline, with what is needed to draw it.
@@ -90,7 +90,7 @@ func cancelled(released idempotency.Event) bool { return released.Reason == "the
 func (l line) send() Step {
 	send := Step{At: l.e.At, From: API, To: PSP, Inferred: l.next.Actor != "owner", Label: "charge"}
 	switch {
-	case l.life.Row.Ref.Operation == payments.RefundOperation:
+	case l.life.Row.Ref.Operation == payment.RefundOperation:
 		send.Label = "refund"
 	case len(l.create()) > 0:
 		send.Label = "confirm"

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
@@ -26,7 +27,7 @@ func (b Break) changed() string {
 	if b.Kind != payments.BreakMissingHere || b.Subject == nil {
 		return ""
 	}
-	return payments.PaymentID(*b.Subject).String()
+	return payment.ID(*b.Subject).String()
 }
 
 // breakOf is the only mapper of a break's row.
@@ -51,7 +52,7 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 		}
 	}
 	if b.Kind == payments.BreakMissingThere && b.Subject != nil {
-		b.Reference = payments.ReferenceOf(b.Object, *b.Subject)
+		b.Reference = payment.ReferenceOf(b.Object, *b.Subject)
 	}
 	return b
 }

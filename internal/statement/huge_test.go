@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -129,7 +130,7 @@ func (d *fixture) writeHuge(w http.ResponseWriter, lines int) {
 	for i := range lines {
 		id, reference := "ch_x"+strconv.Itoa(i), "order "+strconv.Itoa(i)
 		if i%linesPerBreak != 0 {
-			id, reference = "ch_"+strconv.Itoa(ours), payments.PaymentID(d.hugeID(ours)).String()
+			id, reference = "ch_"+strconv.Itoa(ours), payment.ID(d.hugeID(ours)).String()
 			ours++
 		}
 		fmt.Fprintf(out, "%s,charge,key,%s,,100,USD,succeeded,%s\r\n", id, reference, created)

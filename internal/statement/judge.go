@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -54,7 +55,7 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	}
 	s := Summary{ID: j.run, Account: j.Account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
 	found, err := j.q.WriteLineBreaks(ctx, dbsqlc.WriteLineBreaksParams{
-		Account: j.Account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID,
+		Account: j.Account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payment.OperatorPSPID,
 		Shared: j.config.PSPs.Of(j.Psp).Traits().ForeignRecords,
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -62,7 +62,7 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 		}
 		j.loaded++
 		progress()
-		id, ours := payments.SubjectOf(r.Object, r.Reference)
+		id, ours := payment.SubjectOf(r.Object, r.Reference)
 		return []any{
 			day, j.loaded, string(r.Object), r.ID, r.Reference, pgtype.UUID{Bytes: id, Valid: ours}, r.AmountMinor,
 			r.Currency, r.ChargeID, r.Status, r.Created,

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 const minute = 1.0 / 60 // of the hours that tests count in
@@ -275,8 +275,8 @@ func TestViewNamesTheOperationsOfPayments(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.paid("rf_1", 1, refund)
-	for object, operation := range map[string]string{"charge": payments.CreateOperation,
-		"refund": payments.RefundOperation} {
+	for object, operation := range map[string]string{"charge": payment.CreateOperation,
+		"refund": payment.RefundOperation} {
 		if d.count("SELECT count(*) FROM statement_movements WHERE object = $1 AND operation = $2", object,
 			operation) != 1 {
 			t.Errorf("no %s has the operation %s", object, operation)

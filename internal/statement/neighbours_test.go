@@ -11,7 +11,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -132,7 +132,7 @@ func TestLineIsAboutItsOwnMovementAlone(t *testing.T) {
 		WHERE l.by_psp_id`, "charge ch_by_id ch_by_id", "refund rf_by_id rf_by_id")
 
 	if _, err := j.q.WriteLineBreaks(t.Context(), dbsqlc.WriteLineBreaksParams{Account: j.Account,
-		Day: dateOf(d.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID}); err != nil {
+		Day: dateOf(d.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payment.OperatorPSPID}); err != nil {
 		t.Fatal(err)
 	}
 	d.wantRows(j, "breaks", `SELECT concat_ws(' ', object, kind, psp_id, CASE WHEN other_tenant THEN 'of globex' END)

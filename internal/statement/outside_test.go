@@ -7,7 +7,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // sharedPSP is a PSP whose accounts have records of other programs, too.
@@ -70,7 +70,7 @@ func TestEachFormatNamesThePaymentThatOthersHaveChanged(t *testing.T) {
 		d.publish("acct_acme", d.day, lineOf(paid),
 			d.byOthers("rf_ours", "ch_paid", func(l *line) { l.reference = reference }),
 			d.byOthers("rf_theirs", "ch_theirs"))
-		id := payments.PaymentID(paid.id).String()
+		id := payment.ID(paid.id).String()
 		for _, f := range []Format{Table, CSV, JSON} {
 			if got := d.written(f); strings.Count(got, id) != 1 {
 				t.Errorf("%s, reference %q: no %s in\n%s", f, reference, id, got)

@@ -16,6 +16,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -163,9 +164,9 @@ func (d *fixture) finish(m movement) {
 	if m.finished == nil {
 		return
 	}
-	operation, key := payments.CreateOperation, "key-"+m.id.String()
+	operation, key := payment.CreateOperation, "key-"+m.id.String()
 	if m.object == gateway.RefundObject {
-		operation = payments.RefundOperation
+		operation = payment.RefundOperation
 	}
 	d.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
 		reserved_at, locked_until, expires_at) VALUES ($1, $2, $3, 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), $4, $5, $5,
@@ -181,7 +182,7 @@ func (d *fixture) finish(m movement) {
 		WHERE tenant_id = $1 AND operation = $2 AND key = $3`, m.tenant, operation, key, m.finished)
 }
 
-func (m movement) reference() string { return payments.ReferenceOf(m.object, m.id) }
+func (m movement) reference() string { return payment.ReferenceOf(m.object, m.id) }
 
 // line is a line of a statement. It is dated when it was created, unless the test says otherwise.
 type line struct {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -134,7 +135,7 @@ func majorOf(currency, minor string) string {
 	if err != nil {
 		return minor
 	}
-	return payments.Currency(currency).Decimal(payments.AmountMinor(n))
+	return payment.Currency(currency).Decimal(payment.AmountMinor(n))
 }
 
 // shown is a text that we have not written, as one line of a terminal. Control characters are replaced, because a

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // difference is between an entry of the PSP's ledger and a row of ours. One of the two may be missing.
@@ -84,7 +84,7 @@ func differences(w world) []difference {
 			row.PSPID == "" && slices.ContainsFunc(w.ledger.Refunds,
 				func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }):
 			// The PSP has declined it under an id that another row has.
-		case strings.HasPrefix(row.PSPID, payments.OperatorPSPID):
+		case strings.HasPrefix(row.PSPID, payment.OperatorPSPID):
 			if !w.books.calledExecuted(row) {
 				all = append(all, difference{row: row,
 					what: "an operator has vouched for it, and no dead letter says so"})
@@ -128,21 +128,21 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.excuses = []deadletters.Kind{deadletters.PSPContradicts, deadletters.LookupsExhausted}
 	case e.AmountCents != row.Amount && !b.letPass(e, row):
 		d.what = b.otherTerms(e, row)
-	case !e.Executed() && row.Status == string(payments.Failed):
+	case !e.Executed() && row.Status == string(payment.Failed):
 		return d, false // neither says that money has moved
 	case e.Status != row.Status:
 		d.what = fmt.Sprintf("%s at the PSP as %s, %s here", e.Status, e.ID, row.Status)
 		d.unresolved = !row.isFinal()
-		d.excuses = kindsFor(payments.Status(row.Status))
-		if b.psps[row.Tenant] == stripePSP && row.PaymentID == nil && row.Status == string(payments.Failed) {
+		d.excuses = kindsFor(payment.Status(row.Status))
+		if b.psps[row.Tenant] == stripePSP && row.PaymentID == nil && row.Status == string(payment.Failed) {
 			d.excuses = nil // its intent was cancelled, or never confirmed: nothing is late
 		}
 	case b.declinedUnderAnothersID(*e, row):
 		return d, false
-	case e.ID != strings.TrimPrefix(row.PSPID, payments.OperatorPSPID): // an operator may have named it
+	case e.ID != strings.TrimPrefix(row.PSPID, payment.OperatorPSPID): // an operator may have named it
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)
 		// the first record that comes to light gives it its name
-		d.unresolved = strings.HasPrefix(row.PSPID, payments.OperatorPSPID)
+		d.unresolved = strings.HasPrefix(row.PSPID, payment.OperatorPSPID)
 	case e.code() != row.Decline:
 		d.what = fmt.Sprintf("declined as %q at the PSP, as %q here", e.DeclineCode, row.Decline)
 	default:
@@ -154,7 +154,7 @@ func (b *books) compare(e *Entry) (difference, bool) {
 // declinedUnderAnothersID reports whether both sides have declined it, and here it has no id since another row has the
 // PSP's: an operator has taken that id for the other row. A decline moves no money, so it counts without its id.
 func (b *books) declinedUnderAnothersID(e Entry, row *movementRow) bool {
-	if e.Executed() || row.Status != string(payments.Declined) || row.PSPID != "" || e.Reference != row.String() {
+	if e.Executed() || row.Status != string(payment.Declined) || row.PSPID != "" || e.Reference != row.String() {
 		return false
 	}
 	for _, m := range b.subjects {
@@ -172,14 +172,14 @@ func (b *books) otherTerms(e *Entry, row *movementRow) string {
 
 // kindsFor lists the dead letters that are written when the PSP has a verdict and a row stands so. Behind an end there
 // is none that would do.
-func kindsFor(s payments.Status) []deadletters.Kind {
+func kindsFor(s payment.Status) []deadletters.Kind {
 	switch s {
-	case payments.Processing:
+	case payment.Processing:
 		return []deadletters.Kind{deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts,
 			deadletters.RefundExceeds}
-	case payments.Failed:
+	case payment.Failed:
 		return []deadletters.Kind{deadletters.LateAfterExpiry, deadletters.RefundExceeds, deadletters.PSPContradicts}
-	case payments.Succeeded, payments.Declined:
+	case payment.Succeeded, payment.Declined:
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (b *books) letPass(e *Entry, row *movementRow) bool {
 	if e.Executed() {
 		return b.calledExecuted(row)
 	}
-	return row.Status == string(payments.Declined) && b.called(deadletters.NotExecuted, row)
+	return row.Status == string(payment.Declined) && b.called(deadletters.NotExecuted, row)
 }
 
 // calledExecuted reports whether an operator has called the row executed. Any dead letter about an unknown key can be

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 	"payonce/lab/history"
 )
@@ -23,7 +23,7 @@ func (m *movementRow) document() document {
 	d.set("createdAt", stampOf(&m.Created))
 	d.set("idempotencyKey", m.Key)
 	if m.PaymentID != nil {
-		d.set("paymentId", payments.PaymentID(*m.PaymentID).String())
+		d.set("paymentId", payment.ID(*m.PaymentID).String())
 		d.set("refundId", m.String())
 		d.set("pspRefundId", m.PSPID)
 		d.set("reason", m.Reason)
@@ -36,7 +36,7 @@ func (m *movementRow) document() document {
 	d.set("metadata", m.metadata())
 	d.set("pspChargeId", m.PSPID)
 	d.set("amountRefundedCents", m.Refunded)
-	if m.Outside != 0 && m.Status == string(payments.Succeeded) {
+	if m.Outside != 0 && m.Status == string(payment.Succeeded) {
 		d.set("amountMovedByOthersCents", m.Outside)
 	}
 	return d
@@ -45,7 +45,7 @@ func (m *movementRow) document() document {
 // undecided is the row as it was shown while its outcome was not known.
 func (m *movementRow) undecided() document {
 	open := *m
-	open.Status, open.PSPID, open.Decline, open.Refunded = string(payments.Processing), "", "", 0
+	open.Status, open.PSPID, open.Decline, open.Refunded = string(payment.Processing), "", "", 0
 	return open.document()
 }
 
@@ -79,14 +79,14 @@ func (b *books) storedDiffers(k *keyRow, m *movementRow) string {
 		return fmt.Sprintf("a %d is not of the type %s", status, kind)
 	case k.ResponseLocation == nil || *k.ResponseLocation != m.path():
 		return fmt.Sprintf("a %d does not lead to %s", status, m.path())
-	case status == http.StatusPaymentRequired && m.Status == string(payments.Declined):
+	case status == http.StatusPaymentRequired && m.Status == string(payment.Declined):
 		return m.refusal().differs(told.without("type", "detail"))
-	case status != http.StatusCreated || m.Status != string(payments.Succeeded):
+	case status != http.StatusCreated || m.Status != string(payment.Succeeded):
 		return fmt.Sprintf("status %d of what is %s", status, m.Status)
 	}
 	then := *m
 	then.Refunded, then.Outside = 0, 0 // it was written before any refund of it
-	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payments.OperatorPSPID) &&
+	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payment.OperatorPSPID) &&
 		b.calledExecuted(m) {
 		then.PSPID = id // the PSP's own name for it came later
 	}
@@ -189,7 +189,7 @@ func (m *movementRow) differsFromAsked(o history.Operation) string {
 		}
 	} else if o.Path != "" {
 		want.set("path", o.Path)
-		got.set("path", "/payments/"+payments.PaymentID(*m.PaymentID).String()+"/refunds")
+		got.set("path", "/payments/"+payment.ID(*m.PaymentID).String()+"/refunds")
 	}
 	if m.PaymentID == nil || ask.AmountCents != 0 { // no amount is all that was left
 		want.set("amountCents", ask.AmountCents)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // books is the database at one instant.
@@ -95,7 +95,7 @@ func (m *movementRow) metadata() jsontext.Value {
 
 // isFinal reports whether the PSP's verdict is in.
 func (m *movementRow) isFinal() bool {
-	return m.Status == string(payments.Succeeded) || m.Status == string(payments.Declined)
+	return m.Status == string(payment.Succeeded) || m.Status == string(payment.Declined)
 }
 
 // pspID is the PSP's id of a row that may be missing.
@@ -111,9 +111,9 @@ func (m *movementRow) keyName() keyName { return keyName{m.Tenant, m.operation()
 
 func (m *movementRow) String() string {
 	if m.PaymentID != nil {
-		return payments.RefundID(m.ID).String()
+		return payment.RefundID(m.ID).String()
 	}
-	return payments.PaymentID(m.ID).String()
+	return payment.ID(m.ID).String()
 }
 
 type deadLetterRow struct {

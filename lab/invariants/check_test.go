@@ -17,7 +17,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 const (
@@ -33,7 +33,7 @@ func paymentID(t testing.TB, id string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return payments.PaymentID(parsed).String()
+	return payment.ID(parsed).String()
 }
 
 // lived is a shop that has seen a bit of everything, and is quiet.
@@ -397,21 +397,21 @@ func TestWrongAmountIsLetPassByItsOwnDecisionAlone(t *testing.T) {
 	t.Parallel()
 	id := uuid.Must(uuid.NewV7())
 	for _, row := range []struct {
-		status payments.Status
+		status payment.Status
 		action deadletters.Action
 		agrees bool
 	}{
-		{payments.Declined, deadletters.NotExecuted, true},
-		{payments.Declined, deadletters.Executed, false},
-		{payments.Declined, deadletters.Dismiss, false},
-		{payments.Succeeded, deadletters.Executed, true},
-		{payments.Succeeded, deadletters.NotExecuted, false},
+		{payment.Declined, deadletters.NotExecuted, true},
+		{payment.Declined, deadletters.Executed, false},
+		{payment.Declined, deadletters.Dismiss, false},
+		{payment.Succeeded, deadletters.Executed, true},
+		{payment.Succeeded, deadletters.NotExecuted, false},
 	} {
 		b := &books{accounts: map[string]string{"acme": "acct"},
 			deadLetters: []deadLetterRow{{Subject: &id, Action: string(row.action)}},
 			subjects: map[uuid.UUID]*movementRow{id: {ID: id, Tenant: "acme", Amount: 500, Currency: "USD",
 				Status: string(row.status), PSPID: "ch_1"}}}
-		e := Entry{ID: "ch_1", Account: "acct", Reference: payments.PaymentID(id).String(), AmountCents: 501,
+		e := Entry{ID: "ch_1", Account: "acct", Reference: payment.ID(id).String(), AmountCents: 501,
 			Currency: "USD", Status: string(row.status), Fault: wrongAmount}
 		if d, differs := b.compare(&e); differs == row.agrees {
 			t.Errorf("%s, %s: differs %t: %s", row.status, row.action, differs, d.what)
@@ -459,16 +459,16 @@ func TestKeyThatComesToNoEndIsFound(t *testing.T) {
 				{idempotency.UnknownStatus, idempotency.FailedRetryableStatus},
 				{idempotency.FailedRetryableStatus, idempotency.InProgressStatus},
 			} {
-				b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+				b.events = append(b.events, eventRow{Tenant: "acme", Operation: payment.RefundOperation, Key: "k",
 					Generation: 1, Attempt: int32(i), From: string(edge[0]), To: string(edge[1])})
 			}
 			// What an operator gives back is no round.
-			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payment.RefundOperation, Key: "k",
 				Generation: 1, Actor: "operator", From: "unknown", To: "failed_retryable"})
 			// Another life of the key begins to count from nothing, and so does another tenant's.
-			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payments.RefundOperation, Key: "k",
+			b.events = append(b.events, eventRow{Tenant: "acme", Operation: payment.RefundOperation, Key: "k",
 				Generation: int32(i) + 2, From: "unknown", To: "failed_retryable"},
-				eventRow{Tenant: fmt.Sprint(i), Operation: payments.RefundOperation, Key: "k", Generation: 1,
+				eventRow{Tenant: fmt.Sprint(i), Operation: payment.RefundOperation, Key: "k", Generation: 1,
 					From: "unknown", To: "failed_retryable"})
 		}
 		if got := rounds(world{books: &b}); len(got) != found {

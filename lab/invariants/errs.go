@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 const (
@@ -129,7 +129,7 @@ func refusedThoughCharged(w world, _ Evidence) []Violation {
 	var found []Violation
 	for _, l := range w.books.deadLetters {
 		m := w.books.subjectOfDeadLetter(l)
-		if m == nil || m.Status != string(payments.Declined) || !l.saysCharged() {
+		if m == nil || m.Status != string(payment.Declined) || !l.saysCharged() {
 			continue
 		}
 		k := w.books.lives[m.ID]

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // erred are books with one payment, and a ledger with a charge of it by a fault.
@@ -142,7 +142,7 @@ func TestDeclineBehindADeadLetterThatSaysChargedIsFound(t *testing.T) {
 		"it says declined":    {before, nil, declined, false},
 	} {
 		w, m := erred()
-		m.Status = string(payments.Declined)
+		m.Status = string(payment.Declined)
 		w.books.lives[m.ID].Finished = &told
 		w.books.deadLetters = []deadLetterRow{{Kind: "psp_contradicts_request", Subject: &m.ID, Opened: row.opened,
 			Resolved: row.resolved, Evidence: []byte(row.evidence)}}

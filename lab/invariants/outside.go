@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // outsideRow is what a payment has kept of an object of the PSP's by which others have moved its money.
@@ -164,8 +164,8 @@ func outsideAgrees(w world) []Violation {
 // that.
 func (b *books) counts(r outsideRow) bool {
 	own := b.byPSPID[b.accounts[r.Tenant]+" "+r.PSPID]
-	isOwn := own != nil && own.PaymentID != nil && own.Status == string(payments.Succeeded)
-	return r.Status != string(payments.Declined) && !isOwn
+	isOwn := own != nil && own.PaymentID != nil && own.Status == string(payment.Succeeded)
+	return r.Status != string(payment.Declined) && !isOwn
 }
 
 // takes is how much of its payment an object counts for. What is in another currency counts as the whole payment.
@@ -179,7 +179,7 @@ func (b *books) takes(r outsideRow) int64 {
 // keptWrongly says how the PSP's ledger differs from what was kept of it, or "".
 func (w world) keptWrongly(r outsideRow, theirs map[string]Entry) string {
 	p := w.books.subjects[r.Payment]
-	moved := r.Status != string(payments.Declined)
+	moved := r.Status != string(payment.Declined)
 	e, there := theirs[w.books.accounts[r.Tenant]+" "+r.PSPID]
 	switch {
 	case p == nil || p.PaymentID != nil || p.Tenant != r.Tenant:
@@ -205,7 +205,7 @@ func (w world) begunBeyond() []Violation {
 		}
 	}
 	for _, m := range w.books.subjects {
-		if k := w.books.lives[m.ID]; m.PaymentID != nil && m.Status == string(payments.Succeeded) && k != nil &&
+		if k := w.books.lives[m.ID]; m.PaymentID != nil && m.Status == string(payment.Succeeded) && k != nil &&
 			k.Finished != nil && len(gone[*m.PaymentID]) > 0 {
 			gone[*m.PaymentID] = append(gone[*m.PaymentID], moved{*k.Finished, m.Amount})
 		}

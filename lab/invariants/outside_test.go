@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // returned is a payment of 100 of which others have refunded 60 at the PSP, and we know of it.
@@ -22,11 +22,11 @@ type returned struct {
 
 func returnedByOthers() *returned {
 	r := &returned{at: time.Now(), payment: &movementRow{ID: uuid.New(), Tenant: "acme", Key: "payment", Generation: 1,
-		Amount: 100, Currency: "USD", Status: string(payments.Succeeded), PSPID: "ch_1", Outside: 60}}
+		Amount: 100, Currency: "USD", Status: string(payment.Succeeded), PSPID: "ch_1", Outside: 60}}
 	r.books = &books{accounts: map[string]string{"acme": "acct"}, subjects: map[uuid.UUID]*movementRow{},
 		byPSPID: map[string]*movementRow{}, lives: map[uuid.UUID]*keyRow{}, outside: []outsideRow{{
 			Tenant: "acme", Payment: r.payment.ID, Object: refundObject, PSPID: "rf_1", Amount: 60, Currency: "USD",
-			Status: string(payments.Succeeded), Seen: r.at,
+			Status: string(payment.Succeeded), Seen: r.at,
 		}},
 		deadLetters: []deadLetterRow{{Kind: movedOutside, Subject: &r.payment.ID,
 			Finding:  "succeeded 60 refund record acct rf_1",
@@ -54,7 +54,7 @@ func (r *returned) with(m *movementRow, k *keyRow) *returned {
 // refund is one of ours, begun and ended so long after others were noticed.
 func (r *returned) refund(id string, amount int64, begun, ended time.Duration) *returned {
 	m := &movementRow{ID: uuid.New(), PaymentID: &r.payment.ID, Tenant: "acme", Key: id, Generation: 1, Amount: amount,
-		Currency: "USD", Status: string(payments.Succeeded), PSPID: id}
+		Currency: "USD", Status: string(payment.Succeeded), PSPID: id}
 	finished := r.at.Add(ended)
 	return r.with(m, &keyRow{Reserved: r.at.Add(begun), Finished: &finished})
 }

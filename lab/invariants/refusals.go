@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/internal/problem"
 	"payonce/lab/history"
 )
@@ -32,7 +32,7 @@ func refusals(w world, e Evidence) []Violation {
 			continue
 		}
 		p := w.books.paymentAt(o.Path)
-		if p == nil || p.Status != string(payments.Succeeded) {
+		if p == nil || p.Status != string(payment.Succeeded) {
 			continue
 		}
 		var ask order
@@ -43,7 +43,7 @@ func refusals(w world, e Evidence) []Violation {
 				left -= refund.Amount
 			}
 		}
-		switch vouched := strings.HasPrefix(p.PSPID, payments.OperatorPSPID) || w.books.calledExecuted(p); {
+		switch vouched := strings.HasPrefix(p.PSPID, payment.OperatorPSPID) || w.books.calledExecuted(p); {
 		case code == problem.PaymentNotRefundable && !vouched && w.books.succeededBefore(p, o):
 			found = append(found, Violation{"I4", nameOf(o).String(),
 				fmt.Sprintf("client %d was refused a refund of %s, which has succeeded", o.Client, p)})

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 const (
@@ -211,10 +211,10 @@ var errNoID = errors.New("no id of ours")
 func subjectOf(reference string) (uuid.UUID, error) {
 	switch {
 	case strings.HasPrefix(reference, "pay_"):
-		id, err := payments.ParsePaymentID(reference)
+		id, err := payment.ParseID(reference)
 		return uuid.UUID(id), err
 	case strings.HasPrefix(reference, "re_"):
-		id, err := payments.ParseRefundID(reference)
+		id, err := payment.ParseRefundID(reference)
 		return uuid.UUID(id), err
 	}
 	return uuid.UUID{}, errNoID

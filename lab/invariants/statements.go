@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // Statement is what the program tells an operator about a day of all accounts.
@@ -162,7 +162,7 @@ func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[str
 		}
 	}
 	for _, m := range w.books.subjects {
-		if m.Status == string(payments.Succeeded) && !told[m.ID] && m.Created.UTC().Format(time.DateOnly) == date &&
+		if m.Status == string(payment.Succeeded) && !told[m.ID] && m.Created.UTC().Format(time.DateOnly) == date &&
 			!w.has(m) {
 			may[m.missing(w.books.accounts[m.Tenant], date).String()] = true
 		}
@@ -240,10 +240,10 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 		return found
 	}
 	told[m.ID] = true
-	succeeded := m.Status == string(payments.Succeeded)
+	succeeded := m.Status == string(payment.Succeeded)
 	add("status", !succeeded)
 	adopted := m != b.subjectOf(e)
-	add("psp_id", succeeded && (adopted || m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payments.OperatorPSPID)))
+	add("psp_id", succeeded && (adopted || m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payment.OperatorPSPID)))
 	add("amount", m.Amount != e.AmountCents)
 	add("currency", m.Currency != e.Currency)
 	return found

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // maxStrangers bounds how many payments and refunds, and as many keys, are asked for in the name of somebody else.
@@ -64,16 +64,16 @@ func (m *movementRow) path() string {
 // none is the path of what does not exist.
 func (m *movementRow) none() string {
 	if m.PaymentID != nil {
-		return "/refunds/" + payments.RefundID(uuid.New()).String()
+		return "/refunds/" + payment.RefundID(uuid.New()).String()
 	}
-	return "/payments/" + payments.PaymentID(uuid.New()).String()
+	return "/payments/" + payment.ID(uuid.New()).String()
 }
 
 func (m *movementRow) operation() string {
 	if m.PaymentID != nil {
-		return payments.RefundOperation
+		return payment.RefundOperation
 	}
-	return payments.CreateOperation
+	return payment.CreateOperation
 }
 
 func (m *movementRow) keyPath(key string) string {

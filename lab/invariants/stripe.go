@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -141,10 +142,10 @@ func (b *books) intentWrong(i Intent) *Violation {
 		return &Violation{"I9", i.Account + " " + i.ID,
 			fmt.Sprintf("made for %q under %q, which nobody has reserved", i.Metadata["reference"],
 				i.Metadata["idempotency_key"])}
-	case i.waits() && row.Status != string(payments.Processing):
+	case i.waits() && row.Status != string(payment.Processing):
 		return &Violation{"I4", row.keyName().String(),
 			fmt.Sprintf("%s is %s here, and its intent %s is %s: it may still be executed", row, row.Status, i.ID, i.Status)}
-	case i.Status != "canceled" && row.Status == string(payments.Failed) && row.ObjectID == i.ID &&
+	case i.Status != "canceled" && row.Status == string(payment.Failed) && row.ObjectID == i.ID &&
 		!b.givenBackUncancelled(row):
 		return &Violation{"I8", row.keyName().String(),
 			fmt.Sprintf("it was given back as cancelled, and its intent %s is %s, not canceled", i.ID, i.Status)}

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // stripeStep is what a call to Stripe does about a payment or a refund.
@@ -118,7 +118,7 @@ func (o *Reservations) unhashed(ctx context.Context, a arrival) (string, error) 
 	case err != nil:
 		return "", err
 	}
-	e.Ref = idempotency.StoredRef(tenant, payments.CreateOperation, key)
+	e.Ref = idempotency.StoredRef(tenant, payment.CreateOperation, key)
 	suffix := fmt.Sprintf(".%s.%d", a.step, a.attempt)
 	if whole := e.PassThroughKey(); stepKey(whole, suffix) == a.key+suffix {
 		return whole, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -102,14 +103,14 @@ func (p position) after(e eventRow) position {
 func agree(key, movement string) bool {
 	switch idempotency.Status(key) {
 	case idempotency.InProgressStatus, idempotency.UnknownStatus:
-		return movement == string(payments.Processing)
+		return movement == string(payment.Processing)
 	case idempotency.CompletedStatus:
-		return movement == string(payments.Succeeded) || movement == string(payments.Declined)
+		return movement == string(payment.Succeeded) || movement == string(payment.Declined)
 	case idempotency.FailedRetryableStatus:
-		return movement == string(payments.Failed)
+		return movement == string(payment.Failed)
 	case idempotency.ExpiredStatus:
 	}
-	return movement != string(payments.Processing)
+	return movement != string(payment.Processing)
 }
 
 // mostRounds bounds how often a key may be lost and given back in one generation, however often its client asks. What
@@ -198,7 +199,7 @@ func released(w world, window time.Duration) []Violation {
 			continue
 		}
 		owner := e.From == string(idempotency.InProgressStatus)
-		cancelled := w.books.psps[e.Tenant] == stripePSP && e.Operation == payments.CreateOperation &&
+		cancelled := w.books.psps[e.Tenant] == stripePSP && e.Operation == payment.CreateOperation &&
 			strings.HasPrefix(e.Reason, cancelledAtPSP)
 		switch proven := e.At.Sub(unknownSince[name]) + windowTolerance; {
 		case owner && e.Actor != string(payments.SourceOwner):

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/lab/history"
 )
 
@@ -128,7 +128,7 @@ func (e Evidence) replay(ctx context.Context, api string, w world, asked []histo
 	k := w.books.keys[name]
 	path := "/payments"
 	if m := w.books.subjects[k.Subject]; m.PaymentID != nil {
-		path += "/" + payments.PaymentID(*m.PaymentID).String() + "/refunds"
+		path += "/" + payment.ID(*m.PaymentID).String() + "/refunds"
 	}
 	answered := 0
 	for _, o := range asked {

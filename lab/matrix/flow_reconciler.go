@@ -1,7 +1,7 @@
 package main
 
 import (
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -240,7 +240,7 @@ func deletionRows() []row {
 		rows[i].want = want{posts: [2]int{1, 1}, check: func(s *stage) error {
 			return s.expect("its timeline is gone with it, and the payment is not",
 				`SELECT NOT EXISTS (SELECT FROM idempotency_key_events WHERE key = $1)
-				 AND EXISTS (SELECT FROM payments WHERE idempotency_key = $1 AND status = $2)`, s.asked.key(), payments.Succeeded)
+				 AND EXISTS (SELECT FROM payments WHERE idempotency_key = $1 AND status = $2)`, s.asked.key(), payment.Succeeded)
 		}}
 	}
 	return rows

@@ -31,6 +31,7 @@ var places = []string{
 	"internal/look",
 	"internal/operator",
 	"internal/operator/commands",
+	"internal/payment",
 	"internal/payments",
 	"internal/postgres",
 	"internal/problem",
@@ -46,6 +47,7 @@ var places = []string{
 	"test/blocks",
 	"test/contract",
 	"test/e2e",
+	"test/golden",
 	"test/cituscluster",
 	"test/heldport",
 	"test/httpproxy",
@@ -77,8 +79,15 @@ const thirdParty = "*.*/..."
 var importTable = []importRule{
 	{
 		packages: []string{"internal/idempotency/...", "internal/gateway/...", "internal/webhooks/..."},
-		refuses:  []string{"payonce/internal/payments/...", "payonce/internal/httpapi/..."},
-		because:  "keys, the PSP client and webhooks know nothing of payments",
+		refuses: []string{"payonce/internal/payment/...", "payonce/internal/payments/...",
+			"payonce/internal/httpapi/..."},
+		because: "keys, the PSP client and webhooks know nothing of payments",
+	},
+	{
+		packages: []string{"internal/payment/..."},
+		refuses: []string{"context/...", "github.com/jackc/...", "payonce/internal/postgres/...",
+			"payonce/internal/payments/..."},
+		because: "the nouns read and write nothing",
 	},
 	{
 		packages: []string{"internal/gateway/..."},

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/config"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // price is what w.pay takes, in cents.
@@ -55,7 +55,7 @@ func (w *world) wantRefunded(paymentID string, confirmed, held int) {
 	if got := shown.member(w.t, "amountRefundedCents"); got != float64(confirmed) {
 		w.t.Fatalf("the payment shows %v as refunded, want %d", got, confirmed)
 	}
-	id, err := payments.ParsePaymentID(paymentID)
+	id, err := payment.ParseID(paymentID)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/config"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -103,7 +103,7 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 	leave()
 	key := freshKey()
 	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
-	var id payments.PaymentID
+	var id payment.ID
 	if err := w.db.QueryRow(t.Context(), "SELECT subject FROM idempotency_keys WHERE key = $1", key).
 		Scan((*uuid.UUID)(&id)); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 	asked := map[string]call{
 		"the payment again": paymentOf(key, "pm_ok"),
 		"another payment":   another,
-		"the payment's id":  {method: "GET", path: payments.Payment{ID: id}.Location()},
+		"the payment's id":  {method: "GET", path: payment.Payment{ID: id}.Location()},
 		"the key":           {method: "GET", path: "/idempotency-keys/" + key},
 		"the list":          {method: "GET", path: "/payments?limit=1"},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/config"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/test/pgproxy"
 )
@@ -162,7 +163,7 @@ func (w *world) seedUnknown(n int) (ids []string) {
 	w.t.Helper()
 	for i := range n {
 		id := uuid.Must(uuid.NewV7())
-		ids = append(ids, payments.PaymentID(id).String())
+		ids = append(ids, payment.ID(id).String())
 		w.behindTheGuard(`WITH key AS (
 				INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
 					lease_id, subject, created_at, reserved_at, unknown_since, reconcile_after, expires_at)

@@ -10,6 +10,7 @@ import (
 	"payonce/internal/cli"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 )
@@ -72,7 +73,7 @@ func Key(ctx context.Context, args []string, d Deps[Books]) error {
 // its form.
 func parseKey(flags *flag.FlagSet, command string, args []string) (ref idempotency.Ref, err error) {
 	tenant := flags.String("tenant", "", "")
-	operation := flags.String("operation", payments.CreateOperation, "")
+	operation := flags.String("operation", payment.CreateOperation, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
 		return ref, err
 	}
@@ -81,8 +82,8 @@ func parseKey(flags *flag.FlagSet, command string, args []string) (ref idempoten
 		return ref, cli.Usagef("name the key: %s KEY --tenant NAME", command)
 	case *tenant == "":
 		return ref, cli.Usagef("name the tenant by --tenant; api tenants list shows them")
-	case *operation != payments.CreateOperation && *operation != payments.RefundOperation:
-		return ref, cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation, payments.RefundOperation)
+	case *operation != payment.CreateOperation && *operation != payment.RefundOperation:
+		return ref, cli.Usagef("--operation must be '%s' or '%s'", payment.CreateOperation, payment.RefundOperation)
 	}
 	return idempotency.StoredRef(*tenant, *operation, flags.Arg(0)), nil
 }
@@ -90,8 +91,8 @@ func parseKey(flags *flag.FlagSet, command string, args []string) (ref idempoten
 // story is a key with all that belongs to it.
 type story struct {
 	record   idempotency.KeyRow
-	payment  *payments.Payment // nil when the payment has been deleted
-	refund   *payments.Refund  // nil for a key that is for payments
+	payment  *payment.Payment // nil when the payment has been deleted
+	refund   *payment.Refund  // nil for a key that is for payments
 	timeline []idempotency.Event
 }
 
@@ -107,9 +108,9 @@ func (b Books) story(ctx context.Context, ref idempotency.Ref) (s story, err err
 		return s, err
 	}
 	s.timeline = s.record.Timeline(events)
-	id := payments.PaymentID(s.record.Subject)
-	if ref.Operation == payments.RefundOperation {
-		refund, err := b.Payments.RefundByID(ctx, ref.Tenant, payments.RefundID(s.record.Subject))
+	id := payment.ID(s.record.Subject)
+	if ref.Operation == payment.RefundOperation {
+		refund, err := b.Payments.RefundByID(ctx, ref.Tenant, payment.RefundID(s.record.Subject))
 		if err != nil {
 			return s, ignoreMissing(err)
 		}
@@ -141,9 +142,9 @@ func (b Books) explainNoKey(ctx context.Context, ref idempotency.Ref) error {
 		return fmt.Errorf("an open dead letter holds the key %q of tenant %q: nothing is executed under it until an operator "+
 			"has decided; see /console/dead-letters/%s of the operator's listener", ref.Key, ref.Tenant, holder)
 	}
-	tenant, key, other := ref.Tenant, ref.Key.String(), payments.RefundOperation
+	tenant, key, other := ref.Tenant, ref.Key.String(), payment.RefundOperation
 	if string(ref.Operation) == other {
-		other = payments.CreateOperation
+		other = payment.CreateOperation
 	}
 	_, err = b.Keys.Find(ctx, idempotency.StoredRef(tenant, other, key))
 	switch {

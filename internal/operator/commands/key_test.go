@@ -10,6 +10,7 @@ import (
 	"payonce/internal/cli"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
 
@@ -24,15 +25,15 @@ func (c *operatorCall) showKey(args ...string) (string, error) {
 }
 
 // charge makes a payment with a long description, and gives its id.
-func (c *operatorCall) charge(key string) payments.PaymentID {
+func (c *operatorCall) charge(key string) payment.ID {
 	c.t.Helper()
 	parsed, err := idempotency.ParseKey(key)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	_, err = c.pay.Create(c.t.Context(), payments.Keyed{
-		Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"},
-		Key:      parsed}, payments.CreateRequest{
+		Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"},
+		Key:      parsed}, payment.CreateRequest{
 		CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok",
 		Description: strings.Repeat("a long story ", 15), Metadata: map[string]string{"order": "42", "shop": "north"},
 	})
@@ -43,19 +44,19 @@ func (c *operatorCall) charge(key string) payments.PaymentID {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return payments.PaymentID(record.Subject)
+	return payment.ID(record.Subject)
 }
 
-func (c *operatorCall) giveBack(id payments.PaymentID) {
+func (c *operatorCall) giveBack(id payment.ID) {
 	c.t.Helper()
 	key, err := idempotency.ParseKey(refundKey)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	_, err = c.pay.Refund(c.t.Context(), payments.Keyed{
-		Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"},
+		Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"},
 		Key:      key}, id,
-		payments.RefundRequest{AmountCents: 500, Reason: "broken on arrival"})
+		payment.RefundRequest{AmountCents: 500, Reason: "broken on arrival"})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 			`description +a long story`, `metadata +order=42\nmetadata +shop=north`,
 			`owner +in_progress +completed +1 +1 +the PSP answered;`,
 		}},
-		{[]string{refundKey, "--tenant", "acme", "--operation", payments.RefundOperation}, []string{
+		{[]string{refundKey, "--tenant", "acme", "--operation", payment.RefundOperation}, []string{
 			`operation +POST /payments/\{id\}/refunds`, `refund +re\w*_\w+: succeeded\namount +5\.00 USD`,
 			`reason +broken on arrival`, `payment +` + id.String() + `: succeeded`,
 		}},
@@ -129,7 +130,7 @@ func TestKeyThatThereIsNotIsExplained(t *testing.T) {
 		{[]string{"order-0000000043", "--tenant", "globex"}, `tenant "globex" has no key "order-0000000043"`},
 		{[]string{refundKey, "--tenant", "acme"},
 			`has this key for another operation: add --operation 'POST /payments/{id}/refunds'`},
-		{[]string{"order-0000000043", "--tenant", "acme", "--operation", payments.RefundOperation},
+		{[]string{"order-0000000043", "--tenant", "acme", "--operation", payment.RefundOperation},
 			"add --operation 'POST /payments'"},
 	} {
 		out, err := c.showKey(row.args...)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 )
 
 // print writes the story for a person, in 120 columns.
@@ -58,7 +58,7 @@ func (s story) keyRows() [][]string {
 	return rows
 }
 
-func paymentRows(p payments.Payment) [][]string {
+func paymentRows(p payment.Payment) [][]string {
 	rows := [][]string{
 		{"payment", fmt.Sprintf("%s: %s", p.ID, p.Status)},
 		{"amount", p.Currency.Money(p.Amount)},
@@ -81,7 +81,7 @@ func paymentRows(p payments.Payment) [][]string {
 	return rows
 }
 
-func refundRows(r payments.Refund) [][]string {
+func refundRows(r payment.Refund) [][]string {
 	rows := [][]string{
 		{"refund", fmt.Sprintf("%s: %s", r.ID, r.Status)},
 		{"amount", r.Currency.Money(r.Amount)},

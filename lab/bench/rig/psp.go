@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/lab/bench/pgbench"
 )
 
@@ -61,7 +61,7 @@ func (p *PSP) list(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	charge, err := json.Marshal(map[string]any{
 		"id": "ch_" + lost.Payment.String(), "object": "charge", "account": r.Header.Get("PSP-Account"),
-		"idempotencyKey": key, "reference": payments.PaymentID(lost.Payment).String(), "status": "succeeded",
+		"idempotencyKey": key, "reference": payment.ID(lost.Payment).String(), "status": "succeeded",
 		"amountCents": p.of.AmountMinor, "currency": p.of.Currency, "paymentMethod": p.of.PaymentMethod,
 		"createdAt": time.Now().UTC(),
 	})

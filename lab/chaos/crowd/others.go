@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"payonce/internal/payments"
+	"payonce/internal/payment"
 	"payonce/lab/chaos/plan"
 	"payonce/lab/world"
 )
@@ -92,7 +92,7 @@ func (c *Crowd) RefundElsewhere(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 4)
 	for n := 0; n < othersMost && world.Wait(ctx, othersEvery); n++ {
 		of, by := c.victim(ctx, luck, n)
-		if of.ChargeID == "" || strings.HasPrefix(of.ChargeID, payments.OperatorPSPID) {
+		if of.ChargeID == "" || strings.HasPrefix(of.ChargeID, payment.OperatorPSPID) {
 			continue
 		}
 		part, times := 1+luck.Int64N(of.Amount), 1

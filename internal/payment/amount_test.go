@@ -1,4 +1,4 @@
-package payments
+package payment
 
 import (
 	"strconv"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"pgregory.net/rapid"
 )
 

@@ -1,4 +1,4 @@
-package payments
+package payment
 
 import (
 	"net/http"
@@ -13,8 +13,8 @@ import (
 // schemaVersion is the version of the form of the stored responses. Increment it when one of the bodies below changes.
 const schemaVersion = 3
 
-// PaymentBody is a payment as the API shows it. The order of the fields is the order of the JSON members.
-type PaymentBody struct {
+// Body is a payment as the API shows it. The order of the fields is the order of the JSON members.
+type Body struct {
 	PaymentID           string            `json:"paymentId"`
 	Status              Status            `json:"status"`
 	CustomerID          string            `json:"customerId"`
@@ -52,8 +52,8 @@ func (p Payment) MarshalJSON() ([]byte, error) {
 }
 
 // Body is the payment as the API shows it.
-func (p Payment) Body() PaymentBody {
-	body := PaymentBody{
+func (p Payment) Body() Body {
+	body := Body{
 		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
@@ -83,28 +83,28 @@ func (p Payment) Location() string { return "/payments/" + p.ID.String() }
 func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
 
 // Conclude returns the response that tells a verdict about the payment. publicURL is the base of the problem types.
-func (p Payment) Conclude(v verdict, publicURL string) (idempotency.Response, error) {
-	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
+func (p Payment) Conclude(v Verdict, publicURL string) (idempotency.Response, error) {
+	p.Status, p.PSPChargeID, p.DeclineCode = v.Status, v.PSPID, v.Code
 	p.MovedOutside = 0 // all who complete the key store the same bytes
-	if v.status == Declined {
-		d := problem.New(publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".", p.Location())
-		d.PaymentID, d.DeclineCode = p.ID.String(), v.code
+	if v.Status == Declined {
+		d := problem.New(publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.Code+".", p.Location())
+		d.PaymentID, d.DeclineCode = p.ID.String(), v.Code
 		return refused(p, d), nil
 	}
 	return created(p)
 }
 
 // Conclude returns the response that tells a verdict about the refund.
-func (r Refund) Conclude(v verdict, publicURL string) (idempotency.Response, error) {
-	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
-	if v.status == Declined {
-		detail := "The PSP declined the refund: " + v.code + "."
-		if v.code == gateway.AlreadyMoved {
+func (r Refund) Conclude(v Verdict, publicURL string) (idempotency.Response, error) {
+	r.Status, r.PSPRefundID, r.DeclineCode = v.Status, v.PSPID, v.Code
+	if v.Status == Declined {
+		detail := "The PSP declined the refund: " + v.Code + "."
+		if v.Code == gateway.AlreadyMoved {
 			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
 				"Do not return it in another way. An operator has the case."
 		}
 		d := problem.New(publicURL, problem.RefundDeclined, detail, r.Location())
-		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
+		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.Code
 		return refused(r, d), nil
 	}
 	return created(r)

@@ -1,4 +1,4 @@
-package payments
+package payment
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 // PaymentID and RefundID identify a payment and a refund. Both are UUIDv7, so their order is the order of creation.
 // Their text is a TypeID: a prefix and 26 characters of Crockford's base 32 (github.com/jetify-com/typeid).
 type (
-	PaymentID uuid.UUID
-	RefundID  uuid.UUID
+	ID       uuid.UUID
+	RefundID uuid.UUID
 )
 
 const (
@@ -26,15 +26,15 @@ const (
 var ErrIDMalformed = errors.New("id malformed")
 
 // String gives "pay_" and 26 characters.
-func (id PaymentID) String() string { return encode(paymentPrefix, uuid.UUID(id)) }
+func (id ID) String() string { return encode(paymentPrefix, uuid.UUID(id)) }
 
 // String gives "re_" and 26 characters.
 func (id RefundID) String() string { return encode(refundPrefix, uuid.UUID(id)) }
 
-// ParsePaymentID reads what PaymentID.String writes, and nothing else.
-func ParsePaymentID(s string) (PaymentID, error) {
+// ParseID reads what PaymentID.String writes, and nothing else.
+func ParseID(s string) (ID, error) {
 	id, err := decode(paymentPrefix, s)
-	return PaymentID(id), err
+	return ID(id), err
 }
 
 // ParseRefundID reads what RefundID.String writes, and nothing else.
@@ -59,7 +59,7 @@ func ReferenceOf(o gateway.Object, id uuid.UUID) string {
 	if o == gateway.RefundObject {
 		return RefundID(id).String()
 	}
-	return PaymentID(id).String()
+	return ID(id).String()
 }
 
 // SubjectOf reads what ReferenceOf writes, and nothing else.

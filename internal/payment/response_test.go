@@ -1,54 +1,30 @@
-package payments
+package payment
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
+	"payonce/test/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files of this package")
-
-// golden compares a response with testdata/<name>.golden. What is stored is replayed for days, also to the byte: a
-// difference here needs a new schemaVersion.
-func golden(t *testing.T, name string, r idempotency.Response) {
+// sameAsGolden compares a response with testdata/<name>.golden. What is stored is replayed for days, also to the byte:
+// a difference here needs a new schemaVersion.
+func sameAsGolden(t *testing.T, name string, r idempotency.Response) {
 	t.Helper()
 	got := fmt.Sprintf("%d\nContent-Type: %s\nLocation: %s\nschema version %d\n\n%s", r.Status, r.ContentType,
 		r.Location, r.SchemaVersion, r.Body)
-	sameAsFile(t, filepath.Join("testdata", name+".golden"), got)
-}
-
-// sameAsFile compares a text with a file that is made of it. With -update, it writes the file.
-func sameAsFile(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-file +now); -update rewrites it:\n%s", path, diff)
-	}
+	golden.File(t, filepath.Join("testdata", name+".golden"), got)
 }
 
 func aPayment() Payment {
 	return Payment{
-		ID: PaymentID(uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")), Tenant: "acme", CustomerID: "cus-1",
+		ID: ID(uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")), Tenant: "acme", CustomerID: "cus-1",
 		Amount: 12000, Currency: "USD", PaymentMethod: "pm_ok", Status: Processing, Key: "order-0042-attempt-1",
 		Created: time.Date(2026, 11, 20, 9, 5, 0, 120_000_000, time.FixedZone("KST", 9*60*60)),
 	}
@@ -66,7 +42,7 @@ func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
 	type concludes interface {
 		Resource
-		Conclude(v verdict, publicURL string) (idempotency.Response, error)
+		Conclude(v Verdict, publicURL string) (idempotency.Response, error)
 	}
 	plain, full := aPayment(), aPayment()
 	full.Currency, full.Amount = "KRW", 999999999999
@@ -76,20 +52,20 @@ func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 	withReason.Reason, withReason.Currency = "wrong size", "KWD"
 	for name, c := range map[string]struct {
 		of concludes
-		v  verdict
+		v  Verdict
 	}{
-		"payment_201":      {plain, verdict{status: Succeeded, pspID: "ch_1"}},
-		"payment_201_full": {full, verdict{status: Succeeded, pspID: "ch_1"}},
-		"payment_402":      {full, verdict{status: Declined, pspID: "ch_2", code: "insufficient_funds"}},
-		"refund_201":       {noReason, verdict{status: Succeeded, pspID: "rf_1"}},
-		"refund_201_full":  {withReason, verdict{status: Succeeded, pspID: "rf_1"}},
-		"refund_402":       {withReason, verdict{status: Declined, pspID: "rf_2", code: "refund_exceeds_charge"}},
+		"payment_201":      {plain, Verdict{Status: Succeeded, PSPID: "ch_1"}},
+		"payment_201_full": {full, Verdict{Status: Succeeded, PSPID: "ch_1"}},
+		"payment_402":      {full, Verdict{Status: Declined, PSPID: "ch_2", Code: "insufficient_funds"}},
+		"refund_201":       {noReason, Verdict{Status: Succeeded, PSPID: "rf_1"}},
+		"refund_201_full":  {withReason, Verdict{Status: Succeeded, PSPID: "rf_1"}},
+		"refund_402":       {withReason, Verdict{Status: Declined, PSPID: "rf_2", Code: "refund_exceeds_charge"}},
 	} {
 		response, err := c.of.Conclude(c.v, "https://pay.example")
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, response)
+		sameAsGolden(t, name, response)
 	}
 }
 
@@ -114,7 +90,7 @@ func TestWhatOthersHaveMovedIsShownAndNotStored(t *testing.T) {
 			t.Errorf("%s: %s, %v", status, body, err)
 		}
 	}
-	stored, err := p.Conclude(verdict{status: Succeeded, pspID: "psp_1"}, "")
+	stored, err := p.Conclude(Verdict{Status: Succeeded, PSPID: "psp_1"}, "")
 	if err != nil || strings.Contains(string(stored.Body), "Others") {
 		t.Errorf("stored: %s, %v", stored.Body, err)
 	}
