@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
@@ -302,7 +303,7 @@ func TestStepIsNotWrittenWithoutItsDeadLetter(t *testing.T) {
 
 	reserved := gatherReserved(g.lease, g.movement)
 	step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: 1, Outcome: g.success()})
-	step.Open = reserved.seen.contradiction("psp_other", "of the test", nil)
+	step.Open = &Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}
 	if applied, err := s.service.apply(t.Context(), reserved, step, false); err != nil || !applied.Passed {
 		t.Fatal(applied, err)
 	}

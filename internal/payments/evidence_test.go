@@ -212,7 +212,10 @@ func TestScanLeavesNothingAloneThatNoLookupFinds(t *testing.T) {
 	is[DeadLettered](t, s.evidenceBy(SourceScan, r))
 	s.wantDeadLetters(contradicts(g, r.ID))
 	g.wantStatus(idempotency.InProgressStatus, 1)
+}
 
+func TestScanLeavesToALookupWhatItFindsAlone(t *testing.T) {
+	t.Parallel()
 	seen := keyIs(idempotency.UnknownStatus, processing(), inGrace, inTwoSteps)
 	charge, _ := seen.Request.(gateway.Charge)
 	charge.ObjectID = "psp_2"

@@ -27,7 +27,7 @@ func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
 		0.5:  {7500 * time.Millisecond, 15 * time.Second, 22500 * time.Millisecond, 22500 * time.Millisecond},
 		0.99: {5050 * time.Millisecond, 10100 * time.Millisecond, 15150 * time.Millisecond, 15150 * time.Millisecond},
 	} {
-		p := patient()
+		p := LookupPolicy{Base: 10 * time.Second, Cap: 30 * time.Second}
 		for failures, wait := range want {
 			if got := shortened(p.backoff(int32(failures)), chance); got != wait {
 				t.Errorf("by %v after %d failures: %v, want %v", chance, failures, got, wait)

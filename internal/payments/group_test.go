@@ -315,7 +315,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	psp.onLookup(finds())
 	reserved := gatherReserved(g.lease, g.movement)
 	deadLetter, err := s.service.deadLetter(reserved,
-		Step{Open: reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil)})
+		Step{Open: &Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,8 +97,8 @@ func TestStatementsCaseDoesNotKeepTheKeysCaseAway(t *testing.T) {
 	s := setup(t)
 	g := s.charging("order-0000000001").failed().deleted()
 	g.record.Reference = "somebody's"
-	b := aLine(BreakMissingHere, "")
-	b.Account, b.PSPID, b.Object, b.Subject = g.record.Account, g.record.ID, g.record.Object, nil
+	b := Break{Kind: BreakMissingHere, Account: g.record.Account, PSPID: g.record.ID, Object: g.record.Object,
+		Theirs: &Side{AmountMinor: 12000, Currency: "USD"}}
 	s.wantResolved(b, false)
 	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
 	s.wantHeld(gateway.ChargeObject, s.creating("order-0000000001"))

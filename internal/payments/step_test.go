@@ -156,8 +156,8 @@ func TestExecutedRecordsAreJudgedFirst(t *testing.T) {
 	t.Parallel()
 	var ids []string
 	for _, r := range executedFirst([]gateway.Record{
-		recordOfOwn("a", "declined", 1), recordOfOwn("b", "succeeded", 1), recordOfOwn("c", "declined", 1),
-		recordOfOwn("d", "succeeded", 1),
+		{ID: "a", Status: "declined"}, {ID: "b", Status: "succeeded"}, {ID: "c", Status: "declined"},
+		{ID: "d", Status: "succeeded"},
 	}) {
 		ids = append(ids, r.ID)
 	}

@@ -313,7 +313,7 @@ func TestDeclineOfAnObjectThatOnlyALookupKnowsIsTheAnswer(t *testing.T) {
 	for source, to := range map[Source]idempotency.Status{
 		SourceLookup: idempotency.CompletedStatus, SourceWebhook: "",
 	} {
-		step := judge(patient(), s, Record{Source: source, Record: recordOfOwn("psp_9", "declined", 12000)})
+		step := judge(asksAgain(), s, Record{Source: source, Record: recordOfOwn("psp_9", "declined", 12000)})
 		if step.To != to || to != "" && step.Verdict.Status != payment.Declined {
 			t.Errorf("%s: %+v", source, step)
 		}
