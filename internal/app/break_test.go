@@ -11,17 +11,17 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/test/pgtest"
 )
 
 // Only what is proven to be a further movement may be called one: an operator gives that back.
 func TestEachBreakOfMoneyHasADeadLetterThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[payments.BreakKind]string{
-		payments.BreakMissingHere: "unknown_movement", payments.BreakMissingThere: "missing_at_psp",
-		payments.BreakDuplicate: "duplicate_movement", payments.BreakPSPID: "contradicts_completed",
-		payments.BreakAmount: "", payments.BreakCurrency: "",
+	for kind, want := range map[judge.BreakKind]string{
+		judge.BreakMissingHere: "unknown_movement", judge.BreakMissingThere: "missing_at_psp",
+		judge.BreakDuplicate: "duplicate_movement", judge.BreakPSPID: "contradicts_completed",
+		judge.BreakAmount: "", judge.BreakCurrency: "",
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +29,7 @@ func TestEachBreakOfMoneyHasADeadLetterThatSaysWhatToDo(t *testing.T) {
 			if got != want {
 				t.Fatalf("the dead letter is %q, want %q", got, want)
 			}
-			if kind == payments.BreakPSPID && (!strings.Contains(evidence, `"ch_theirs"`) ||
+			if kind == judge.BreakPSPID && (!strings.Contains(evidence, `"ch_theirs"`) ||
 				!strings.Contains(evidence, `"ch_ours"`)) {
 				t.Fatalf("the evidence lacks an id: %s", evidence)
 			}
@@ -44,7 +44,7 @@ func TestMoneyThatMovedForARefusalHasADeadLetter(t *testing.T) {
 		"processing": "", "succeeded": ""} {
 		t.Run(ours, func(t *testing.T) {
 			t.Parallel()
-			if got, _ := deadLetterOf(t, payments.BreakStatus, ours); got != want {
+			if got, _ := deadLetterOf(t, judge.BreakStatus, ours); got != want {
 				t.Fatalf("the dead letter is %q, want %q", got, want)
 			}
 		})
@@ -52,7 +52,7 @@ func TestMoneyThatMovedForARefusalHasADeadLetter(t *testing.T) {
 }
 
 // deadLetterOf tells a reconciler of a break, and reads the dead letter that this opens, if it does.
-func deadLetterOf(t *testing.T, kind payments.BreakKind, ours string) (deadLetter, evidence string) {
+func deadLetterOf(t *testing.T, kind judge.BreakKind, ours string) (deadLetter, evidence string) {
 	t.Helper()
 	env := map[string]string{"DATABASE_URL": pgtest.NewURL(t), "PSP_SECRET": strings.Repeat("x", 24)}
 	c, err := config.LoadReconciler(func(name string) string { return env[name] })
@@ -68,11 +68,11 @@ func deadLetterOf(t *testing.T, kind payments.BreakKind, ours string) (deadLette
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := func(id string) *payments.Side {
-		return &payments.Side{AmountMinor: 5, Currency: "USD", PSPID: id, Status: ours}
+	side := func(id string) *judge.Side {
+		return &judge.Side{AmountMinor: 5, Currency: "USD", PSPID: id, Status: ours}
 	}
 	err = r.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		return r.onBreak(ctx, tx, payments.Break{
+		return r.onBreak(ctx, tx, judge.Break{
 			Account: "acme", Day: time.Now(), Object: gateway.ChargeObject, Kind: kind, PSPID: "ch_theirs",
 			Subject:   &subject,
 			Reference: "pay_x", Theirs: side(""), Ours: side("ch_ours"),

@@ -14,6 +14,7 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/httpapi"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/internal/reconcile"
 	"payonce/internal/statement"
@@ -51,9 +52,9 @@ func (r *Reconciler) assemble() error {
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
 		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
-		Resolver: payments.NewResolver(r.Payments, payments.LookupPolicy{
-			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
-		}),
+		Resolver: payments.NewResolver(r.Payments, judge.LookupPolicy{
+			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck,
+		}, jitter),
 		Statements: statements, CloseAnswered: r.Operators.CloseAnswered, NewID: NewID, Now: time.Now, Jitter: jitter,
 		Metrics: r.metrics, Log: r.log, Reconciler: c,
 	})
@@ -74,13 +75,13 @@ func (r *Reconciler) StatementConfig() statement.Config {
 }
 
 // onBreak counts a break that is new, and has the break judged as evidence, in the statement's transaction.
-func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b payments.Break) error {
+func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b judge.Break) error {
 	if !b.Listed {
 		r.metrics.Discrepancy("statement_" + string(b.Kind))
 	}
 	completed, err := r.Payments.BreakTx(ctx, tx, b)
 	if completed {
-		r.metrics.Reconciled("resolved", string(payments.SourceStatement))
+		r.metrics.Reconciled("resolved", string(judge.SourceStatement))
 	}
 	return err
 }

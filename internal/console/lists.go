@@ -9,9 +9,9 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/operator"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 	"payonce/internal/query"
 	"payonce/internal/tenants"
 )
@@ -174,7 +174,7 @@ func (c *Console) statements() page {
 func (c *Console) breaks() page {
 	return listPage(c, "breaks.html", "Breaks", "/console/breaks", c.config.Operators.Breaks, []field{
 		choiceField("status", "Status", operator.BreakOpen, operator.BreakGone),
-		choiceField("kind", "Kind", append([]payments.BreakKind{""}, payments.BreakKinds()...)...),
+		choiceField("kind", "Kind", append([]judge.BreakKind{""}, judge.BreakKinds()...)...),
 		textField("account", "Account at the PSP"),
 	})
 }

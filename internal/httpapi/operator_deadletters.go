@@ -8,8 +8,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/judge"
 	"payonce/internal/operator"
-	"payonce/internal/payments"
 	"payonce/internal/problem"
 	"payonce/internal/query"
 )
@@ -54,7 +54,7 @@ func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) (any, er
 	outcome, err := d.operator.Resolve(r.Context(), decision)
 	if refused := outcome.Refused; refused != nil && err == nil {
 		bad := &requestError{code: refused.Ground, detail: refused.Detail}
-		if refused.Ground == payments.NoFreshProof {
+		if refused.Ground == judge.NoFreshProof {
 			bad.after = afterPSPFailure
 		}
 		return nil, bad

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/judge"
 	"payonce/internal/operator"
-	"payonce/internal/payments"
 	"payonce/internal/problem"
 )
 
@@ -64,7 +64,7 @@ type stepView struct {
 	DeadLetter operator.Entry         `json:"deadLetter"`
 	Outcome    operator.OutcomeStatus `json:"outcome,omitempty"` // of a plan that was carried out
 	Does       string                 `json:"does,omitempty"`
-	Refused    *payments.Refusal      `json:"refused,omitzero"`
+	Refused    *judge.Refusal         `json:"refused,omitzero"`
 }
 
 func (d *ops) plan(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/test/pgproxy"
 )
@@ -27,8 +28,8 @@ func (o *fixture) closeAnswered() int {
 // lookUp has the reconciler look up the key of a dead letter.
 func (o *fixture) lookUp(l deadletters.DeadLetter) {
 	o.t.Helper()
-	resolver := payments.NewResolver(o.service, payments.LookupPolicy{Budget: 10, Base: time.Second, Cap: time.Minute,
-		Recheck: time.Hour, Jitter: func() float64 { return 0 }})
+	resolver := payments.NewResolver(o.service, judge.LookupPolicy{Budget: 10, Base: time.Second, Cap: time.Minute,
+		Recheck: time.Hour}, func() float64 { return 0 })
 	_, err := resolver.Resolve(o.t.Context(), idempotency.Due{
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key), Generation: l.About.Generation,
 		Subject: *l.Subject,

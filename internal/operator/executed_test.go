@@ -7,6 +7,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
@@ -126,7 +127,7 @@ func TestExecutedByTheOperatorsWordWhereThePSPFindsNothing(t *testing.T) {
 				reserved_at = reserved_at - $1::interval`, row.after)
 			o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 			if row.refused {
-				o.refused(decision(l, deadletters.Executed), payments.ContradictsPSP)
+				o.refused(decision(l, deadletters.Executed), judge.ContradictsPSP)
 				o.done(decision(l, deadletters.NotExecuted))
 				return
 			}
@@ -147,7 +148,7 @@ func TestEvidenceOfAnExecutionRefusesNotExecuted(t *testing.T) {
 	l.Finding += " record ch_record"
 	o.put(l)
 	o.done(decision(first, deadletters.Dismiss))
-	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+	if detail := o.refused(decision(l, deadletters.NotExecuted), judge.ContradictsPSP); !strings.Contains(detail,
 		"ch_record") {
 		t.Errorf("detail is %q", detail)
 	}
@@ -161,11 +162,11 @@ func TestNobodyOverrulesThePSPsRefusal(t *testing.T) {
 	o.windowOver()
 	d := decision(l, deadletters.Executed)
 	for _, d.PSPID = range []string{"", "ch_named"} {
-		if detail := o.refused(d, payments.ContradictsPSP); !strings.Contains(detail, "Use retry") {
+		if detail := o.refused(d, judge.ContradictsPSP); !strings.Contains(detail, "Use retry") {
 			t.Errorf("detail is %q", detail)
 		}
 	}
-	o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP)
+	o.refused(decision(l, deadletters.NotExecuted), judge.ContradictsPSP)
 }
 
 func TestExecutedUnderAnotherIDThanThePSPsIsRefused(t *testing.T) {
@@ -173,7 +174,7 @@ func TestExecutedUnderAnotherIDThanThePSPsIsRefused(t *testing.T) {
 	o := setup(t)
 	d := decision(o.lost("pm_ok"), deadletters.Executed)
 	d.PSPID = "ch_named"
-	if detail := o.refused(d, payments.ContradictsPSP); !strings.Contains(detail, "not as ch_named") {
+	if detail := o.refused(d, judge.ContradictsPSP); !strings.Contains(detail, "not as ch_named") {
 		t.Errorf("detail is %q", detail)
 	}
 }
@@ -186,7 +187,7 @@ func TestExecutedUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
 	o.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
 		VALUES (gen_random_uuid(), 'acme', 'another-key-000001', 1, 'cus-1', 12000, 'USD', 'pm_ok', 'succeeded', 'ch_taken')`)
 	d.PSPID = "ch_taken"
-	o.refused(d, payments.ContradictsPSP)
+	o.refused(d, judge.ContradictsPSP)
 }
 
 func TestNotExecutedFreesTheKey(t *testing.T) {
@@ -214,7 +215,7 @@ func TestNotExecutedIsRefusedWhereThePSPKnowsIt(t *testing.T) {
 		o := setup(t)
 		l := o.lost(method)
 		o.windowOver()
-		if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+		if detail := o.refused(decision(l, deadletters.NotExecuted), judge.ContradictsPSP); !strings.Contains(detail,
 			"ch_") {
 			t.Errorf("detail is %q", detail)
 		}
@@ -227,7 +228,7 @@ func TestNotExecutedNeedsThePSPsWordOfNow(t *testing.T) {
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	o.deaf.Store(true)
-	o.refused(decision(l, deadletters.NotExecuted), payments.NoFreshProof)
+	o.refused(decision(l, deadletters.NotExecuted), judge.NoFreshProof)
 	o.deaf.Store(false)
 	o.done(decision(l, deadletters.NotExecuted))
 }
@@ -236,7 +237,7 @@ func TestNotExecutedNeedsTheGracePeriodToBeOver(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_500_not_charged")
-	o.refused(decision(l, deadletters.NotExecuted), payments.GraceOpen)
+	o.refused(decision(l, deadletters.NotExecuted), judge.GraceOpen)
 	o.windowOver()
 	o.done(decision(l, deadletters.NotExecuted))
 }
@@ -258,7 +259,7 @@ func TestNotExecutedWaitsForTheOtherDeadLettersOfTheKey(t *testing.T) {
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	other := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
-	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.NotApplicable); !strings.Contains(detail,
+	if detail := o.refused(decision(l, deadletters.NotExecuted), judge.NotApplicable); !strings.Contains(detail,
 		other.ID.String()) {
 		t.Errorf("detail is %q", detail)
 	}
@@ -284,7 +285,7 @@ func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
 		o.put(l)
 		for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted} {
 			t.Log(name, action)
-			o.refused(decision(l, action), payments.NotApplicable)
+			o.refused(decision(l, action), judge.NotApplicable)
 		}
 	}
 }
@@ -305,7 +306,7 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 			l := o.lost("pm_500_not_charged")
 			o.windowOver()
 			o.asked = o.completeMeanwhile
-			if no := o.resolve(decision(l, action)).Refused; no == nil || no.Ground != payments.Conflict {
+			if no := o.resolve(decision(l, action)).Refused; no == nil || no.Ground != judge.Conflict {
 				t.Fatalf("refused is %+v", no)
 			}
 			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.AuditTrail) != 1 ||
@@ -322,8 +323,8 @@ func TestPreviewOfAKeyThatMovesIsAConflict(t *testing.T) {
 	o := setup(t)
 	l := o.show(o.lost("pm_ok").ID).DeadLetter
 	o.asked = o.completeMeanwhile
-	p, err := o.ops.preview(t.Context(), l, payments.OperatorDecision{Action: deadletters.Executed, Version: 1})
-	if err != nil || p.Refused == nil || p.Refused.Ground != payments.Conflict || p.Does != "" ||
+	p, err := o.ops.preview(t.Context(), l, judge.OperatorDecision{Action: deadletters.Executed, Version: 1})
+	if err != nil || p.Refused == nil || p.Refused.Ground != judge.Conflict || p.Does != "" ||
 		!strings.HasPrefix(p.Refused.Detail, "The key is moving at this moment.") {
 		t.Errorf("%+v, refused %+v, %v", p, p.Refused, err)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
 )
@@ -58,22 +58,22 @@ const (
 
 // BreakEntry is a difference between a settlement file and our books.
 type BreakEntry struct {
-	ID          int64              `json:"breakId"`
-	Status      BreakStatus        `json:"status"`
-	Account     string             `json:"account"`
-	Day         date               `json:"day"`
-	Kind        payments.BreakKind `json:"kind"`
-	Object      gateway.Object     `json:"object"`
-	PSPID       string             `json:"pspId"`
-	Reference   string             `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
-	OtherTenant bool               `json:"otherTenant,omitzero"`
-	Lines       int64              `json:"lines"`
-	Theirs      *BreakSide         `json:"theirs,omitzero"`
-	Ours        *BreakSide         `json:"ours,omitzero"`
-	Moved       at                 `json:"movedAt"`
-	FirstSeen   at                 `json:"firstSeenAt"`
-	LastSeen    at                 `json:"lastSeenAt"`
-	Gone        *at                `json:"goneAt,omitempty"`
+	ID          int64           `json:"breakId"`
+	Status      BreakStatus     `json:"status"`
+	Account     string          `json:"account"`
+	Day         date            `json:"day"`
+	Kind        judge.BreakKind `json:"kind"`
+	Object      gateway.Object  `json:"object"`
+	PSPID       string          `json:"pspId"`
+	Reference   string          `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
+	OtherTenant bool            `json:"otherTenant,omitzero"`
+	Lines       int64           `json:"lines"`
+	Theirs      *BreakSide      `json:"theirs,omitzero"`
+	Ours        *BreakSide      `json:"ours,omitzero"`
+	Moved       at              `json:"movedAt"`
+	FirstSeen   at              `json:"firstSeenAt"`
+	LastSeen    at              `json:"lastSeenAt"`
+	Gone        *at             `json:"goneAt,omitempty"`
 }
 
 // BreakSide is what the file, or our books, say about a movement.
@@ -91,7 +91,7 @@ func (s BreakSide) Decimal() string { return s.Currency.Money(s.Amount) }
 func (d *Service) Breaks(q *query.Query) Page[BreakEntry] {
 	p := dbsqlc.ListBreaksParams{Open: query.OneOf(q, "status", BreakOpen, BreakGone) != BreakGone,
 		Account: postgres.Nullable(q.Text("account")),
-		Kind:    postgres.Nullable(string(query.OneOf(q, "kind", payments.BreakKinds()...))),
+		Kind:    postgres.Nullable(string(query.OneOf(q, "kind", judge.BreakKinds()...))),
 		Before:  1<<63 - 1}
 	limit, before := q.Limit(), query.CursorOf(q, parseNumber)
 	if p.MaxRows = rowsFor(limit); before != nil {
@@ -118,7 +118,7 @@ func parseNumber(s string) (int64, error) {
 
 func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 	b := BreakEntry{
-		ID: r.ID, Status: BreakOpen, Account: r.Account, Day: date{r.Day.Time}, Kind: payments.BreakKind(r.Kind),
+		ID: r.ID, Status: BreakOpen, Account: r.Account, Day: date{r.Day.Time}, Kind: judge.BreakKind(r.Kind),
 		Object: gateway.Object(r.Object), PSPID: r.PspID, Reference: r.Reference, OtherTenant: r.OtherTenant,
 		Lines: r.Lines, Moved: at{r.MovedAt}, FirstSeen: at{r.FirstSeen}, LastSeen: at{r.LastSeen},
 		Gone: atOrNil(r.GoneAt),
@@ -137,7 +137,7 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 	}
 	if b.Reference == "" && r.Subject != nil {
 		object := b.Object
-		if b.Kind == payments.BreakMissingHere { // The line is about no movement of ours, and changes this payment.
+		if b.Kind == judge.BreakMissingHere { // The line is about no movement of ours, and changes this payment.
 			object = gateway.ChargeObject
 		}
 		b.Reference = payment.ReferenceOf(object, *r.Subject)

@@ -12,8 +12,8 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
 	"payonce/test/pgproxy"
@@ -67,7 +67,7 @@ func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lostRefund("pm_ok")
-	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision) // so that there is an audit trail
+	o.refused(decision(l, deadletters.Dismiss), judge.NeedsDecision) // so that there is an audit trail
 	o.put(alone(deadletters.UnknownMovement, `{}`))
 	o.somethingInEachList()
 	charge := payment.ID(scan[uuid.UUID](o, "SELECT id FROM payments"))

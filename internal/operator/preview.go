@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 )
 
@@ -16,8 +17,8 @@ import (
 // there may be nothing left to try again.
 type Preview struct {
 	Action  deadletters.Action
-	Refused *payments.Refusal // nil if it would be carried out
-	Does    string            // what it would do; "" if it would be refused
+	Refused *judge.Refusal // nil if it would be carried out
+	Does    string         // what it would do; "" if it would be refused
 }
 
 // errPreviewed ends a transaction that must not be committed.
@@ -36,7 +37,7 @@ func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) 
 		deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss,
 	} {
 		preview, err := d.preview(ctx, deadLetter,
-			payments.OperatorDecision{Action: action, Version: deadLetter.Version})
+			judge.OperatorDecision{Action: action, Version: deadLetter.Version})
 		if err != nil {
 			return nil, fmt.Errorf("preview %s: %w", action, err)
 		}
@@ -46,7 +47,7 @@ func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) 
 }
 
 func (d *Service) preview(
-	ctx context.Context, deadLetter deadletters.DeadLetter, decision payments.OperatorDecision,
+	ctx context.Context, deadLetter deadletters.DeadLetter, decision judge.OperatorDecision,
 ) (Preview, error) {
 	p := Preview{Action: decision.Action}
 	decision.Preview = true
@@ -70,7 +71,7 @@ func (d *Service) preview(
 	case errors.Is(err, errPreviewed):
 		return p, nil
 	case errors.Is(err, payments.ErrMoved):
-		p.Refused = &payments.Refusal{Ground: payments.Conflict,
+		p.Refused = &judge.Refusal{Ground: judge.Conflict,
 			Detail: "The key is moving at this moment. Look again."}
 		return p, nil
 	}

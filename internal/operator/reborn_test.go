@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
@@ -31,7 +32,7 @@ func TestDeadLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) 
 	o.lossy.Store(true)
 	o.reborn("pm_ok")
 	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted, deadletters.Retry} {
-		o.refused(decision(old, action), payments.NotApplicable)
+		o.refused(decision(old, action), judge.NotApplicable)
 	}
 	if c := o.show(old.ID); c.Key != "" {
 		t.Errorf("the dead letter's key is shown as %s", c.Key)
@@ -60,7 +61,7 @@ func TestExecutedTakesNoChargeOfAnEarlierPayment(t *testing.T) {
 			d := decision(deadLetter, deadletters.Executed)
 			if row.named {
 				d.PSPID = charge
-				o.refused(d, payments.ContradictsPSP)
+				o.refused(d, judge.ContradictsPSP)
 				return
 			}
 			o.done(d)
@@ -95,7 +96,7 @@ func TestNotExecutedIsRefusedForAChargeThatOurBooksDoNotHave(t *testing.T) {
 	o.windowOver()
 	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'retry', actor = 'ann', resolution_reason = 'first'")
 	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
-	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+	if detail := o.refused(decision(l, deadletters.NotExecuted), judge.ContradictsPSP); !strings.Contains(detail,
 		"lists "+charge+" under this key") {
 		t.Errorf("detail is %q", detail)
 	}
@@ -112,7 +113,7 @@ func TestNotExecutedIsRefusedForAPaymentThatARestoreHasLost(t *testing.T) {
 	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'retry', actor = 'ann', resolution_reason = 'first'")
 	o.exec("SET session_replication_role = replica; DELETE FROM payments WHERE status = 'succeeded'; RESET session_replication_role")
 	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
-	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+	if detail := o.refused(decision(l, deadletters.NotExecuted), judge.ContradictsPSP); !strings.Contains(detail,
 		"lists "+charge+" under this key") {
 		t.Errorf("detail is %q", detail)
 	}
@@ -125,8 +126,8 @@ func TestLastDeadLetterAboutAnUnknownKeyTakesTheDecision(t *testing.T) {
 	first := o.lost("pm_500_not_charged")
 	o.windowOver()
 	second := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
-	o.refused(decision(first, deadletters.NotExecuted), payments.NotApplicable)
+	o.refused(decision(first, deadletters.NotExecuted), judge.NotApplicable)
 	o.done(decision(second, deadletters.Dismiss))
-	o.refused(decision(first, deadletters.Dismiss), payments.NeedsDecision)
+	o.refused(decision(first, deadletters.Dismiss), judge.NeedsDecision)
 	o.done(decision(first, deadletters.NotExecuted))
 }

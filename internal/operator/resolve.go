@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -23,7 +24,7 @@ const longestDecision = 25 * time.Second
 type Outcome struct {
 	Entry
 	Did     OutcomeStatus
-	Refused *payments.Refusal // if it was refused. Then nothing was changed
+	Refused *judge.Refusal // if it was refused. Then nothing was changed
 }
 
 // OutcomeStatus says what came of a decision.
@@ -57,7 +58,7 @@ func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Deci
 		defer span.End()
 	}
 	resolved, err := d.decide(ctx, deadLetter, asked)
-	var why *payments.Refusal
+	var why *judge.Refusal
 	switch {
 	case errors.As(err, &why):
 		why = d.refusalNow(ctx, asked, why)
@@ -84,7 +85,7 @@ func (d *Service) decide(
 ) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
 	inquiry, err := d.config.Payments.Inquire(ctx, deadLetter,
-		payments.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID,
+		judge.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID,
 			PSPConfirms: asked.pspConfirms})
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
@@ -110,10 +111,10 @@ func (d *Service) decide(
 	})
 	switch {
 	case errors.Is(err, deadletters.ErrConflict):
-		return deadLetter, &payments.Refusal{Ground: payments.Conflict,
+		return deadLetter, &judge.Refusal{Ground: judge.Conflict,
 			Detail: "Somebody else has resolved this dead letter at the same moment."}
 	case errors.Is(err, payments.ErrMoved):
-		return deadLetter, &payments.Refusal{Ground: payments.Conflict,
+		return deadLetter, &judge.Refusal{Ground: judge.Conflict,
 			Detail: "The key has moved since the PSP was asked. Look at the dead letter again."}
 	case err != nil:
 		// The commit may have happened if its acknowledgement was lost. Asking again is safe because of the version.
@@ -132,7 +133,7 @@ func (d Decision) is(l deadletters.DeadLetter) bool {
 }
 
 // followUp does what a step needs from the job queue and from the inbox of webhooks.
-func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) error {
+func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) error {
 	if step.Forget != "" && d.config.Forget != nil {
 		if err := d.config.Forget(ctx, tx, step.Forget); err != nil {
 			return fmt.Errorf("forget webhook: %w", err)
@@ -164,12 +165,12 @@ func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) e
 }
 
 func notApplicable(detail string) error {
-	return &payments.Refusal{Ground: payments.NotApplicable, Detail: detail}
+	return &judge.Refusal{Ground: judge.NotApplicable, Detail: detail}
 }
 
 // refusalNow replaces a refusal if another operator has resolved the dead letter in the meantime: that operator's
 // decision may be the cause of the refusal.
-func (d *Service) refusalNow(ctx context.Context, asked Decision, r *payments.Refusal) *payments.Refusal {
+func (d *Service) refusalNow(ctx context.Context, asked Decision, r *judge.Refusal) *judge.Refusal {
 	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), asked.DeadLetter)
 	if err != nil || deadLetter.Resolution == nil {
 		return r
@@ -177,15 +178,15 @@ func (d *Service) refusalNow(ctx context.Context, asked Decision, r *payments.Re
 	return resolvedBefore(deadLetter)
 }
 
-func resolvedBefore(l deadletters.DeadLetter) *payments.Refusal {
+func resolvedBefore(l deadletters.DeadLetter) *judge.Refusal {
 	r := l.Resolution
-	return &payments.Refusal{Ground: payments.Conflict,
+	return &judge.Refusal{Ground: judge.Conflict,
 		Detail: fmt.Sprintf("%s has resolved this dead letter before, as %s.", r.Actor, r.Action)}
 }
 
 // audit stores a refused decision, in a transaction of its own. If that fails, the operator gets an error and asks
 // again.
-func (d *Service) audit(ctx context.Context, asked Decision, r payments.Refusal) error {
+func (d *Service) audit(ctx context.Context, asked Decision, r judge.Refusal) error {
 	err := d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return deadletters.AuditRefusedTx(ctx, tx, asked.Decision, r.Detail)
 	})

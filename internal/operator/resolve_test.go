@@ -14,7 +14,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 )
@@ -70,7 +70,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 			switch no := result.Refused; {
 			case no == nil:
 				won++
-			case no.Ground != payments.Conflict:
+			case no.Ground != judge.Conflict:
 				t.Errorf("loser was told %+v", no)
 			}
 		}
@@ -99,7 +99,7 @@ func TestDeadLetterThatSomebodyElseHasResolvedIsAConflict(t *testing.T) {
 	for _, version := range []int32{1, 2} {
 		again := decision(l, deadletters.Dismiss)
 		again.Version = version
-		if detail := o.refused(again, payments.Conflict); !strings.Contains(detail,
+		if detail := o.refused(again, judge.Conflict); !strings.Contains(detail,
 			"ann has resolved this dead letter before, as dismiss") {
 			t.Errorf("detail is %q", detail)
 		}
@@ -111,7 +111,7 @@ func TestDeadLetterOfAnotherVersionIsAConflict(t *testing.T) {
 	o := setup(t)
 	d := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
 	d.Version = 2
-	o.refused(d, payments.Conflict)
+	o.refused(d, judge.Conflict)
 }
 
 func TestDeadLetterThatIsNotThereIsNotResolved(t *testing.T) {
@@ -130,7 +130,7 @@ func TestDeadLetterThatIsNotThereIsNotResolved(t *testing.T) {
 func TestActionThatThereIsNotIsRefused(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	o.refused(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), "forget"), payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), "forget"), judge.NotApplicable)
 }
 
 // An open key that nobody has a dead letter about any more would be forgotten.
@@ -138,16 +138,16 @@ func TestDeadLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_ok")
-	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision)
+	o.refused(decision(l, deadletters.Dismiss), judge.NeedsDecision)
 
 	// In progress: an earlier attempt has left the dead letter, and a later one is under way.
 	o.done(decision(l, deadletters.Retry))
 	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
 	o.exec(`UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL, locked_until = clock_timestamp() + interval '1 hour'`)
 	l = o.put(o.about(deadletters.PSPContradicts, record))
-	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision)
+	o.refused(decision(l, deadletters.Dismiss), judge.NeedsDecision)
 	h := &hooks{}
-	o.with(h.use).refused(decision(l, deadletters.Retry), payments.NotApplicable)
+	o.with(h.use).refused(decision(l, deadletters.Retry), judge.NotApplicable)
 }
 
 // A request is just reserving the key. The dismissal waits for this transaction, and then judges the key's new status.
@@ -181,7 +181,7 @@ func TestDismissalWaitsForARequestThatIsMovingTheKey(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if no := (<-result).Refused; no == nil || no.Ground != payments.NeedsDecision {
+	if no := (<-result).Refused; no == nil || no.Ground != judge.NeedsDecision {
 		t.Fatalf("result is %+v", no)
 	}
 }
@@ -218,7 +218,7 @@ func TestLoserIsToldThatHeIsOne(t *testing.T) {
 			o.done(first)
 		}
 	}
-	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), payments.Conflict); !strings.Contains(detail,
+	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), judge.Conflict); !strings.Contains(detail,
 		"bob has resolved") {
 		t.Errorf("detail is %q", detail)
 	}
@@ -262,7 +262,7 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 			},
 			check: func(got Outcome, err error) bool {
 				no := got.Refused
-				return no != nil && err == nil && no.Ground == payments.Conflict &&
+				return no != nil && err == nil && no.Ground == judge.Conflict &&
 					strings.Contains(no.Detail, "bob has resolved")
 			},
 		},

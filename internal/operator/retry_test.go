@@ -16,7 +16,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/tracing"
 )
 
@@ -93,7 +93,7 @@ func TestRecordOfAnotherAccountIsNotJudgedAgain(t *testing.T) {
 	o := setup(t)
 	h := &hooks{}
 	o.with(h.use)
-	o.refused(decision(o.put(alone(deadletters.OtherAccount, record)), deadletters.Retry), payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.OtherAccount, record)), deadletters.Retry), judge.NotApplicable)
 	if len(h.calls) != 0 {
 		t.Errorf("calls are %q", h.calls)
 	}
@@ -134,7 +134,7 @@ func TestRetryOfWhatIsQueuedIsRefused(t *testing.T) {
 		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("run job: %w", ErrQueued) }
 	})
 	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
-		payments.NotApplicable)
+		judge.NotApplicable)
 }
 
 // An unknown key is looked up by its key, whatever record brought the dead letter about.
@@ -156,7 +156,7 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 	o.pay("pm_ok")
 	h := &hooks{}
 	completed := o.put(o.about(deadletters.ContradictsCompleted, `{"source": "scan", "record": `+record+`}`))
-	o.refused(decision(completed, deadletters.Retry), payments.NotApplicable) // nobody is there to resolve it again
+	o.refused(decision(completed, deadletters.Retry), judge.NotApplicable) // nobody is there to resolve it again
 
 	o.with(h.use)
 	for _, l := range []deadletters.DeadLetter{
@@ -167,16 +167,16 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 		alone(deadletters.UnknownMovement, `{"record": {"id": "ch_7"}}`),
 		alone(deadletters.MissingAtPSP, `[1]`),
 	} {
-		o.refused(decision(o.put(l), deadletters.Retry), payments.NotApplicable)
+		o.refused(decision(o.put(l), deadletters.Retry), judge.NotApplicable)
 	}
 	if len(h.calls) != 0 {
 		t.Errorf("calls are %q", h.calls)
 	}
 	o.with(func(*Config) {})
 	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
-		payments.NotApplicable)
+		judge.NotApplicable)
 	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry),
-		payments.NotApplicable)
+		judge.NotApplicable)
 	o.done(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 43, "args": {"eventId": "msg_2"}}`)),
 		deadletters.Dismiss))
 	o.with(func(c *Config) {
@@ -184,7 +184,7 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 		c.Reprocess, c.Requeue = nil, nil
 	})
 	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_3"}`)), deadletters.Retry),
-		payments.NotApplicable)
+		judge.NotApplicable)
 	if len(h.calls) != 0 {
 		t.Errorf("calls are %q", h.calls)
 	}
@@ -197,7 +197,7 @@ func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
 		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("find job: %w", ErrGone) }
 	})
 	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
-		payments.NotApplicable)
+		judge.NotApplicable)
 }
 
 // What the retry does and the dead letter's resolution are one transaction.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/problem"
 	"payonce/internal/query"
 )
@@ -119,7 +119,7 @@ func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selec
 	inTime, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	err = each(inTime, found, func(i int, e Entry) error {
-		preview, err := d.preview(inTime, e.DeadLetter, payments.OperatorDecision{Action: s.Action,
+		preview, err := d.preview(inTime, e.DeadLetter, judge.OperatorDecision{Action: s.Action,
 			Version: e.Version, PSPConfirms: true})
 		if err == nil {
 			p.Steps[i].Preview = preview

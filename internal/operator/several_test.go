@@ -16,6 +16,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 )
@@ -389,7 +390,7 @@ func TestBulkExecutedRefusesACaseThatNamesAnotherCharge(t *testing.T) {
 	o.pay("pm_ok")
 	o.lossy.Store(false)
 	l := o.put(o.about(deadletters.PSPContradicts, `{"answer":{"id":"ch_other","status":"succeeded"}}`))
-	if p := o.plan(deadletters.Executed, ""); p.Refused() != 1 || p.Steps[0].Refused.Ground != payments.ContradictsPSP {
+	if p := o.plan(deadletters.Executed, ""); p.Refused() != 1 || p.Steps[0].Refused.Ground != judge.ContradictsPSP {
 		t.Errorf("plan is %+v", p.Steps)
 	}
 	if ran := o.run(o.plan(deadletters.Executed, "")); ran.Count(WasRefused) != 1 || o.show(l.ID).Resolution != nil {

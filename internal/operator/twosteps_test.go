@@ -17,6 +17,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/telemetry"
@@ -186,7 +187,7 @@ func TestPreviewCancelsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range previews {
-		does, refused := p.Does, p.Refused != nil && p.Refused.Ground == payments.ContradictsPSP
+		does, refused := p.Does, p.Refused != nil && p.Refused.Ground == judge.ContradictsPSP
 		if p.Action == deadletters.Executed && !refused ||
 			p.Action == deadletters.NotExecuted && !strings.HasPrefix(does, "Have the PSP cancel it") {
 			t.Errorf("%s would do %q, refused %+v", p.Action, does, p.Refused)
@@ -201,7 +202,7 @@ func TestPreviewCancelsNothing(t *testing.T) {
 func TestNotExecutedEndsAPaymentThatWaitsForTheCustomer(t *testing.T) {
 	t.Parallel()
 	o := setupWaiting(t)
-	o.refused(decision(o.deadLetter, deadletters.Executed), payments.ContradictsPSP)
+	o.refused(decision(o.deadLetter, deadletters.Executed), judge.ContradictsPSP)
 	if n := o.cancelled(); n != 0 {
 		t.Fatalf("executed has cancelled %d times", n)
 	}
@@ -228,7 +229,7 @@ func TestNothingIsReleasedThatStripeWasNotAskedToCancel(t *testing.T) {
 		return answered
 	})
 	o.windowOver()
-	o.refusedOn(decision(o.deadLetter, deadletters.NotExecuted), payments.Conflict)
+	o.refusedOn(decision(o.deadLetter, deadletters.NotExecuted), judge.Conflict)
 	status := scan[string](o.fixture, "SELECT status FROM idempotency_keys")
 	if n := o.cancelled(); n != 0 || status != "unknown" {
 		t.Fatalf("%d cancels, the key is %s", n, status)
@@ -250,7 +251,7 @@ func TestExecutedAtStripeIsTheIntentOfThePayment(t *testing.T) {
 	for _, id := range []string{"ch_of_the_intent", "pi_of_somebody"} {
 		d := decision(o.deadLetter, deadletters.Executed)
 		d.PSPID = id
-		if detail := o.refused(d, payments.ContradictsPSP); !strings.Contains(detail, intent) {
+		if detail := o.refused(d, judge.ContradictsPSP); !strings.Contains(detail, intent) {
 			t.Errorf("detail is %q", detail)
 		}
 	}
@@ -281,7 +282,7 @@ func TestNotExecutedIsRefusedForAnIntentThatARestoreHasLost(t *testing.T) {
 	o.payAtStripe("pm_ok")
 	o.meets(nil)
 	o.windowOver()
-	detail := o.refused(decision(o.deadLetter, deadletters.NotExecuted), payments.ContradictsPSP)
+	detail := o.refused(decision(o.deadLetter, deadletters.NotExecuted), judge.ContradictsPSP)
 	if n := o.cancelled(); n != 0 || !strings.Contains(detail, "lists "+lost+" under this key") {
 		t.Fatalf("%d cancels, detail %q", n, detail)
 	}

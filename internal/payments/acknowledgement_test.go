@@ -17,6 +17,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/test/pgproxy"
@@ -177,7 +178,7 @@ func TestStepOfAnotherIsNotTakenForTheOwners(t *testing.T) {
 	// The key stands for another payment by now, which was not executed. This one was.
 	g = s.charging("order-that-is-renewed")
 	is[Pending](t, g.delayed(proxy, "ReleaseKey", gateway.NotExecuted{Reason: "no connection"}, func() {
-		is[Completed](t, g.swept().evidenceBy(SourceWebhook, g.record))
+		is[Completed](t, g.swept().evidenceBy(judge.SourceWebhook, g.record))
 		m := g.again()
 		g.live(g.expired().reserve(m), m, gateway.NotExecuted{Reason: "no connection"})
 		g.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -224,13 +225,14 @@ func TestOwnerGoesOnAloneAndEvidenceComesAgain(t *testing.T) {
 
 	g := s.charging("order-with-evidence").lost()
 	fails, tries = full, 0
-	if _, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, Record: g.record}); tries != 1 ||
+	if _, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook,
+		Record: g.record}); tries != 1 ||
 		!postgres.Unavailable(err) {
 		t.Errorf("%d tries: %v", tries, err)
 	}
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	fails, tries = lost, 0
-	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	if g.wantStatus(idempotency.CompletedStatus, 1); tries != 1 {
 		t.Errorf("after a lost acknowledgement: the group was tried %d times", tries)
 	}
@@ -250,7 +252,7 @@ func TestLookupWhoseAcknowledgementIsLostClaimsNothing(t *testing.T) {
 		before := proxy.Sent("ReleaseUnknownKey")
 		event := proxy.On("ReleaseUnknownKey", action)
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		if result, err := NewResolver(s.service, patient()).Resolve(t.Context(), due); result != "" || err == nil {
+		if result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due); result != "" || err == nil {
 			t.Errorf("%s: %q, %v", name, result, err)
 		}
 		event.Await(t)
@@ -278,7 +280,7 @@ func TestPaymentTakesTwoRoundTrips(t *testing.T) {
 	seen := g.gathers()
 	ended, end := context.WithCancel(t.Context())
 	end()
-	step := judge(LookupPolicy{}, seen.seen, Record{Source: SourceScan, Record: g.record})
+	step := judge.Judge(seen.seen, judge.Record{Source: judge.SourceScan, Record: g.record})
 	if applied, err := s.service.apply(ended, seen, step, false); err != nil || !applied.Passed {
 		t.Fatalf("confirmed %v: %v", applied.Passed, err)
 	}
@@ -302,8 +304,8 @@ func TestStepIsNotWrittenWithoutItsDeadLetter(t *testing.T) {
 	s.service.newID = makeID
 
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: 1, Outcome: g.success()})
-	step.Open = &Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}
+	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1, Outcome: g.success()})
+	step.Open = &judge.Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}
 	if applied, err := s.service.apply(t.Context(), reserved, step, false); err != nil || !applied.Passed {
 		t.Fatal(applied, err)
 	}
@@ -318,7 +320,8 @@ func TestStepThatDidNotPassIsNotLoggedAsWritten(t *testing.T) {
 	g := s.charging("order-0000000001").swept()
 	log := s.logged()
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: 1, Outcome: gateway.NotExecuted{Reason: "refused"}})
+	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
+		Outcome: gateway.NotExecuted{Reason: "refused"}})
 	if applied, err := s.service.apply(t.Context(), reserved, step, false); err != nil || applied.Passed {
 		t.Fatal(applied, err)
 	}
@@ -383,7 +386,8 @@ func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 	for name, c := range ownersSteps {
 		g := s.charging(key("order", name))
 		reserved := gatherReserved(g.lease, g.movement)
-		step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: g.lease.Attempt, Outcome: c.reply(g)})
+		step := judge.Judge(reserved.seen,
+			judge.Reply{Attempt: g.lease.Attempt, Outcome: c.reply(g)})
 		proxy.OnNext(3, c.query, pgproxy.CutBefore)
 		applied, err := s.service.apply(t.Context(), reserved, step, false)
 		if !errors.Is(err, errStepInDoubt) || applied.Passed {

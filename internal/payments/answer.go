@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
@@ -41,7 +42,7 @@ func pendingFor(m *movement, expires time.Time) Pending {
 }
 
 // answerFor is the answer to a request whose own step was written.
-func answerFor(g gathered, step Step, applied Applied) Answer {
+func answerFor(g gathered, step judge.Step, applied Applied) Answer {
 	switch step.To {
 	case idempotency.CompletedStatus:
 		return Final{Response: applied.Response, Expires: applied.Expires}

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
 )
@@ -22,7 +23,7 @@ import (
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
 // sends the step again. Any other caller gets Doubt. With a record, it reads the key again at once; a lookup does so in
 // its next run. A step that was written after all is then confirmed.
-func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) (applied Applied, err error) {
+func (s *Service) apply(ctx context.Context, g gathered, step judge.Step, alone bool) (applied Applied, err error) {
 	p, err := s.prepare(g, step)
 	if err != nil {
 		return Applied{}, err
@@ -57,7 +58,9 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 // readBackStep reads, after a lost acknowledgement, whether an owner's step is written. If it is not, or not yet, done
 // is false and the step is sent again. If the answer would be final and the database does not answer in time, nothing
 // is sent any more.
-func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p prepared) (done bool, applied Applied) {
+func (s *Service) readBackStep(
+	ctx context.Context, g gathered, step judge.Step, p prepared,
+) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.KeyExpires()}
 	switch {
@@ -86,7 +89,7 @@ func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p pre
 
 // applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves
 // the transaction as it was.
-func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step Step) error {
+func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step judge.Step) error {
 	p, err := s.prepare(g, step)
 	if err != nil {
 		return err
@@ -118,7 +121,7 @@ type prepared struct {
 	deadLetter *deadletters.DeadLetter
 }
 
-func (s *Service) prepare(g gathered, step Step) (p prepared, err error) {
+func (s *Service) prepare(g gathered, step judge.Step) (p prepared, err error) {
 	if step.To == idempotency.CompletedStatus {
 		if p.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
 			return prepared{}, fmt.Errorf("build response: %w", err)
@@ -133,9 +136,9 @@ func (s *Service) prepare(g gathered, step Step) (p prepared, err error) {
 // commitStep sends a step as one transaction. The completion of a charge may share it with other charges. A step with a
 // dead letter may not: two keys may have the same finding, and then both would lock the same row.
 func (s *Service) commitStep(
-	ctx context.Context, g gathered, step Step, p prepared, alone bool,
+	ctx context.Context, g gathered, step judge.Step, p prepared, alone bool,
 ) (applied Applied, err error) {
-	if step.writesNothing() {
+	if step.WritesNothing() {
 		applied = p.applied
 		applied.Passed = true
 		return applied, nil
@@ -160,9 +163,9 @@ func (s *Service) commitStep(
 // All are sent together, in one transaction. If the key's statement did not pass its guard, the others write nothing:
 // the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a key that
 // this transaction has written (BehindStep). written is true if there is no row to write.
-func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied, written *bool) []postgres.Call {
+func (s *Service) stepCalls(g gathered, step judge.Step, p prepared, applied *Applied, written *bool) []postgres.Call {
 	*applied, *written = p.applied, true
-	key, note, out := g.seen.Key, step.note(), &applied.GuardResult
+	key, note, out := g.seen.Key, step.NoteOrNone(), &applied.GuardResult
 	var calls []postgres.Call
 	switch {
 	case step.To == idempotency.CompletedStatus && step.ByOwner:

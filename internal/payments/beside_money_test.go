@@ -9,6 +9,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -17,7 +18,7 @@ import (
 // held opens a dead letter about the stage's key, with a record by which money moved.
 func (g *stage) held() *stage {
 	g.t.Helper()
-	is[DeadLettered](g.t, g.evidenceBy(SourceWebhook, as("psp_stray_"+g.key.Key.String(), otherAmount.record(g))))
+	is[DeadLettered](g.t, g.evidenceBy(judge.SourceWebhook, as("psp_stray_"+g.key.Key.String(), otherAmount.record(g))))
 	return g
 }
 
@@ -56,7 +57,7 @@ func TestLateContradictionIsHeldAgainstTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001")
-	s.evidenceBy(SourceWebhook, g.record)
+	s.evidenceBy(judge.SourceWebhook, g.record)
 	is[Final](t, g.live(g.lease, g.movement, gateway.Indeterminate{
 		Reason: "answer has another amount", Contradiction: true, ID: "psp_other",
 		Evidence: []byte(`{"answer":{"id":"psp_other","status":"succeeded"}}`),
@@ -72,7 +73,7 @@ func TestDeclineOfNobodyIsNoCase(t *testing.T) {
 	strange, elsewhere := declinedAs(g.record, "no_money"), declinedAs(as("psp_2", g.record), "no_money")
 	strange.Reference, elsewhere.Account = "order 42", "globex"
 	for _, r := range []gateway.Record{strange, elsewhere} {
-		is[Confirmed](t, s.evidenceBy(SourceWebhook, r))
+		is[Confirmed](t, s.evidenceBy(judge.SourceWebhook, r))
 	}
 	s.wantDeadLetters()
 }
@@ -110,7 +111,7 @@ func TestScanComparesTheKeyAndTheRefundedCharge(t *testing.T) {
 }
 
 // breaks has a line of a statement judged.
-func (g *stage) breaks(b Break) {
+func (g *stage) breaks(b judge.Break) {
 	g.t.Helper()
 	err := g.inTx(func(ctx context.Context, tx pgx.Tx) error {
 		_, err := g.service.BreakTx(ctx, tx, b)
@@ -122,14 +123,14 @@ func (g *stage) breaks(b Break) {
 }
 
 // lineOf is the statement's line of the stage's record, against what our row says.
-func (g *stage) lineOf(kind BreakKind, ours payment.Status) Break {
+func (g *stage) lineOf(kind judge.BreakKind, ours payment.Status) judge.Break {
 	subject := g.lease.Subject
-	return Break{
+	return judge.Break{
 		Kind: kind, Account: "acme", Object: g.record.Object, PSPID: g.record.ID, Subject: &subject,
 		Reference: g.record.Reference, Moved: g.record.Created,
 		Day:    g.record.Created,
-		Theirs: &Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency},
-		Ours:   &Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency, Status: string(ours)},
+		Theirs: &judge.Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency},
+		Ours:   &judge.Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency, Status: string(ours)},
 	}
 }
 
@@ -141,24 +142,24 @@ func TestStatementsLineIsEvidence(t *testing.T) {
 	p := s.charging("paid-00000000001").paidFor()
 	for _, g := range []*stage{s.charging("order-0000000001").failed(),
 		s.refunding("refund-000000001", p, 100).failed()} {
-		g.breaks(g.lineOf(BreakStatus, payment.Failed))
+		g.breaks(g.lineOf(judge.BreakStatus, payment.Failed))
 		g.wantStatus(idempotency.CompletedStatus, 1)
 		g.wantMoved(payment.Succeeded, g.record.ID)
 		g.wantTimeline("owner in_progress>failed_retryable", "statement failed_retryable>completed")
-		g.breaks(g.lineOf(BreakStatus, payment.Failed)) // the row says so by now
+		g.breaks(g.lineOf(judge.BreakStatus, payment.Failed)) // the row says so by now
 	}
 	s.wantDeadLetters()
 
 	late := s.charging("order-0000000002").failed().expired()
-	late.breaks(late.lineOf(BreakStatus, payment.Failed))
+	late.breaks(late.lineOf(judge.BreakStatus, payment.Failed))
 	declined := s.charging("order-0000000003").declined()
-	declined.breaks(declined.lineOf(BreakStatus, payment.Declined))
+	declined.breaks(declined.lineOf(judge.BreakStatus, payment.Declined))
 	paid := s.charging("order-0000000004").succeeded()
-	paid.breaks(paid.lineOf(BreakStatus, payment.Succeeded)) // the statement lists a decline
+	paid.breaks(paid.lineOf(judge.BreakStatus, payment.Succeeded)) // the statement lists a decline
 	lost := s.charging("order-0000000005").lost()
-	lost.breaks(lost.lineOf(BreakStatus, payment.Processing))
+	lost.breaks(lost.lineOf(judge.BreakStatus, payment.Processing))
 	again := s.charging("order-0000000006").succeeded()
-	line := again.lineOf(BreakDuplicate, payment.Succeeded)
+	line := again.lineOf(judge.BreakDuplicate, payment.Succeeded)
 	line.PSPID = "psp_again"
 	again.breaks(line)
 	s.wantDeadLetters(
@@ -181,7 +182,7 @@ func TestStatementsLineUnderAnothersIDIsACase(t *testing.T) {
 	s := setupOn(t, &actor{})
 	other := s.charging("order-0000000001").succeeded()
 	g := s.charging("order-0000000002").failed()
-	line := g.lineOf(BreakStatus, payment.Failed)
+	line := g.lineOf(judge.BreakStatus, payment.Failed)
 	line.PSPID = other.record.ID
 	g.breaks(line)
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -193,7 +194,7 @@ func TestStatementsLineOfNobodyNamesNoKey(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").succeeded()
-	line := g.lineOf(BreakMissingHere, "")
+	line := g.lineOf(judge.BreakMissingHere, "")
 	line.Subject, line.Ours = nil, nil
 	g.breaks(line)
 	line.PSPID, line.OtherTenant = "psp_other", true
@@ -233,6 +234,6 @@ func TestStatementsLineCountsWhenThePaymentIsTriedAgain(t *testing.T) {
 	g := s.charging("order-0000000001").failed()
 	m := g.again()
 	g.reserve(m)
-	g.breaks(g.lineOf(BreakStatus, payment.Failed))
+	g.breaks(g.lineOf(judge.BreakStatus, payment.Failed))
 	g.wantMoved(payment.Succeeded, g.record.ID)
 }

@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -24,7 +25,8 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 		lines := len(g.timeline())
 		var completed, confirmed atomic.Int32
 		atOnce(8, func(int) {
-			finding, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceLookup, Record: g.record})
+			finding, err := s.service.ResolveByRecord(t.Context(),
+				judge.Record{Source: judge.SourceLookup, Record: g.record})
 			switch finding.(type) {
 			case Completed:
 				completed.Add(1)
@@ -57,7 +59,8 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneDeadLetter(t *testing.T) {
 		if i%2 == 1 {
 			r = executedTwice.record(g)
 		}
-		if _, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceLookup, Record: r}); err != nil {
+		if _, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceLookup,
+			Record: r}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -83,7 +86,7 @@ func TestEvidenceDuringASecondAttemptFencesItsOwner(t *testing.T) {
 			g := s.charging("order-0000000001").failed()
 			m := g.again()
 			second := g.reserve(m)
-			is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+			is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 			stored := *g.row().Response
 			answer := is[Final](t, g.live(second, m, tells(g.record.ID)))
 			// The second attempt is what was completed: to its owner it is no replay.
@@ -112,7 +115,7 @@ func TestWebhookBeforeTheAnswerIsTheOwnersAnswer(t *testing.T) {
 	})
 	got := whileAsked(h, func() Answer { return s.create("order-0000000001", order()) }, func() {
 		asked.ID, asked.Status = "ch_1", "succeeded"
-		is[Completed](t, s.evidenceBy(SourceWebhook, asked))
+		is[Completed](t, s.evidenceBy(judge.SourceWebhook, asked))
 	})
 	if final := is[Final](t, got); final.Replayed {
 		t.Error("the owner was told that it is a replay")
@@ -135,7 +138,7 @@ func TestKeyThatIsFinishedWhileItIsAnsweredForIsAnsweredAsFinished(t *testing.T)
 	}
 	s := setupOn(t, &actor{})
 	completed := s.charging("order-0000000001").lost()
-	completed.evidenceBy(SourceWebhook, completed.record)
+	completed.evidenceBy(judge.SourceWebhook, completed.record)
 	for name, decision := range decisions(completed) {
 		answer, err := s.service.answerDecision(t.Context(), completed.reservation.Ref, decision, completed.again())
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/test/pgtest"
 )
@@ -314,7 +315,7 @@ func TestDeclineIsNotToldBesideAnAnswerThatCannotBeStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := is[DeadLettered](t, s.evidenceBy(SourceWebhook, declinedAs(recordOf(c, "psp_no"), "no_money")))
+	found := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, declinedAs(recordOf(c, "psp_no"), "no_money")))
 	row, err := s.keys.Find(t.Context(), ref)
 	if err != nil || row.Status != idempotency.UnknownStatus {
 		t.Errorf("%+v, and the key is %s: %v", found, row.Status, err)

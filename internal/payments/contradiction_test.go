@@ -11,6 +11,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
@@ -66,7 +67,7 @@ func TestRecordThatDiffersInOneMemberIsADeadLetter(t *testing.T) {
 		r := c.of.record
 		c.make(&r)
 		before := s.everything()
-		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
+		if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
 			t.Errorf("%s: dead letter %s", what, l.Kind)
 		}
 		if s.everything() != before {
@@ -82,8 +83,8 @@ func TestRecordThatDiffersInOneMemberIsADeadLetter(t *testing.T) {
 	if got := s.count("SELECT count(*) FROM dead_letters"); got != 2 {
 		t.Errorf("%d dead letters in all", got)
 	}
-	is[Completed](t, s.evidenceBy(SourceWebhook, payment.record))
-	is[Completed](t, s.evidenceBy(SourceWebhook, refund.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, payment.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, refund.record))
 }
 
 func TestDeadLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
@@ -91,7 +92,7 @@ func TestDeadLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost().windowPasses()
 	before := s.everything()
-	is[DeadLettered](t, s.evidenceBy(SourceScan, otherAmount.record(g)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, otherAmount.record(g)))
 	if n := s.count(`SELECT count(*) FROM dead_letters WHERE tenant_id = 'acme' AND tenant_id = 'acme' AND operation = 'POST /payments'
 		AND key = 'order-0000000001' AND generation = 1 AND subject = $1 AND reason LIKE '%another amount%'
 		AND evidence ->> 'source' = 'scan' AND evidence #>> '{record,amountCents}' = '12001' AND evidence #>> '{record,id}' = $2`,
@@ -112,7 +113,7 @@ func TestFindingThatWasJudgedIsNoNewCase(t *testing.T) {
 	g := s.charging("order-0000000001").succeeded()
 	again := func(isNew bool) {
 		t.Helper()
-		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, executedTwice.record(g))); l.New != isNew {
+		if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, executedTwice.record(g))); l.New != isNew {
 			t.Errorf("found as new: %v", l.New)
 		}
 	}
@@ -128,7 +129,7 @@ func TestFindingThatWasJudgedIsNoNewCase(t *testing.T) {
 	again(false)
 	s.wantDeadLetters(finding, finding)
 	// A third execution is another case.
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_third", g.record)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, as("psp_third", g.record)))
 	s.wantDeadLetters(finding, finding, "duplicate_movement record acme psp_third")
 }
 
@@ -145,7 +146,7 @@ func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 	waiting := s.enter(globex, payment.CreateOperation, "/payments", order(), s.charge(globex)).lost()
 	acmes := waiting.record
 	acmes.ID, acmes.Account = charge.ID, charge.Account
-	for _, source := range []Source{SourceWebhook, SourceLookup, SourceScan} {
+	for _, source := range []judge.Source{judge.SourceWebhook, judge.SourceLookup, judge.SourceScan} {
 		is[DeadLettered](t, s.evidenceBy(source, acmes))
 	}
 	if n := s.count("SELECT count(*) FROM payments WHERE psp_charge_id = $1", charge.ID); n != 1 {
@@ -159,7 +160,7 @@ func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 			t.Errorf("%s: refused by %v, want %s", sql, err, want)
 		}
 	}
-	is[Completed](t, s.evidenceBy(SourceWebhook, as("ch_of_globex", waiting.record)))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, as("ch_of_globex", waiting.record)))
 }
 
 // Globex's account names acme's payment. That is neither acme's business nor, by the payment's fields, globex's.
@@ -170,7 +171,7 @@ func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
 	r := g.record
 	r.Account = "globex"
 	before := s.everything()
-	for _, source := range []Source{SourceWebhook, SourceScan} {
+	for _, source := range []judge.Source{judge.SourceWebhook, judge.SourceScan} {
 		if l := is[DeadLettered](t, s.evidenceBy(source, r)); l.Kind != deadletters.OtherAccount ||
 			s.everything() != before {
 			t.Fatalf("dead letter %s, something moved: %v", l.Kind, s.everything() != before)
@@ -180,7 +181,7 @@ func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
 	if n := s.count("SELECT num_nonnulls(tenant_id, operation, key, generation, subject) FROM dead_letters"); n != 0 {
 		t.Fatalf("the dead letter names %d parts of a key", n)
 	}
-	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 }
 
 func TestRecordOfNothingOfOursIsADeadLetterWithoutAKey(t *testing.T) {
@@ -202,7 +203,7 @@ func TestRecordOfNothingOfOursIsADeadLetterWithoutAKey(t *testing.T) {
 	} {
 		r := as(id, g.record)
 		change(&r)
-		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.UnknownMovement {
+		if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, r)); l.Kind != deadletters.UnknownMovement {
 			t.Errorf("%s: dead letter %s", id, l.Kind)
 		}
 		name := "record"
@@ -237,7 +238,7 @@ func TestRecordWithoutAReferenceIsFoundByItsKey(t *testing.T) {
 		{Object: gateway.RefundObject, Key: "refund-000000001", ChargeID: p.PSPChargeID}: refund.lease,
 	} {
 		r.ID, r.Account, r.AmountMinor, r.Currency, r.Status = "psp_1", "acme", 100, "USD", "succeeded"
-		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
+		if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
 			t.Errorf("%s: dead letter %s", r.Key, l.Kind)
 		}
 		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject,
@@ -256,10 +257,10 @@ func TestSecondStrayChargeOfAKeyIsACaseOfItsOwn(t *testing.T) {
 	psp.onLookup(finds(as("psp_stray_1", otherAmount.record(g))))
 	g.lost().windowPasses().resolves(ToOperator)
 	want := []string{contradicts(g, "psp_stray_1")}
-	for _, source := range []Source{SourceWebhook, SourceScan, SourceLookup} {
+	for _, source := range []judge.Source{judge.SourceWebhook, judge.SourceScan, judge.SourceLookup} {
 		s.resolveDeadLetter(deadletters.Dismiss)
 		id := "psp_stray_by_" + string(source)
-		if source == SourceLookup {
+		if source == judge.SourceLookup {
 			psp.onLookup(finds(as(id, otherAmount.record(g))))
 			g.resolves(ToOperator)
 		} else {
@@ -292,12 +293,12 @@ func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
-	for i, source := range []Source{SourceWebhook, SourceScan, SourceLookup} {
+	for i, source := range []judge.Source{judge.SourceWebhook, judge.SourceScan, judge.SourceLookup} {
 		g := s.charging("order-000000000" + string(rune('1'+i))).lost().windowPasses()
-		is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_stray_"+string(source), otherAmount.record(g))))
+		is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, as("psp_stray_"+string(source), otherAmount.record(g))))
 		declined := as("psp_declined_"+string(source), declinedAs(g.record, "no_money"))
 		for range 2 {
-			if source == SourceLookup {
+			if source == judge.SourceLookup {
 				psp.onLookup(finds(declined))
 				g.resolves(ToOperator)
 			} else if l := is[DeadLettered](t, s.evidenceBy(source, declined)); l.Kind != deadletters.PSPContradicts {
@@ -312,7 +313,7 @@ func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 		}
 		// A retry of the dead letter about the money says that it is seen to: what is left is the decline.
 		s.resolveDeadLetterThat("evidence #>> '{record,status}' = 'succeeded'", deadletters.Retry)
-		is[Completed](t, s.evidenceBy(SourceWebhook, declined))
+		is[Completed](t, s.evidenceBy(judge.SourceWebhook, declined))
 		g.wantMoved(payment.Declined, declined.ID)
 	}
 }
@@ -323,7 +324,7 @@ func TestDeclineDoesNotPassADeadLetterThatWasOpenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_stray", otherAmount.record(g))))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, as("psp_stray", otherAmount.record(g))))
 	row := g.row()
 	for _, c := range []struct {
 		unlessCharged bool

@@ -7,28 +7,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
 // deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
 // the client asked for, so that an operator can compare the evidence with them.
-func (s *Service) deadLetter(g gathered, step Step) (*deadletters.DeadLetter, error) {
+func (s *Service) deadLetter(g gathered, step judge.Step) (*deadletters.DeadLetter, error) {
 	id, err := s.newID()
 	if err != nil {
 		return nil, fmt.Errorf("make dead letter id: %w", err)
 	}
 	c := *step.Open
 	l := &deadletters.DeadLetter{
-		ID: id, Kind: c.Kind, Finding: c.Finding, Reason: clip(c.Reason), Evidence: c.Evidence,
-		BehindStep: step.guarded(),
+		ID: id, Kind: c.Kind, Finding: c.Finding, Reason: judge.Clip(c.Reason), Evidence: c.Evidence,
+		BehindStep: step.Guarded(),
 	}
 	if !c.AboutKey {
 		return l, nil
 	}
-	about, subject := g.seen.about(), g.seen.Own.Subject
+	about, subject := g.seen.About(), g.seen.Own.Subject
 	l.About = &about
-	if !g.seen.known() {
+	if !g.seen.Known() {
 		return l, nil // The PSP has moved money under this key, and nothing of ours asked for it.
 	}
 	l.Subject = &subject
@@ -58,31 +58,4 @@ func withAsked(evidence []byte, m *movement) ([]byte, error) {
 		return nil, fmt.Errorf("marshal evidence: %w", err)
 	}
 	return whole, nil
-}
-
-// foundRecord is a case about a record of the PSP. Two records that contradict the same result are two cases. If the
-// evidence has no id, it is a case about the key.
-func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reason string, aboutKey bool) *Case {
-	if t.id == "" {
-		return s.byKey(kind, reason, t.kept())
-	}
-	finding := recordFinding(account, t.id)
-	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
-	if t.object == gateway.RefundObject || s.Own.Ref.Operation == payment.RefundOperation {
-		finding = "refund " + finding
-	}
-	if aboutKey && !s.known() { // It holds the key, and the statement's case of the same record does not.
-		finding += " key " + s.Own.PassThroughKey()
-	}
-	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: t.kept()}
-}
-
-// maxDeadLetterReason is the limit of the column, in characters.
-const maxDeadLetterReason = 500
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > maxDeadLetterReason {
-		return string(r[:maxDeadLetterReason])
-	}
-	return s
 }

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/problem"
 )
@@ -32,7 +33,7 @@ func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
 // inquire has an operator decide about what the stage's key stood for at first. The PSP is asked for it.
 func (g *stage) inquire(action deadletters.Action, pspID string) Inquiry {
 	g.t.Helper()
-	i, err := g.service.Inquire(g.t.Context(), g.about(1), OperatorDecision{Action: action, PSPID: pspID})
+	i, err := g.service.Inquire(g.t.Context(), g.about(1), judge.OperatorDecision{Action: action, PSPID: pspID})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func (g *stage) inquire(action deadletters.Action, pspID string) Inquiry {
 }
 
 // refusedDecision is a decision that was refused.
-type refusedDecision struct{ why Refusal }
+type refusedDecision struct{ why judge.Refusal }
 
 func (r refusedDecision) Error() string { return string(r.why.Ground) + ": " + r.why.Detail }
 
@@ -50,7 +51,7 @@ func (r refusedDecision) Is(other error) bool {
 	return ok && o.why.Ground == r.why.Ground
 }
 
-func on(g problem.Code) error { return refusedDecision{Refusal{Ground: g}} }
+func on(g problem.Code) error { return refusedDecision{judge.Refusal{Ground: g}} }
 
 // decideTx carries out what was inquired about.
 func (g *stage) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry) error {
@@ -73,7 +74,7 @@ func (g *stage) releases() error { return g.decide(g.inquire(deadletters.NotExec
 
 // wakes has the key looked up again.
 func (g *stage) wakes(about deadletters.DeadLetter) error {
-	d := OperatorDecision{Action: deadletters.Retry}
+	d := judge.OperatorDecision{Action: deadletters.Retry}
 	i, err := g.service.Inquire(g.t.Context(), about, d)
 	if err != nil {
 		return err
@@ -113,24 +114,26 @@ func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 		refersTo("psp_none", "")
 	psp.onLookup(finds(strange, others))
 	for _, r := range []gateway.Record{strange, others} {
-		s.wantRefused("executed, as what is for something else", on(ContradictsPSP),
+		s.wantRefused("executed, as what is for something else", on(judge.ContradictsPSP),
 			func() error { return g.executes(r.ID) })
 	}
 	for _, r := range []gateway.Record{none, g.record} {
 		psp.onLookup(finds(strange, r))
-		s.wantRefused("not executed, and the PSP has one of this payment or of none", on(ContradictsPSP), g.releases)
+		s.wantRefused("not executed, and the PSP has one of this payment or of none", on(judge.ContradictsPSP),
+			g.releases)
 	}
 	psp.onLookup(finds(declinedAs(g.record, "no_money")))
-	s.wantRefused("not executed, and the PSP has declined it", on(ContradictsPSP), g.releases)
-	s.wantRefused("executed, and the PSP has declined it", on(ContradictsPSP), func() error { return g.executes("") })
+	s.wantRefused("not executed, and the PSP has declined it", on(judge.ContradictsPSP), g.releases)
+	s.wantRefused("executed, and the PSP has declined it", on(judge.ContradictsPSP),
+		func() error { return g.executes("") })
 	// The decline need not be the first of the PSP's records.
 	psp.onLookup(finds(declinedAs(as("psp_other", otherAmount.record(g)), "no_money"),
 		declinedAs(g.record, "no_money")))
-	s.wantRefused("executed, and the PSP's second record declines it", on(ContradictsPSP),
+	s.wantRefused("executed, and the PSP's second record declines it", on(judge.ContradictsPSP),
 		func() error { return g.executes("") })
 	// The PSP contradicts itself, and an operator has to decide: money has moved under the key.
 	psp.onLookup(finds(strange, declinedAs(g.record, "no_money")))
-	s.wantRefused("not executed, and money has moved for something else", on(ContradictsPSP), g.releases)
+	s.wantRefused("not executed, and money has moved for something else", on(judge.ContradictsPSP), g.releases)
 	if err := g.executes(""); err != nil {
 		t.Error(err)
 	}
@@ -149,11 +152,11 @@ func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 		g.wantStatus(idempotency.CompletedStatus, 1)
 		g.wantMoved(payment.Succeeded, payment.OperatorPSPID+g.record.ID)
 		g.wantTimeline("owner in_progress>unknown", "operator unknown>completed")
-		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
+		is[Confirmed](t, s.evidenceBy(judge.SourceLookup, g.record))
 		g.wantMoved(payment.Succeeded, g.record.ID)
 		before := s.everything()
-		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
-		is[DeadLettered](t, s.evidenceBy(SourceLookup, executedTwice.record(g)))
+		is[Confirmed](t, s.evidenceBy(judge.SourceLookup, g.record))
+		is[DeadLettered](t, s.evidenceBy(judge.SourceLookup, executedTwice.record(g)))
 		if s.everything() != before {
 			t.Error("evidence has moved what was decided")
 		}
@@ -179,7 +182,7 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored := g.row()
-	for _, source := range []Source{SourceScan, SourceLookup, SourceWebhook} {
+	for _, source := range []judge.Source{judge.SourceScan, judge.SourceLookup, judge.SourceWebhook} {
 		is[Confirmed](t, s.evidenceBy(source, g.record))
 	}
 	if f := is[Final](t, g.live(g.lease, g.movement,
@@ -191,15 +194,15 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	if r := g.row(); string(r.Response.Body) != string(stored.Response.Body) {
 		t.Errorf("the stored response is %s now", r.Response.Body)
 	}
-	is[DeadLettered](t, s.evidenceBy(SourceLookup, declinedAs(g.record, "no_money")))
-	is[DeadLettered](t, s.evidenceBy(SourceScan, as("psp_again", g.record)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceLookup, declinedAs(g.record, "no_money")))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, as("psp_again", g.record)))
 	s.wantDeadLetters("contradicts_completed record acme "+g.record.ID, "duplicate_movement record acme psp_again")
 }
 
 // ways are how a key moves between an operator's look and the decision.
 func ways() map[string]func(*stage) {
 	return map[string]func(*stage){
-		"completed": func(g *stage) { g.evidenceBy(SourceWebhook, as("psp_"+g.key.Key.String(), g.record)) },
+		"completed": func(g *stage) { g.evidenceBy(judge.SourceWebhook, as("psp_"+g.key.Key.String(), g.record)) },
 		"released":  func(g *stage) { g.proven() },
 		"retried":   func(g *stage) { g.proven().reserve(g.again()) },
 		"lost again": func(g *stage) {
@@ -246,7 +249,7 @@ func TestDecisionAboutAKeyThatHasMovedIsRefused(t *testing.T) {
 		g := s.charging(key("order", name))
 		bring(g)
 		for _, action := range actions {
-			s.wantRefused(name+", "+string(action), on(NotApplicable),
+			s.wantRefused(name+", "+string(action), on(judge.NotApplicable),
 				func() error { return g.decide(g.inquire(action, "")) })
 		}
 	}
@@ -258,18 +261,18 @@ func TestDecisionNotExecutedNeedsTheProof(t *testing.T) {
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
 	psp.onLookup(finds())
-	s.wantRefused("inside the window", on(GraceOpen), g.releases)
+	s.wantRefused("inside the window", on(judge.GraceOpen), g.releases)
 	g.windowPasses()
 	psp.onLookup(nil)
-	s.wantRefused("the PSP does not answer", on(NoFreshProof), g.releases)
+	s.wantRefused("the PSP does not answer", on(judge.NoFreshProof), g.releases)
 	psp.onLookup(finds(g.record))
-	s.wantRefused("the PSP knows it", on(ContradictsPSP), g.releases)
+	s.wantRefused("the PSP knows it", on(judge.ContradictsPSP), g.releases)
 	psp.onLookup(finds(otherAmount.record(g)))
-	s.wantRefused("the PSP knows something of the kind", on(ContradictsPSP), g.releases)
+	s.wantRefused("the PSP knows something of the kind", on(judge.ContradictsPSP), g.releases)
 	psp.onLookup(finds())
-	s.evidenceBy(SourceWebhook, otherAmount.record(g))
-	s.wantRefused("another dead letter is open", on(NotApplicable), g.releases)
-	s.wantRefused("nobody has inquired", on(NotApplicable), func() error { return g.decide(Inquiry{}) })
+	s.evidenceBy(judge.SourceWebhook, otherAmount.record(g))
+	s.wantRefused("another dead letter is open", on(judge.NotApplicable), g.releases)
+	s.wantRefused("nobody has inquired", on(judge.NotApplicable), func() error { return g.decide(Inquiry{}) })
 
 	// An operator stands in for the PSP's memory.
 	s.resolveDeadLetter(deadletters.Dismiss)
@@ -293,7 +296,7 @@ func TestDeclineOfSomethingElseIsClosedAsADecline(t *testing.T) {
 	for _, g := range []*stage{s.charging("order-0000000001").lost(), s.refunding("refund-000000001", p, 100).lost()} {
 		declined := declinedAs(as("psp_no_"+g.key.Key.String(), otherAmount.record(g)), "no_money")
 		psp.onLookup(finds(declined, as("psp_moved", otherAmount.record(g))))
-		s.wantRefused("one of the records has moved money", on(ContradictsPSP), g.releases)
+		s.wantRefused("one of the records has moved money", on(judge.ContradictsPSP), g.releases)
 		psp.onLookup(finds(declined))
 		if err := g.releases(); err != nil {
 			t.Fatal(err)
@@ -332,7 +335,7 @@ func TestDeclineOfSomethingElseBesideMoneyForAnotherIsNoDecline(t *testing.T) {
 	strange := as("psp_strange", g.record)
 	strange.Reference = "order 42"
 	psp.onLookup(finds(strange, declinedAs(as("psp_no", otherAmount.record(g)), "no_money")))
-	s.wantRefused("money moved for something else", on(ContradictsPSP), g.releases)
+	s.wantRefused("money moved for something else", on(judge.ContradictsPSP), g.releases)
 }
 
 // Money has moved by a record in an open dead letter of the key. So nobody is told of a decline.
@@ -341,9 +344,9 @@ func TestDeclineOfSomethingElseIsNotToldWhileMoneyMoved(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_stray", otherAmount.record(g))))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, as("psp_stray", otherAmount.record(g))))
 	psp.onLookup(finds(declinedAs(as("psp_no", otherAmount.record(g)), "no_money")))
-	s.wantRefused("a dead letter says that money moved", on(ContradictsPSP), g.releases)
+	s.wantRefused("a dead letter says that money moved", on(judge.ContradictsPSP), g.releases)
 }
 
 func TestDecisionThatIsRolledBackLeavesNothing(t *testing.T) {
@@ -378,7 +381,7 @@ func TestDecisionUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
 	s := setupOn(t, &actor{})
 	other := s.charging("order-0000000001").succeeded()
 	g := s.charging("order-0000000002").lost()
-	s.wantRefused("taken", on(ContradictsPSP), func() error { return g.executes(other.record.ID) })
+	s.wantRefused("taken", on(judge.ContradictsPSP), func() error { return g.executes(other.record.ID) })
 }
 
 func TestWokenKeyIsDueAtOnceWithAFreshBudget(t *testing.T) {
@@ -395,9 +398,9 @@ func TestWokenKeyIsDueAtOnceWithAFreshBudget(t *testing.T) {
 	if err := g.wakes(g.about(1)); err != nil || due() != 1 {
 		t.Fatalf("%d keys are due: %v", due(), err)
 	}
-	s.wantRefused("another generation", on(NotApplicable), func() error { return g.wakes(g.about(2)) })
-	s.evidenceBy(SourceWebhook, g.record)
-	s.wantRefused("not unknown any more", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
+	s.wantRefused("another generation", on(judge.NotApplicable), func() error { return g.wakes(g.about(2)) })
+	s.evidenceBy(judge.SourceWebhook, g.record)
+	s.wantRefused("not unknown any more", on(judge.NotApplicable), func() error { return g.wakes(g.about(1)) })
 	g.deleted()
-	s.wantRefused("gone", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
+	s.wantRefused("gone", on(judge.NotApplicable), func() error { return g.wakes(g.about(1)) })
 }

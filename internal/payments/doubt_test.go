@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
@@ -282,21 +283,21 @@ func TestRecordIsNotJudgedWhenItsPaymentCannotBeFound(t *testing.T) {
 		"BookedMovements :": g.record, "ExecutionOfAnybody :": unknown, "TenantOfAccount :": byKey, "FindKey :": byKey,
 	} {
 		outage.On(query, 1)
-		effect, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, Record: r})
+		effect, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, Record: r})
 		if err == nil {
 			t.Errorf("without %s the effect is %T %+v", query, effect, effect)
 		}
 	}
 	psp.onLookup(finds(unknown))
 	outage.On("OtherMovementsOfKey", 1)
-	if result, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+	if result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
 		idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the lookup came to %q, %v", result, err)
 	}
 	outage.Over()
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	s.wantDeadLetters()
-	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 }
 
 // A record whose key cannot be one of ours is about nothing of ours.
@@ -314,7 +315,7 @@ func TestRecordUnderAKeyThatIsNoneIsNotOurs(t *testing.T) {
 		r := as(key("psp", name), g.record)
 		r.Reference = ""
 		edit(&r)
-		if d := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); d.Kind != "unknown_movement" || !d.New {
+		if d := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, r)); d.Kind != "unknown_movement" || !d.New {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -323,7 +324,7 @@ func TestRecordUnderAKeyThatIsNoneIsNotOurs(t *testing.T) {
 
 // applies writes a step of evidence in a transaction of the caller's.
 func (g *stage) applies(seen gathered, r gateway.Record) error {
-	step := judge(LookupPolicy{}, seen.seen, Record{Source: SourceWebhook, Record: r})
+	step := judge.Judge(seen.seen, judge.Record{Source: judge.SourceWebhook, Record: r})
 	return pgx.BeginFunc(g.t.Context(), g.pool, func(tx pgx.Tx) error {
 		return g.service.applyTx(g.t.Context(), tx, seen, step)
 	})
@@ -368,7 +369,7 @@ func TestOutcomeThatTheDatabaseRefusesIsAnError(t *testing.T) {
 	}
 	g.wantStatus(idempotency.InProgressStatus, 1)
 	if effect, err := s.service.ResolveByRecord(t.Context(),
-		Record{Source: SourceWebhook, Record: g.record}); err == nil {
+		judge.Record{Source: judge.SourceWebhook, Record: g.record}); err == nil {
 		t.Errorf("the webhook came to %T", effect)
 	}
 	g.wantStatus(idempotency.InProgressStatus, 1)

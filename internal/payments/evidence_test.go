@@ -8,6 +8,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -103,7 +104,7 @@ func (g *stage) bring(to string) {
 
 func TestEvidenceComesToWhatTheTableSays(t *testing.T) {
 	t.Parallel()
-	for _, source := range []Source{SourceWebhook, SourceLookup, SourceScan} {
+	for _, source := range []judge.Source{judge.SourceWebhook, judge.SourceLookup, judge.SourceScan} {
 		for _, what := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
 			t.Run(string(source)+" of a "+string(what), func(t *testing.T) {
 				t.Parallel()
@@ -118,7 +119,7 @@ func TestEvidenceComesToWhatTheTableSays(t *testing.T) {
 						if what == gateway.RefundObject {
 							g = func(key string) *stage { return s.refunding(key, p, 1) }
 						}
-						if source == SourceScan && status == "in_progress" {
+						if source == judge.SourceScan && status == "in_progress" {
 							continue // TestScanLeavesAloneWhatOthersAreAtWorkOn
 						}
 						stage := g(key)
@@ -143,7 +144,7 @@ func (g *stage) paidFor() payment.Payment {
 }
 
 // wantCell brings one piece of evidence and holds what comes of it against the table.
-func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell) {
+func (g *stage) wantCell(name string, source judge.Source, r gateway.Record, want cell) {
 	g.t.Helper()
 	before, deadLetters, lines := g.everything(), g.count("SELECT count(*) FROM dead_letters"), len(g.timeline())
 	finding := g.evidenceBy(source, r)
@@ -160,7 +161,7 @@ func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell
 	case want.deadLetter != "":
 		kind, moved := finding.(DeadLettered).Kind, g.everything() != before
 		// A lookup writes with it when the PSP is asked next.
-		if asksAgain := source == SourceLookup && strings.HasPrefix(name, "unknown, "); asksAgain && moved {
+		if asksAgain := source == judge.SourceLookup && strings.HasPrefix(name, "unknown, "); asksAgain && moved {
 			g.wantStatus(idempotency.UnknownStatus, 1)
 			g.wantMoved(payment.Processing, "")
 			moved = false
@@ -173,7 +174,7 @@ func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell
 			g.t.Fatalf("%s: %T, and %d dead letters", name, finding, deadLetters)
 		}
 		// A webhook leaves its trace in the timeline of a key that stands for the same still. Nothing else does.
-		if traced := g.everything() != before; traced != (source == SourceWebhook &&
+		if traced := g.everything() != before; traced != (source == judge.SourceWebhook &&
 			(name == "succeeded, executed" || name == "declined, refused")) {
 			g.t.Fatalf("%s: traced %v:\n%s", name, traced, g.timeline())
 		}
@@ -188,17 +189,17 @@ func TestScanLeavesAloneWhatOthersAreAtWorkOn(t *testing.T) {
 	g := s.charging("order-0000000001")
 	for _, r := range []gateway.Record{g.record, otherAmount.record(g)} {
 		before := s.everything()
-		is[LeftAlone](t, s.evidenceBy(SourceScan, r))
+		is[LeftAlone](t, s.evidenceBy(judge.SourceScan, r))
 		if s.everything() != before {
 			t.Fatal("the scan has moved a key that is in progress")
 		}
 	}
 	g.lost()
-	is[LeftAlone](t, s.evidenceBy(SourceScan, g.record))
+	is[LeftAlone](t, s.evidenceBy(judge.SourceScan, g.record))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	s.wantDeadLetters()
 	g.windowPasses()
-	is[Completed](t, s.evidenceBy(SourceScan, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceScan, g.record))
 }
 
 // A lookup asks for the key that was sent, and for the object that was made for it. Another record is found by nobody
@@ -209,23 +210,9 @@ func TestScanLeavesNothingAloneThatNoLookupFinds(t *testing.T) {
 	g := s.charging("order-0000000001")
 	r := g.record
 	r.Key = "another-order-0001"
-	is[DeadLettered](t, s.evidenceBy(SourceScan, r))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, r))
 	s.wantDeadLetters(contradicts(g, r.ID))
 	g.wantStatus(idempotency.InProgressStatus, 1)
-}
-
-func TestScanLeavesToALookupWhatItFindsAlone(t *testing.T) {
-	t.Parallel()
-	seen := keyIs(idempotency.UnknownStatus, processing(), inGrace, inTwoSteps)
-	charge, _ := seen.Request.(gateway.Charge)
-	charge.ObjectID = "psp_2"
-	seen.Request = charge
-	for id, alone := range map[string]bool{"psp_2": true, "psp_1": false} {
-		e := Record{Source: SourceScan, Record: recordOfOwn(id, "succeeded", 12000)}
-		if step := judge(asksAgain(), seen, e); step.LeftAlone != alone {
-			t.Errorf("%s: %+v", id, step)
-		}
-	}
 }
 
 // The owner of the next generation of a key is at work on another payment.
@@ -233,7 +220,7 @@ func TestScanDoesNotLeaveAnEarlierGenerationAlone(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").failed().renewed()
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	s.wantDeadLetters("late_after_expiry record acme " + g.record.ID)
 }
 
@@ -255,17 +242,17 @@ func TestEvidenceOfARefundKeepsTheTotals(t *testing.T) {
 	refused := s.refunding("refund-000000002", p, 2000).lost()
 	released := s.refunding("refund-000000003", p, 4000).failed()
 	s.wantTotals(p, 3000, 0)
-	s.evidenceBy(SourceWebhook, lost.record)
+	s.evidenceBy(judge.SourceWebhook, lost.record)
 	s.wantTotals(p, 3000, 1000)
-	s.evidenceBy(SourceLookup, declinedAs(refused.record, "too_late"))
+	s.evidenceBy(judge.SourceLookup, declinedAs(refused.record, "too_late"))
 	s.wantTotals(p, 1000, 1000)
-	s.evidenceBy(SourceScan, released.record)
+	s.evidenceBy(judge.SourceScan, released.record)
 	s.wantTotals(p, 5000, 5000)
 	retried := s.refunding("refund-000000004", p, 500).failed()
 	s.wantTotals(p, 5000, 5000)
 	retried.reserve(retried.again())
 	s.wantTotals(p, 5500, 5000)
-	s.evidenceBy(SourceWebhook, retried.record)
+	s.evidenceBy(judge.SourceWebhook, retried.record)
 	s.wantTotals(p, 5500, 5500)
 	lost.wantMoved(payment.Succeeded, lost.record.ID)
 	refused.wantMoved(payment.Declined, refused.record.ID)
@@ -282,7 +269,7 @@ func TestRefundThatComesToLightWhenItsShareIsGoneIsADeadLetter(t *testing.T) {
 	rival := s.refunding("refund-000000002", p, 8000)
 	before := s.everything()
 	for range 2 {
-		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record)); l.Kind != deadletters.RefundExceeds ||
+		if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, g.record)); l.Kind != deadletters.RefundExceeds ||
 			s.everything() != before {
 			t.Fatalf("dead letter %s, moved %v", l.Kind, s.everything() != before)
 		}
@@ -291,7 +278,7 @@ func TestRefundThatComesToLightWhenItsShareIsGoneIsADeadLetter(t *testing.T) {
 	s.wantTotals(p, 8000, 0)
 	// What makes room lets it in.
 	rival.failed()
-	is[Completed](t, s.evidenceBy(SourceOperator, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceOperator, g.record))
 	g.wantStatus(idempotency.CompletedStatus, 1)
 	s.wantTotals(p, 8000, 8000)
 }

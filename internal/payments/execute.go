@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 )
 
 // execute is the path of every charge and every refund. No other code asks the PSP to move money.
@@ -53,7 +54,7 @@ func (s *Service) execute(
 	// moved the key meanwhile, or has opened a dead letter about it, the WHERE of the statement in apply refuses the
 	// step. The reply is not lost then: overtaken reads the key, and judges and applies the reply again.
 	g := gatherReserved(won.Lease, m)
-	step := judge(LookupPolicy{}, g.seen, reply) // a reply plans no lookup, so the policy is empty
+	step := judge.Judge(g.seen, reply)
 	applied, err := s.apply(ctx, g, step, false)
 	if err != nil || !applied.Passed {
 		return s.overtaken(ctx, g, reply, err)
@@ -65,7 +66,7 @@ func (s *Service) execute(
 // be over before the PSP answers: somebody else may have acted on the end of the lease. A pause after this check is not
 // noticed. Then only the PSP prevents a second charge: it recognises the pass-through key, or it refuses to execute an
 // object that was cancelled meanwhile.
-func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) Reply {
+func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) judge.Reply {
 	outcome := s.prepareAtPSP(ctx, l, m)
 	switch {
 	case outcome != nil:
@@ -74,5 +75,5 @@ func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) Re
 	default:
 		outcome = m.send(ctx, l.Execution())
 	}
-	return Reply{Attempt: l.Attempt, Outcome: outcome}
+	return judge.Reply{Attempt: l.Attempt, Outcome: outcome}
 }

@@ -10,6 +10,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
@@ -19,25 +20,6 @@ import (
 // What lookups cannot decide.
 
 func gatewayLost() gateway.Outcome { return gateway.Indeterminate{Reason: "no answer in time"} }
-
-func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
-	t.Parallel()
-	for chance, want := range map[float64][]time.Duration{
-		0:    {10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second},
-		0.5:  {7500 * time.Millisecond, 15 * time.Second, 22500 * time.Millisecond, 22500 * time.Millisecond},
-		0.99: {5050 * time.Millisecond, 10100 * time.Millisecond, 15150 * time.Millisecond, 15150 * time.Millisecond},
-	} {
-		p := LookupPolicy{Base: 10 * time.Second, Cap: 30 * time.Second}
-		for failures, wait := range want {
-			if got := shortened(p.backoff(int32(failures)), chance); got != wait {
-				t.Errorf("by %v after %d failures: %v, want %v", chance, failures, got, wait)
-			}
-		}
-		if got := p.backoff(1 << 30); got != p.Cap {
-			t.Errorf("after very many failures: %v", got)
-		}
-	}
-}
 
 // A PSP that does not answer is asked ever more seldom, and at last it is an operator's case. It is still asked after
 // that, and what it says then still counts.
@@ -130,7 +112,7 @@ func TestOpenDeadLetterHoldsTheKey(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, otherAmount.record(g)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, otherAmount.record(g)))
 	// A PSP that does not answer makes no second case of it, however often.
 	for range patient().Budget + 1 {
 		g.resolves(ToOperator)
@@ -249,9 +231,9 @@ func TestQuestionThatWasNotAskedTakesNothingOfTheBudget(t *testing.T) {
 }
 
 // successStep is the step of an owner that the PSP has told of the success.
-func (g *stage) successStep() (gathered, Step) {
+func (g *stage) successStep() (gathered, judge.Step) {
 	c := gatherReserved(g.lease, g.movement)
-	return c, judge(LookupPolicy{}, c.seen, Reply{Attempt: 1, Outcome: g.success()})
+	return c, judge.Judge(c.seen, judge.Reply{Attempt: 1, Outcome: g.success()})
 }
 
 // A database that acknowledges nothing at present makes each further try wait as long. So the first is the last, and

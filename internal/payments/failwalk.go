@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -57,12 +58,12 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after,
 			cause),
 		struct {
-			Source     Source         `json:"source"`
+			Source     judge.Source   `json:"source"`
 			Account    string         `json:"account"`
 			Object     gateway.Object `json:"object"`
 			After      string         `json:"createdAfter"`
 			FailedRuns int32          `json:"failedRuns"`
-		}{SourceScan, w.account, w.object, after, row.FailedRuns})
+		}{judge.SourceScan, w.account, w.object, after, row.FailedRuns})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -24,7 +25,7 @@ var errNotOurs = errors.New("nothing of ours")
 // key.
 type gathered struct {
 	movement *movement // nil for evidence about nothing of ours
-	seen     Seen
+	seen     judge.Seen
 	lease    idempotency.Lease // set only if the request itself brings the evidence
 	askedAt  time.Time         // when the key was read, before the PSP is asked; "not found" is judged by this time
 	// due is when the next lookup of an unknown key is due. A lookup that is postponed changes it. A postponement is
@@ -79,8 +80,8 @@ func gatheredOf(m *movement, own idempotency.Execution, view idempotency.KeyView
 }
 
 // seenOf makes a Seen from what one gather has read.
-func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) Seen {
-	return Seen{
+func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) judge.Seen {
+	return judge.Seen{
 		Status: view.Status, Key: view.Execution, Own: own,
 		Tenant: m.merchant.Tenant, PSP: m.merchant.PSP, Account: m.merchant.PSPAccount,
 		Request: m.request(own), Row: m.rowVerdict(),
@@ -102,7 +103,7 @@ func gatherReserved(l idempotency.Lease, m *movement) gathered {
 // gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has no movement.
 // It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may have lost
 // it.
-func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
+func (s *Service) gatherFor(ctx context.Context, e judge.Record) (gathered, error) {
 	own, err := s.executionOf(ctx, e.Record)
 	if err == nil {
 		var g gathered
@@ -113,7 +114,7 @@ func (s *Service) gatherFor(ctx context.Context, e Record) (gathered, error) {
 	if errors.Is(err, errNotOurs) {
 		var name idempotency.Execution
 		if name, err = s.nameOf(ctx, e.Record); err == nil || errors.Is(err, errNotOurs) {
-			return gathered{seen: Seen{Own: name, Tenant: name.Ref.Tenant,
+			return gathered{seen: judge.Seen{Own: name, Tenant: name.Ref.Tenant,
 				Shared: s.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
@@ -51,7 +52,7 @@ func TestKeyThatIsNotReadIsNotGone(t *testing.T) {
 	proxy := s.proxied()
 	g := s.charging("order-0000000001").lost().windowPasses()
 	proxy.On("FindKey", pgproxy.CutBefore)
-	effect, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, Record: g.record})
+	effect, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, Record: g.record})
 	if err == nil {
 		t.Errorf("the record came to %T", effect)
 	}

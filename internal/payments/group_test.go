@@ -15,6 +15,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
@@ -204,7 +205,8 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	}()
 	s.awaitQueue(0)
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: 1, Outcome: gateway.Succeeded{ID: "ch_43"}})
+	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
+		Outcome: gateway.Succeeded{ID: "ch_43"}})
 	applied, err := s.service.apply(t.Context(), reserved, step, true)
 	if err != nil || !applied.Passed {
 		t.Errorf("completed: %v, %v", applied.Passed, err)
@@ -315,7 +317,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	psp.onLookup(finds())
 	reserved := gatherReserved(g.lease, g.movement)
 	deadLetter, err := s.service.deadLetter(reserved,
-		Step{Open: &Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}})
+		judge.Step{Open: &judge.Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
@@ -161,7 +162,7 @@ func TestKeyIsNotExecutedAgainWhileMoneyUnderItIsACase(t *testing.T) {
 			s := setup(t)
 			g := s.charging("order-0000000001").failed()
 			between(g)
-			is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+			is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 			before := s.everything()
 			s.wantHeld(gateway.ChargeObject, s.creating("order-0000000001"))
 			if now := s.everything(); now != before {
@@ -181,7 +182,7 @@ func TestHeldKeyIsNotCalledUnexecutedWhileTheBreakerIsOpen(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	g := s.charging("order-0000000001").failed().deleted()
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	r := s.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.New(), uuid.New())
 	answer, err := s.service.answerWithoutPSP(t.Context(), r, g.again())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 )
 
@@ -26,14 +27,14 @@ func (s *shop) open() []deadletters.DeadLetter {
 }
 
 // retried has an operator retry a dead letter, and returns what is left to do after the commit.
-func (s *shop) retried(l deadletters.DeadLetter) *Again {
+func (s *shop) retried(l deadletters.DeadLetter) *judge.Again {
 	s.t.Helper()
 	i, err := s.service.Inquire(s.t.Context(), l,
-		OperatorDecision{Action: deadletters.Retry, Version: l.Version})
+		judge.OperatorDecision{Action: deadletters.Retry, Version: l.Version})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var step Step
+	var step judge.Step
 	err = s.inTx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		ref := idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)
 		if err = postgres.PipelineTx(ctx, tx, s.keys.LockKey(ref, l.About.Generation)); err != nil {
@@ -67,7 +68,7 @@ func TestRetryOfARecordDoesNotFreeItsKey(t *testing.T) {
 			s := setup(t)
 			g := s.charging(key).failed()
 			between(g)
-			is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+			is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 			again := s.retried(s.open()[0])
 			s.wantHeld(gateway.ChargeObject, s.creating(key))
 			if l := s.open(); again != nil || len(l) != 1 || l[0].Version != 1 {
@@ -83,7 +84,7 @@ func TestRetryFindsThePaymentThatIsThereAgain(t *testing.T) {
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").succeeded()
 	s.timePasses("UPDATE payments SET id = '00000000-0000-7000-8000-000000000000'")
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	l := s.open()[0]
 	s.timePasses("UPDATE payments SET id = $1", g.lease.Subject)
 	if again := s.retried(l); again != nil || len(s.open()) != 0 || l.Kind != deadletters.UnknownMovement {
@@ -97,12 +98,13 @@ func TestStatementsCaseDoesNotKeepTheKeysCaseAway(t *testing.T) {
 	s := setup(t)
 	g := s.charging("order-0000000001").failed().deleted()
 	g.record.Reference = "somebody's"
-	b := Break{Kind: BreakMissingHere, Account: g.record.Account, PSPID: g.record.ID, Object: g.record.Object,
-		Theirs: &Side{AmountMinor: 12000, Currency: "USD"}}
+	b := judge.Break{Kind: judge.BreakMissingHere, Account: g.record.Account, PSPID: g.record.ID,
+		Object: g.record.Object,
+		Theirs: &judge.Side{AmountMinor: 12000, Currency: "USD"}}
 	s.wantResolved(b, false)
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	s.wantHeld(gateway.ChargeObject, s.creating("order-0000000001"))
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	if n := len(s.open()); n != 2 {
 		t.Errorf("%d are open", n)
 	}
@@ -115,7 +117,7 @@ func TestRefundOfOthersDoesNotHoldTheNextGeneration(t *testing.T) {
 	g := s.charging("order-0000000001")
 	p := g.paidFor()
 	g.expired()
-	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
+	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
 	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != 201 {
 		t.Errorf("answer is %+v", f)
 	}
@@ -127,7 +129,7 @@ func TestImpossibleGenerationHoldsNoKey(t *testing.T) {
 	s := setup(t)
 	g := s.charging("order-0000000001").failed().deleted()
 	g.record.Reference, g.record.Key = "", "order-0000000001.g2147483647"
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != 201 {
 		t.Errorf("answer is %+v", f)
 	}
@@ -150,13 +152,13 @@ func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").failed().expired()
 	next := g.lostAgain()
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	psp.onLookup(finds())
-	i, err := s.service.Inquire(t.Context(), next.about(2), OperatorDecision{Action: deadletters.Executed})
+	i, err := s.service.Inquire(t.Context(), next.about(2), judge.OperatorDecision{Action: deadletters.Executed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.wantRefused("the PSP has nothing", on(ContradictsPSP), func() error {
+	s.wantRefused("the PSP has nothing", on(judge.ContradictsPSP), func() error {
 		return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
 			step, err := s.service.DecideTx(ctx, tx, next.about(2), i, func() error { return nil })
 			if err == nil && step.Refuse != nil {
@@ -174,9 +176,9 @@ func TestNextPaymentIsLookedUpOnceTheCaseOfTheEarlierOneIsClosed(t *testing.T) {
 	s := setup(t)
 	g := s.charging("order-0000000001").failed().expired()
 	g.lostAgain()
-	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	resolves := func(want LookupResult) {
-		got, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+		got, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
 			idempotency.Due{Ref: g.reservation.Ref, Generation: 2})
 		if err != nil || got != want {
 			t.Fatalf("resolved to %q, want %q (%v)", got, want, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 )
 
 // An operator has judged one attempt of a key. The next one is lost as well: without a dead letter of its own, nobody
@@ -49,7 +49,8 @@ func (s *shop) notExecuted(g *stage) {
 	}
 	deadLetter := g.about(1)
 	deadLetter.ID = id
-	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter, OperatorDecision{Action: deadletters.NotExecuted})
+	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter,
+		judge.OperatorDecision{Action: deadletters.NotExecuted})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -66,18 +67,5 @@ func (s *shop) notExecuted(g *stage) {
 	})
 	if err != nil {
 		s.t.Fatal(err)
-	}
-}
-
-// What a PSP writes into a refusal may name our secret or another account. The tenant can read the timeline.
-func TestTimelineKeepsNothingOfARefusalButItsStatus(t *testing.T) {
-	t.Parallel()
-	for evidence, want := range map[string]string{
-		`{"status":401,"answer":{"detail":"secret sk_live_1 of account globex"}}`: `{"status":401}`,
-		`{"answer":{}}`: "", `{`: "", "": "",
-	} {
-		if got := string(forTimeline(gateway.Indeterminate{Evidence: []byte(evidence)})); got != want {
-			t.Errorf("%s: the timeline has %s", evidence, got)
-		}
 	}
 }

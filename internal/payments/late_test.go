@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
@@ -53,7 +54,7 @@ func (g *stage) proven() *stage {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	applied, err := g.service.apply(g.t.Context(), seen, judge(patient(), seen.seen, Nothing{}), false)
+	applied, err := g.service.apply(g.t.Context(), seen, judge.Judge(seen.seen, judge.Nothing{Policy: patient()}), false)
 	if err != nil || !applied.Passed || g.row().Status != idempotency.FailedRetryableStatus {
 		g.t.Fatalf("released %v: %v", applied.Passed, err)
 	}
@@ -133,7 +134,7 @@ func TestLateSuccessConfirmsTheSameResult(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept()
-	is[Completed](t, s.evidenceBy(SourceLookup, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceLookup, g.record))
 	stored := *g.row().Response
 	before := s.everything()
 	answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
@@ -170,14 +171,14 @@ func TestLateSuccessThatContradictsTheResultIsADeadLetter(t *testing.T) {
 			"contradicts_completed"},
 	} {
 		g := s.charging(key("order", name)).swept()
-		is[Completed](t, s.evidenceBy(SourceLookup, c.verdict(g.record)))
+		is[Completed](t, s.evidenceBy(judge.SourceLookup, c.verdict(g.record)))
 		stored := *g.row().Response
 		before := s.everything()
 		answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
 		if !cmp.Equal(answer.Response, stored) || s.everything() != before {
 			t.Errorf("%s: answered %+v, moved %v", name, answer, s.everything() != before)
 		}
-		is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record))
+		is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, g.record))
 		if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = $1 AND finding = 'record acme ' || $2::text
 			AND evidence @> jsonb_build_object('source', 'owner', 'record', jsonb_build_object('id', $2::text))`, c.kind, g.record.ID); n != 1 {
 			t.Errorf("%s: %s", name, s.texts("SELECT d::text FROM dead_letters AS d"))
@@ -198,7 +199,7 @@ func TestLateSuccessUnderTheIDOfAnotherPaymentIsADeadLetter(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	g.wantMoved(payment.Processing, "")
 	s.wantDeadLetters(contradicts(g, other.record.ID))
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as(other.record.ID, g.record)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, as(other.record.ID, g.record)))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 }
 
@@ -217,7 +218,7 @@ func TestWhatIsLateAndNoSuccessMovesNothing(t *testing.T) {
 		"failed retryable": func(g *stage) { g.swept().proven() },
 		"in progress":      func(g *stage) { g.swept().proven().reserve(g.again()) },
 		"completed": func(g *stage) {
-			g.swept().evidenceBy(SourceLookup,
+			g.swept().evidenceBy(judge.SourceLookup,
 				as("psp_"+g.key.Key.String(), g.record))
 		},
 	} {
@@ -258,14 +259,14 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 	p := s.charging("paid-00000000002").paidFor()
 	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"),
 		"refund": s.refunding("refund-000000009", p, 100)} {
-		g.evidenceBy(SourceWebhook, g.record)
+		g.evidenceBy(judge.SourceWebhook, g.record)
 		if err := g.movement.load(t.Context(), g.lease.Subject); err != nil ||
 			g.movement.rowVerdict().Status != payment.Succeeded {
 			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.rowVerdict().Status, err)
 		}
 		away, cancel := context.WithCancel(t.Context())
 		cancel()
-		answer := g.service.answerFromRow(away, gatherReserved(g.lease, g.movement), g.success(), Step{})
+		answer := g.service.answerFromRow(away, gatherReserved(g.lease, g.movement), g.success(), judge.Step{})
 		body, err := is[Pending](t, answer).Resource.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
@@ -284,7 +285,7 @@ func TestLateOwnerDoesNotGetTheAnswerOfItsTwin(t *testing.T) {
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept().proven()
 	g.twin().succeeded()
-	answer := g.service.answerFromRow(t.Context(), gatherReserved(g.lease, g.movement), g.success(), Step{})
+	answer := g.service.answerFromRow(t.Context(), gatherReserved(g.lease, g.movement), g.success(), judge.Step{})
 	if o, ok := answer.(Final); ok {
 		t.Errorf("answered %s", o.Response.Body)
 	}
@@ -300,7 +301,7 @@ func TestLateAnswerNamesWhatCannotBeRead(t *testing.T) {
 		g.swept().proven().expired()
 		away, cancel := context.WithCancel(t.Context())
 		cancel()
-		answer := g.service.answerGone(away, gatherReserved(g.lease, g.movement), Step{})
+		answer := g.service.answerGone(away, gatherReserved(g.lease, g.movement), judge.Step{})
 		location := is[Pending](t, answer).Resource.Location()
 		if !strings.HasSuffix(location, g.record.Reference) {
 			t.Errorf("%s: the answer names %s, want %s", kind, location, g.record.Reference)
@@ -315,10 +316,10 @@ func TestStepIsNotRepeatedWhenTheKeyCannotBeReadAgain(t *testing.T) {
 	proxy := s.proxied()
 	g := s.charging("order-0000000001").lost().windowPasses()
 	seen := g.gathers()
-	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	before := proxy.Sent("ReleaseUnknownKey")
 	proxy.OnNext(9, "FindKey", pgproxy.CutBefore)
-	_, _, _, err := s.service.judgeAndApply(t.Context(), patient(), seen, Nothing{})
+	_, _, _, err := s.service.judgeAndApply(t.Context(), seen, judge.Nothing{Policy: patient()})
 	if n := proxy.Sent("ReleaseUnknownKey") - before; !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
 		t.Errorf("sent %d times: %v", n, err)
 	}

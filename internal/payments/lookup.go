@@ -5,49 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// LookupPolicy says how often, and at which intervals, the PSP is asked about an unknown key.
-type LookupPolicy struct {
-	Budget  int32         // after so many lookups in a row without an answer, a dead letter is opened
-	Base    time.Duration // the wait after the first lookup without an answer; it doubles with each further one
-	Cap     time.Duration // the longest wait
-	Recheck time.Duration // the wait between lookups of a key with a dead letter
-	// Jitter draws from [0, 1). It shortens a wait by up to a half, so that keys that were lost together are not all
-	// looked up again at the same moment.
-	Jitter func() float64
-}
-
-// backoff doubles with each failure, up to the cap.
-func (p LookupPolicy) backoff(failures int32) time.Duration {
-	wait := p.Base
-	for ; failures > 0 && wait < p.Cap; failures-- {
-		wait *= 2
-	}
-	return min(wait, p.Cap)
-}
-
-// shortened takes up to a half off a wait, by a random number from [0, 1).
-func shortened(wait time.Duration, chance float64) time.Duration {
-	return wait - time.Duration(chance*float64(wait)/2)
-}
-
 // Resolver asks the PSP what became of unknown keys.
 type Resolver struct {
 	service *Service
-	policy  LookupPolicy
+	policy  judge.LookupPolicy
+	// jitter draws from [0, 1). See judge.NoAnswer.
+	jitter func() float64
 }
 
 // NewResolver returns a Resolver.
-func NewResolver(s *Service, p LookupPolicy) *Resolver { return &Resolver{service: s, policy: p} }
+func NewResolver(s *Service, p judge.LookupPolicy, jitter func() float64) *Resolver {
+	return &Resolver{service: s, policy: p, jitter: jitter}
+}
 
 // LookupResult is the result of a lookup.
 type LookupResult string
@@ -72,10 +51,10 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	case g.seen.Status != idempotency.UnknownStatus:
 		return Moot, nil
 	}
-	ctx, span := r.service.tracer.Later(ctx, string(SourceLookup), g.seen.Own.Subject)
+	ctx, span := r.service.tracer.Later(ctx, string(judge.SourceLookup), g.seen.Own.Subject)
 	defer span.End()
 	// Crash window 13: seen, not asked.
-	answer, _, _, err := r.service.ask(ctx, g, mayEnd(g.seen))
+	answer, _, _, err := r.service.ask(ctx, g, judge.MayEnd(g.seen))
 	if err != nil {
 		return "", err
 	}
@@ -83,11 +62,12 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	case gateway.Found:
 		return r.found(ctx, g, l)
 	case gateway.NotFound: // Crash window 30: cancelled, not released. The next lookup finds that it is cancelled.
-		return r.once(ctx, g, Nothing{Final: l.Final, Chance: r.policy.Jitter()})
+		return r.once(ctx, g, judge.Nothing{Final: l.Final, Policy: r.policy, Chance: r.jitter()})
 	case gateway.Waiting:
-		return r.once(ctx, g, Waiting{Reason: l.Reason, Chance: r.policy.Jitter()})
+		return r.once(ctx, g, judge.Waiting{Reason: l.Reason, Policy: r.policy, Chance: r.jitter()})
 	case gateway.LookupFailed:
-		return r.once(ctx, g, NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Chance: r.policy.Jitter()})
+		return r.once(ctx, g, judge.NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Policy: r.policy,
+			Chance: r.jitter()})
 	default:
 		return "", fmt.Errorf("lookup %T is not known", l)
 	}
@@ -153,22 +133,13 @@ func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID
 	return booked, err
 }
 
-// mayEnd says what a lookup may end. The key is unknown, so its owner does not execute it any more. Within the grace
-// period, a charge that waits for the customer is left to the customer.
-func mayEnd(s Seen) gateway.End {
-	if s.GraceLeft > 0 {
-		return gateway.EndUnsent
-	}
-	return gateway.EndWaiting
-}
-
 // found resolves the key with each record under it. There should be one. Each further record is evidence that the PSP
 // has executed the request twice. Executed records come first: nobody may be told of a decline if money has moved.
 func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (LookupResult, error) {
 	result := Moot
 	for _, record := range executedFirst(l.Records) {
-		last, step, _, err := r.service.judgeAndApply(ctx, r.policy, g,
-			Record{Source: SourceLookup, PSP: g.seen.PSP, Record: record})
+		last, step, _, err := r.service.judgeAndApply(ctx, g,
+			judge.Record{Source: judge.SourceLookup, PSP: g.seen.PSP, Record: record, Policy: r.policy})
 		if err != nil {
 			return "", err
 		}
@@ -179,7 +150,7 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Look
 				return "", err
 			}
 		} else {
-			g.seen = g.seen.after(step)
+			g.seen = g.seen.After(step)
 		}
 		switch {
 		case step.Open != nil:
@@ -207,8 +178,8 @@ func executedFirst(records []gateway.Record) []gateway.Record {
 // once judges an answer without a record, and writes the step. It judges by the state before the PSP was asked, and
 // does not read the key again if the key has moved: "not found" is proof only if the PSP was asked after the grace
 // period.
-func (r *Resolver) once(ctx context.Context, g gathered, e Evidence) (LookupResult, error) {
-	step := judge(r.policy, g.seen, e)
+func (r *Resolver) once(ctx context.Context, g gathered, e judge.Evidence) (LookupResult, error) {
+	step := judge.Judge(g.seen, e)
 	applied, err := r.service.apply(ctx, g, step, false)
 	switch {
 	case err != nil:

@@ -10,106 +10,14 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
-
-const recordAsEvidence = `{"object":"charge","id":"psp_1","account":"acme","idempotencyKey":"order-0000000001",` +
-	`"reference":"","amountCents":12000,"currency":"USD","status":"succeeded",` +
-	`"createdAt":"2026-11-20T09:05:00.000000Z"}`
-
-// aboutOwn is a dead letter about the key that all evidence here is about.
-func aboutOwn(evidence string) deadletters.DeadLetter {
-	subject := ownSubject
-	return deadletters.DeadLetter{Subject: &subject, Evidence: []byte(evidence), About: &deadletters.About{
-		Tenant: "acme", Operation: payment.CreateOperation, Key: "order-0000000001", Generation: 1}}
-}
-
-// An operator who says that a payment was executed need not type the PSP's id, if the evidence has it. An id of another
-// payment, or of a decline, would be stored as this payment's.
-func TestIDOfTheMovementIsFoundInItsEvidence(t *testing.T) {
-	t.Parallel()
-	own, other := payment.ID(ownSubject).String(), payment.ID(otherSubject).String()
-	refund := aboutOwn(`{"id":"psp_1","reference":"` + payment.RefundID(ownSubject).String() + `"}`)
-	refund.About.Operation = payment.RefundOperation
-	nameless := aboutOwn(`{"id":"psp_1","reference":"` + other + `"}`)
-	nameless.Subject = nil
-	nobodys := aboutOwn(recordAsEvidence)
-	nobodys.About = nil
-	for name, c := range map[string]struct {
-		deadLetter deadletters.DeadLetter
-		want       string
-	}{
-		"the evidence":                 {aboutOwn(recordAsEvidence), "psp_1"},
-		"its record":                   {aboutOwn(`{"record":` + recordAsEvidence + `}`), "psp_1"},
-		"its answer":                   {aboutOwn(`{"answer":{"id":"psp_1"}}`), "psp_1"},
-		"its answer before its record": {aboutOwn(`{"answer":{"id":"psp_1"},"record":{"id":"psp_2"}}`), "psp_1"},
-		"its record, the answer is declined": {
-			aboutOwn(`{"answer":{"id":"psp_1","status":"declined"},"record":{"id":"psp_2"}}`), "psp_2"},
-		"an answer of another form":       {aboutOwn(`{"id":"psp_1","answer":7}`), "psp_1"},
-		"evidence of another form":        {aboutOwn(`{"id":7,"answer":{"id":"psp_1"}}`), "psp_1"},
-		"an answer that is half readable": {aboutOwn(`{"answer":{"id":"psp_1","status":7}}`), ""},
-		"no id":                           {aboutOwn(`{"answer":{"status":"succeeded"}}`), ""},
-		"no JSON":                         {aboutOwn(`{`), ""},
-		"a decline":                       {aboutOwn(`{"id":"psp_1","status":"declined"}`), ""},
-		"its reference":                   {aboutOwn(`{"id":"psp_1","reference":"` + own + `"}`), "psp_1"},
-		"another reference":               {aboutOwn(`{"id":"psp_1","reference":"` + other + `"}`), ""},
-		"its key": {aboutOwn(`{"id":"psp_1","idempotencyKey":"order-0000000001"}`),
-			"psp_1"},
-		"another key":                         {aboutOwn(`{"id":"psp_1","idempotencyKey":"order-0000000002"}`), ""},
-		"a refund by its reference":           {refund, "psp_1"},
-		"a dead letter that names no payment": {nameless, "psp_1"},
-		"about no key":                        {nobodys, ""},
-	} {
-		if got := deadLetterSeen(c.deadLetter).PSPID; got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
-// A retry does again what the evidence names: a job, a stored webhook, or the judgement of a record.
-func TestDeadLetterNamesWhatARetryDoesAgain(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		kind     deadletters.Kind
-		evidence string
-		want     DeadLetterSeen
-	}{
-		"a webhook": {deadletters.WebhookUnmatched, `{"eventId":"evt_1"}`,
-			DeadLetterSeen{EventID: "evt_1"}},
-		"a job": {deadletters.JobDiscarded, `{"jobId":7}`, DeadLetterSeen{JobID: 7}},
-		"a job of a webhook": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":"evt_1"}}`,
-			DeadLetterSeen{JobID: 7, EventID: "evt_1"}},
-		"a webhook with args": {deadletters.WebhookUnmatched, `{"eventId":"evt_1","args":{"eventId":"evt_2"}}`,
-			DeadLetterSeen{EventID: "evt_1"}},
-		"half of another form": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":8}}`, DeadLetterSeen{}},
-		"a record": {deadletters.LateAfterExpiry, recordAsEvidence,
-			DeadLetterSeen{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
-		"a record in a member": {deadletters.LateAfterExpiry, `{"record":` + recordAsEvidence + `}`,
-			DeadLetterSeen{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
-		"no record in a member": {deadletters.LateAfterExpiry, `{"record":{"id":"psp_1"}}`,
-			DeadLetterSeen{PSPID: "psp_1"}},
-		"a null in a member": {deadletters.LateAfterExpiry, `{"record":null}`, DeadLetterSeen{}},
-		"nothing":            {deadletters.LateAfterExpiry, `{}`, DeadLetterSeen{}},
-		"no JSON":            {deadletters.LateAfterExpiry, `{`, DeadLetterSeen{}},
-	} {
-		deadLetter := aboutOwn(c.evidence)
-		deadLetter.Kind, deadLetter.ID, deadLetter.Version = c.kind, otherSubject, 3
-		got := deadLetterSeen(deadLetter)
-		if got.JobID != c.want.JobID || got.EventID != c.want.EventID || string(got.Record) != string(c.want.Record) ||
-			got.PSPID != c.want.PSPID || got.Kind != c.kind || got.ID != otherSubject || got.Version != 3 ||
-			!got.AboutKey {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	if got := deadLetterSeen(deadletters.DeadLetter{Evidence: []byte(`{}`)}); got.AboutKey {
-		t.Errorf("about no key: %+v", got)
-	}
-}
 
 // A decision is about what the dead letter was opened for. What has the key now may be another payment.
 func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 	t.Parallel()
-	ref := own().Ref
+	ref := idempotency.StoredRef("acme", payment.CreateOperation, "order-0000000001")
 	at := func(generation int32, subject uuid.UUID) idempotency.KeyView {
 		return idempotency.KeyView{Status: idempotency.UnknownStatus, Execution: idempotency.Execution{Ref: ref,
 			Subject: subject, Generation: generation}}
@@ -149,7 +57,7 @@ func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
 	deadLetter := deadletters.DeadLetter{ID: otherSubject, Kind: deadletters.JobDiscarded, Version: 1,
 		Evidence: []byte(`{"jobId":7}`)}
 	inquiry, err := s.service.Inquire(t.Context(), deadLetter,
-		OperatorDecision{Action: deadletters.Retry, Version: 1})
+		judge.OperatorDecision{Action: deadletters.Retry, Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +79,7 @@ func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
-	deadLetter, retry := g.about(1), OperatorDecision{Action: deadletters.Retry}
+	deadLetter, retry := g.about(1), judge.OperatorDecision{Action: deadletters.Retry}
 	deadLetter.Version, retry.Version = 1, 1
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -210,4 +118,16 @@ func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	if s.everything() != before {
 		t.Error("something has moved")
 	}
+}
+
+var (
+	ownSubject   = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
+	otherSubject = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")
+)
+
+// aboutOwn is a dead letter about the first key of the tests here.
+func aboutOwn(evidence string) deadletters.DeadLetter {
+	subject := ownSubject
+	return deadletters.DeadLetter{Subject: &subject, Evidence: []byte(evidence), About: &deadletters.About{
+		Tenant: "acme", Operation: payment.CreateOperation, Key: "order-0000000001", Generation: 1}}
 }

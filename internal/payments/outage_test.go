@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -49,7 +50,7 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 			return err
 		},
 		"ExecutionOfAnybody": func(ctx context.Context) error {
-			_, err := s.service.ResolveByRecord(ctx, Record{Source: SourceScan, Record: unknown})
+			_, err := s.service.ResolveByRecord(ctx, judge.Record{Source: judge.SourceScan, Record: unknown})
 			return err
 		},
 	} {
@@ -68,7 +69,7 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 		"MerchantOfKey": func() error { _, err := s.service.MerchantOfKey(ended, charge.reservation.Ref); return err },
 		"LookUp":        func() error { _, err := s.service.LookUp(ended, charge.lease.Execution()); return err },
 		"a lookup": func() error {
-			_, err := NewResolver(s.service, patient()).Resolve(ended,
+			_, err := NewResolver(s.service, patient(), never).Resolve(ended,
 				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1})
 			return err
 		},

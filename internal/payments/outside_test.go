@@ -14,52 +14,15 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
-// byOthers is what others have done to a charge.
+// ByOthers is what others have done to a charge.
 func byOthers(o gateway.Object, charge, id, status string, amount int64) gateway.Record {
 	return gateway.Record{
 		Object: o, ID: id, Account: "acme", ChargeID: charge, AmountMinor: amount, Currency: "USD", Status: status,
 		Created: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC),
-	}
-}
-
-func outsideRows() []tableRow {
-	says := func(source Source, status string) Evidence {
-		return Record{Source: source, Record: byOthers(gateway.RefundObject, "psp_1", "re_1", status, 500)}
-	}
-	line := aLine(BreakMissingHere, "")
-	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.RefundObject, "re_1", "", "succeeded"
-	back := line
-	back.Theirs = &Side{AmountMinor: 500, Currency: "USD", Status: "declined"}
-	ofRefund := func(row payment.Verdict) Seen {
-		s := done(row)
-		s.Request = gateway.Refund{Account: "acme", Key: s.Own.PassThroughKey(), Reference: "re_ours",
-			ChargeID: "psp_1", AmountMinor: 500, Currency: "USD"}
-		s.Own.Ref = idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-0000000001")
-		s.Key = s.Own
-		return s
-	}
-	twice := byOthers(gateway.RefundObject, "psp_1", "psp_2", "succeeded", 500)
-	twice.Key, twice.Reference = own().PassThroughKey(), "re_ours"
-	shared, lost := Seen{Shared: true}, done(paidAs("psp_1"))
-	lost.Own.Subject = uuid.UUID{}
-	refused := mine(gateway.Declined{Code: gateway.AlreadyMoved})
-	return []tableRow{
-		{"it has moved money", "completed", says(SourceWebhook, "succeeded"), done(paidAs("psp_1"))},
-		{"it has moved money", "in progress or unknown", says(SourceScan, "succeeded"), anInProgress()},
-		{"it is on its way, or is held", "any", says(SourceWebhook, "pending"), done(paidAs("psp_1"))},
-		{"it has come back, or was never moved", "any", says(SourceWebhook, "declined"), done(paidAs("psp_1"))},
-		{"a line of a statement", "any", line, done(paidAs("psp_1"))},
-		{"a line of a statement by which it has come back", "any", back, done(paidAs("psp_1"))},
-		{"it has our marks, and we have lost it, as after a restore", "gone", says(SourceScan, "succeeded"), lost},
-		{"it is about a charge of another program", "", says(SourceWebhook, "succeeded"), shared},
-		{"a second refund under the marks of one of ours", "completed as a success",
-			Record{Source: SourceWebhook, Record: twice}, ofRefund(paidAs("psp_1"))},
-		{"a refund of ours that is declined or failed here", "completed as a decline",
-			Record{Source: SourceWebhook, Record: twice}, ofRefund(refusedAs("psp_9"))},
-		{"the PSP refuses a refund of ours: returned or held already", "in progress", refused, anInProgress()},
 	}
 }
 
@@ -72,7 +35,7 @@ func (s *shop) wantOutside(minor int64) {
 }
 
 // tells brings a record, and checks that it opens a case, or none.
-func (s *shop) tells(source Source, r gateway.Record, opens bool) {
+func (s *shop) tells(source judge.Source, r gateway.Record, opens bool) {
 	s.t.Helper()
 	l, is := s.evidenceBy(source, r).(DeadLettered)
 	if is != opens || opens && l.Kind != deadletters.MovedOutside {
@@ -95,15 +58,15 @@ func TestWhatOthersHaveMovedCountsOnceWithItsLastStatus(t *testing.T) {
 	refund := func(id, status string, amount int64) gateway.Record {
 		return byOthers(gateway.RefundObject, p.PSPChargeID, id, status, amount)
 	}
-	s.tells(SourceWebhook, refund("re_1", "pending", 500), true)
-	s.tells(SourceScan, refund("re_1", "succeeded", 500), true)
-	s.tells(SourceWebhook, refund("re_1", "pending", 500), true) // late
+	s.tells(judge.SourceWebhook, refund("re_1", "pending", 500), true)
+	s.tells(judge.SourceScan, refund("re_1", "succeeded", 500), true)
+	s.tells(judge.SourceWebhook, refund("re_1", "pending", 500), true) // late
 	s.wantOutside(500)
-	s.tells(SourceScan, refund("re_2", "succeeded", 700), true)
+	s.tells(judge.SourceScan, refund("re_2", "succeeded", 700), true)
 	s.wantOutside(1200)
 	s.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'dismiss', " +
 		"actor = 'ann', resolution_reason = 'seen to'")
-	s.tells(SourceScan, refund("re_2", "succeeded", 700), true)
+	s.tells(judge.SourceScan, refund("re_2", "succeeded", 700), true)
 	if open := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"); open != 0 {
 		t.Errorf("%d cases are open again", open)
 	}
@@ -112,8 +75,8 @@ func TestWhatOthersHaveMovedCountsOnceWithItsLastStatus(t *testing.T) {
 	if !errors.Is(err, ErrRefundExceedsPayment) {
 		t.Errorf("a refund of more than is left: %v", err)
 	}
-	s.tells(SourceWebhook, refund("re_1", "declined", 500), false)
-	s.tells(SourceWebhook, refund("re_1", "succeeded", 500), true) // late
+	s.tells(judge.SourceWebhook, refund("re_1", "declined", 500), false)
+	s.tells(judge.SourceWebhook, refund("re_1", "succeeded", 500), true) // late
 	s.wantOutside(700)
 	s.wantDeadLetters("moved_outside pending 500 refund record acme re_1",
 		"moved_outside succeeded 500 refund record acme re_1", "moved_outside succeeded 700 refund record acme re_2")
@@ -138,10 +101,10 @@ func TestDismissedCaseIsOpenedAgainWhenTheMoneyLeaves(t *testing.T) {
 			byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500)},
 	} {
 		for _, r := range steps {
-			s.tells(SourceWebhook, r, true)
+			s.tells(judge.SourceWebhook, r, true)
 			open(1)
 			s.dismissed()
-			s.tells(SourceScan, r, true)
+			s.tells(judge.SourceScan, r, true)
 			open(0)
 		}
 	}
@@ -155,15 +118,15 @@ func TestDisputeHoldsWhatIsWithdrawn(t *testing.T) {
 	dispute := func(status string, amount int64) gateway.Record {
 		return byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", status, amount)
 	}
-	s.tells(SourceWebhook, dispute("pending", 0), true)
+	s.tells(judge.SourceWebhook, dispute("pending", 0), true)
 	s.wantOutside(0)
-	s.tells(SourceWebhook, dispute("pending", 12000), true)
-	s.tells(SourceWebhook, dispute("pending", 0), true) // late
+	s.tells(judge.SourceWebhook, dispute("pending", 12000), true)
+	s.tells(judge.SourceWebhook, dispute("pending", 0), true) // late
 	s.wantOutside(12000)
 	if _, err := s.refunds("refund-000000001", p, 1); !errors.Is(err, ErrRefundExceedsPayment) {
 		t.Errorf("a refund of a disputed payment: %v", err)
 	}
-	s.tells(SourceWebhook, dispute("declined", 12000), false)
+	s.tells(judge.SourceWebhook, dispute("declined", 12000), false)
 	s.wantOutside(0)
 	s.wantDeadLetters("moved_outside pending 0 record acme du_1", "moved_outside pending 12000 record acme du_1")
 }
@@ -187,10 +150,11 @@ func TestDisputeThatIsReinstatedIsNotOver(t *testing.T) {
 			s := setupOn(t, &actor{})
 			p := s.charging("paid-00000000001").paidFor()
 			for _, amount := range row.before {
-				s.tells(SourceWebhook, byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending", amount), true)
+				s.tells(judge.SourceWebhook, byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending",
+					amount), true)
 			}
 			s.wantOutside(row.held)
-			s.tells(SourceWebhook, byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", row.closed, 12000),
+			s.tells(judge.SourceWebhook, byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", row.closed, 12000),
 				row.closed == "succeeded")
 			s.wantOutside(row.takes)
 		})
@@ -204,10 +168,10 @@ func TestMovementInAnotherCurrencyCountsAsTheWholePayment(t *testing.T) {
 	p := s.charging("paid-00000000001").paidFor()
 	dispute := byOthers(gateway.DisputeObject, p.PSPChargeID, "du_1", "pending", 0)
 	dispute.Currency = "KWD"
-	s.tells(SourceWebhook, dispute, true)
+	s.tells(judge.SourceWebhook, dispute, true)
 	s.wantOutside(0) // nothing is nothing in each currency
 	dispute.AmountMinor = 700
-	s.tells(SourceWebhook, dispute, true)
+	s.tells(judge.SourceWebhook, dispute, true)
 	s.wantOutside(12000)
 	if _, err := s.refunds("refund-000000001", p, 1); !errors.Is(err, ErrRefundExceedsPayment) {
 		t.Errorf("a refund: %v", err)
@@ -225,7 +189,7 @@ func TestOutsideRefundIsStoredBesideARefundOfOursThatIsUnderWay(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	ours := s.refunding("refund-000000001", p, 12000)
-	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 12000), true)
+	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 12000), true)
 	s.wantOutside(12000)
 	s.wantTotals(p, 12000, 0)
 	ours.live(ours.lease, ours.movement, gateway.Declined{Code: gateway.AlreadyMoved})
@@ -241,7 +205,7 @@ func TestReleasedRefundDoesNotTakeWhatOthersHaveMoved(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	released := s.refunding("refund-000000001", p, 8000).failed()
-	s.tells(SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 8000), true)
+	s.tells(judge.SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 8000), true)
 	c := s.keys.NewReservation(released.reservation.Ref, released.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
 	if _, err := s.service.reserve(t.Context(), c, released.again()); !errors.Is(err, ErrRefundExceedsPayment) {
@@ -256,11 +220,11 @@ func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
-	s.tells(SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_first", "succeeded", 6000), true)
+	s.tells(judge.SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_first", "succeeded", 6000), true)
 	var granted atomic.Int32
 	atOnce(12, func(i int) {
 		if i%2 == 0 {
-			s.evidenceBy(SourceWebhook,
+			s.evidenceBy(judge.SourceWebhook,
 				byOthers(gateway.RefundObject, p.PSPChargeID, fmt.Sprint("re_", i), "succeeded", 100))
 			return
 		}
@@ -290,11 +254,11 @@ func TestOutsideRefundOfAPaymentThatIsUnknownIsNotLost(t *testing.T) {
 	g := s.charging("order-0000000001")
 	g.remembers("pi_1")
 	g.lost().windowPasses()
-	s.tells(SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
+	s.tells(judge.SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
 	s.wantOutside(500)
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, declinedAs(as("pi_1", g.record), "no_money")))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, declinedAs(as("pi_1", g.record), "no_money")))
 	g.wantStatus(idempotency.UnknownStatus, 1)
-	is[Completed](t, s.evidenceBy(SourceWebhook, as("pi_1", g.record)))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, as("pi_1", g.record)))
 	s.wantOutside(500)
 	p := payment.Payment{ID: payment.ID(g.lease.Subject), Tenant: "acme"}
 	if _, err := s.refunds("refund-000000001", p, 11501); !errors.Is(err, ErrRefundExceedsPayment) {
@@ -317,7 +281,7 @@ func TestRefundOfOursWithoutItsMarksCountsOnce(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	ours := s.refunding("refund-000000001", p, 500).succeeded()
-	l := is[DeadLettered](t, s.evidenceBy(SourceWebhook,
+	l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook,
 		byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 500)))
 	if l.Kind != deadletters.ContradictsCompleted {
 		t.Errorf("dead letter %s", l.Kind)
@@ -332,7 +296,7 @@ func TestSecondRefundUnderOurMarksBoundsRefunds(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	ours := s.refunding("refund-000000001", p, 5000).succeeded()
-	l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("re_twice", ours.record)))
+	l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, as("re_twice", ours.record)))
 	if l.Kind != deadletters.DuplicateMovement {
 		t.Errorf("dead letter %s", l.Kind)
 	}
@@ -348,9 +312,9 @@ func TestOutsideRefundThatTurnsOutToBeOursCountsAsOurs(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	ours := s.refunding("refund-000000001", p, 8000).failed()
-	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 8000), true)
+	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, ours.record.ID, "succeeded", 8000), true)
 	s.wantOutside(8000)
-	is[Completed](t, s.evidenceBy(SourceScan, ours.record))
+	is[Completed](t, s.evidenceBy(judge.SourceScan, ours.record))
 	s.wantOutside(0)
 	s.wantTotals(p, 8000, 8000)
 }
@@ -362,14 +326,14 @@ func TestOperatorsDecisionDoesNotNameAPaymentAfterItsRefund(t *testing.T) {
 	g := s.charging("order-0000000001")
 	g.remembers("pi_1")
 	g.lost().windowPasses()
-	s.tells(SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
+	s.tells(judge.SourceScan, byOthers(gateway.RefundObject, "pi_1", "re_1", "succeeded", 500), true)
 	deadLetter := deadletters.DeadLetter{
 		Kind: deadletters.MovedOutside, About: &deadletters.About{Tenant: "acme",
 			Operation: string(payment.CreateOperation),
 			Key:       "order-0000000001", Generation: 1},
 		Evidence: []byte(s.texts("SELECT evidence::text FROM dead_letters")[0]),
 	}
-	if id := deadLetterSeen(deadLetter).PSPID; id != "" {
+	if id := judge.SeeDeadLetter(deadLetter).PSPID; id != "" {
 		t.Errorf("the payment is named %s", id)
 	}
 }
@@ -380,7 +344,7 @@ func TestLargestAmountsOfOthersCanBeStored(t *testing.T) {
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
 	for _, id := range []string{"re_1", "re_2"} {
-		s.tells(SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, id, "succeeded", 1<<63-1), true)
+		s.tells(judge.SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, id, "succeeded", 1<<63-1), true)
 	}
 	s.wantOutside(1<<63 - 1)
 	if _, err := s.refunds("refund-000000001", p, 0); !errors.Is(err, ErrRefundExceedsPayment) {
@@ -397,9 +361,10 @@ func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
 	told := func(object gateway.Object, pspID, status string) {
 		t.Helper()
 		err := s.service.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			_, err := s.service.BreakTx(ctx, tx, Break{
-				Kind: BreakMissingHere, Account: "acme", Day: time.Now(), Object: object, PSPID: pspID, Subject: &id,
-				Theirs: &Side{AmountMinor: 500, Currency: "USD", Status: status}, Moved: time.Now(),
+			_, err := s.service.BreakTx(ctx, tx, judge.Break{
+				Kind: judge.BreakMissingHere, Account: "acme", Day: time.Now(), Object: object, PSPID: pspID,
+				Subject: &id,
+				Theirs:  &judge.Side{AmountMinor: 500, Currency: "USD", Status: status}, Moved: time.Now(),
 			})
 			return err
 		})
@@ -407,7 +372,7 @@ func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.tells(SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
+	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
 	told(gateway.RefundObject, "re_1", "succeeded")
 	s.wantOutside(500)
 	told(gateway.ReversalObject, "txn_1", "succeeded")

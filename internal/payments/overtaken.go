@@ -8,13 +8,14 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
 // overtaken answers a request whose step was not written: somebody else has moved its key, or a constraint has refused
 // the step, or the database does not say. The reply is still evidence, so it is judged and applied again from the key's
 // new state.
-func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause error) (Answer, error) {
+func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, cause error) (Answer, error) {
 	switch {
 	case errors.Is(cause, errStepInDoubt):
 		return s.answerInDoubt(ctx, g, reply, cause), nil
@@ -23,15 +24,15 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause 
 		return nil, fmt.Errorf("resolve: %w", cause)
 	}
 	after, err := s.gatherAgain(ctx, g, cause)
-	if err == nil && !after.seen.inHand(reply) {
+	if err == nil && !after.seen.InHand(reply) {
 		s.metrics.Fenced()
 		s.log.WarnContext(ctx, "lease lost", slog.String("outcome", reply.Outcome.Label()),
 			slog.Int("attempt", int(g.lease.Attempt)))
 	}
-	var step Step
+	var step judge.Step
 	var applied Applied
 	if err == nil {
-		after, step, applied, err = s.judgeAndApply(ctx, LookupPolicy{}, after, reply)
+		after, step, applied, err = s.judgeAndApply(ctx, after, reply)
 	}
 	switch {
 	case err != nil:
@@ -51,7 +52,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause 
 // answerInDoubt answers if the step is not written, or if the database does not say whether it is. The PSP was asked
 // and the payment is stored, but its outcome may not be. That is what unknown means, so the answer is 202. A 503 would
 // say that nothing has happened.
-func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, cause error) Answer {
+func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply judge.Reply, cause error) Answer {
 	s.metrics.StoreFailed("apply")
 	s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", g.movement.resource().Location()),
 		slog.String("outcome", reply.Outcome.Label()), slog.Any("error", cause))
@@ -59,7 +60,7 @@ func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, ca
 }
 
 // answerFromRow answers from the key's row, which somebody else has moved.
-func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outcome, step Step) Answer {
+func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outcome, step judge.Step) Answer {
 	l, m := g.lease, g.movement
 	row, err := s.durably(ctx, l.Ref, m)
 	ours := err == nil && row.Generation == l.Generation && row.Subject == l.Subject
@@ -81,7 +82,7 @@ func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outco
 // answerGone answers for a key that has expired, or stands for another payment by now. If the row of this payment has
 // failed, the payment is not processing any more. But if the late reply says that money has moved, a dead letter is
 // open, and the client is not told that nothing was executed.
-func (s *Service) answerGone(ctx context.Context, g gathered, step Step) Answer {
+func (s *Service) answerGone(ctx context.Context, g gathered, step judge.Step) Answer {
 	l, m := g.lease, g.movement
 	if err := m.load(ctx, l.Subject); err != nil {
 		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),

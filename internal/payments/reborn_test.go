@@ -11,6 +11,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -81,21 +82,22 @@ func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 			return idempotency.Due{Ref: g.reservation.Ref, Generation: 1, Subject: g.lease.Subject}
 		}
 		_, asked := psp.seen()
-		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(old)); r != Moot || err != nil {
+		if r, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due(old)); r != Moot || err != nil {
 			t.Errorf("a job for the old one came to %q: %v", r, err)
 		}
 		for _, decides := range []func() error{old.releases, func() error { return old.executes("") }} {
-			s.wantRefused("decided by a dead letter about the old one", on(NotApplicable), decides)
+			s.wantRefused("decided by a dead letter about the old one", on(judge.NotApplicable), decides)
 		}
 		if _, now := psp.seen(); now != asked {
 			t.Error("the PSP was asked for the old one")
 		}
-		s.wantRefused("woken by a dead letter about the old one", on(NotApplicable),
+		s.wantRefused("woken by a dead letter about the old one", on(judge.NotApplicable),
 			func() error { return old.wakes(old.about(1)) })
 		if err := now.wakes(now.about(1)); err != nil {
 			t.Error(err)
 		}
-		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(now)); r != Scheduled || err != nil {
+		r, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due(now))
+		if r != Scheduled || err != nil {
 			t.Errorf("a job for the new one came to %q: %v", r, err)
 		}
 	}
@@ -141,7 +143,7 @@ func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
 	strange.Key = lease.PassThroughKey()
 	psp.onLookup(finds(strange))
 	due := idempotency.Due{Ref: first.reservation.Ref, Generation: 2, Subject: lease.Subject}
-	if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due); r != ToOperator || err != nil {
+	if r, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due); r != ToOperator || err != nil {
 		t.Fatalf("it came to %q: %v", r, err)
 	}
 }
@@ -151,10 +153,10 @@ func TestScanIsNotHeldUpByALaterPaymentOfTheKey(t *testing.T) {
 	s := setupOn(t, &actor{})
 	old := s.charging("order-0000000001").failed()
 	now := old.twin()
-	if l := is[DeadLettered](t, s.evidenceBy(SourceScan, old.record)); l.Kind != deadletters.LateAfterExpiry {
+	if l := is[DeadLettered](t, s.evidenceBy(judge.SourceScan, old.record)); l.Kind != deadletters.LateAfterExpiry {
 		t.Fatalf("dead letter %s", l.Kind)
 	}
-	is[LeftAlone](t, s.evidenceBy(SourceScan, now.record))
+	is[LeftAlone](t, s.evidenceBy(judge.SourceScan, now.record))
 }
 
 // An open dead letter about an earlier payment holds neither the release nor the expiry of the key, if it does not say
@@ -165,7 +167,7 @@ func TestDeadLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
 	s := setupOn(t, psp)
 	old := s.charging("order-0000000001").succeeded()
 	now := old.twin()
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, declinedAs(old.record, "no_money")))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, declinedAs(old.record, "no_money")))
 	now.lost().windowPasses()
 	psp.onLookup(finds())
 	if now.gathers().seen.Held {
@@ -190,7 +192,7 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoDeadLetter(t *testing.T) {
 		g.lost()
 		for range patient().Budget {
 			g.timePasses("UPDATE idempotency_keys SET reconcile_after = clock_timestamp()")
-			if _, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+			if _, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
 				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); err != nil {
 				t.Fatal(err)
 			}
@@ -198,14 +200,14 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoDeadLetter(t *testing.T) {
 	}
 	old := s.charging("order-0000000001")
 	exhaust(old)
-	is[Completed](t, s.evidenceBy(SourceWebhook, old.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, old.record))
 	s.resolveDeadLetter(deadletters.Dismiss)
-	is[DeadLettered](t, s.evidenceBy(SourceWebhook, executedTwice.record(old)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, executedTwice.record(old)))
 	s.resolveDeadLetter(deadletters.Dismiss)
 	now := old.twin()
 	exhaust(now)
 	// Nor is what was decided about the old one open again, because the key is unknown for the new one.
-	if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, executedTwice.record(old))); l.New {
+	if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, executedTwice.record(old))); l.New {
 		t.Error("a finding about the old payment that was judged is a new case")
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND subject = $1",

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -79,7 +80,8 @@ func (s *Service) shownCharge(
 			if _, shown := wanted.Judge(r).(gateway.Succeeded); !shown {
 				continue
 			}
-			if _, err = s.ResolveByRecord(ctx, Record{Source: SourceLookup, PSP: m.PSP, Record: r}); err == nil {
+			if _, err = s.ResolveByRecord(ctx, judge.Record{Source: judge.SourceLookup, PSP: m.PSP,
+				Record: r}); err == nil {
 				p, err = s.Payment(ctx, m.Tenant, p.ID)
 			}
 			return p, false, err

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 )
 
@@ -45,21 +46,21 @@ func (LeftAlone) effect()    {}
 // ResolveByRecord judges a record for the payment or refund that it is about, and writes the step. The record may come
 // late, early, twice or in any order. A verdict that is known does not change. A record that contradicts it opens a
 // dead letter.
-func (s *Service) ResolveByRecord(ctx context.Context, e Record) (Effect, error) {
+func (s *Service) ResolveByRecord(ctx context.Context, e judge.Record) (Effect, error) {
 	g, err := s.gatherFor(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	ctx, span := s.tracer.Later(ctx, string(e.Source), g.seen.Own.Subject)
 	defer span.End()
-	_, step, applied, err := s.judgeAndApply(ctx, LookupPolicy{}, g, e)
+	_, step, applied, err := s.judgeAndApply(ctx, g, e)
 	if err != nil {
 		return nil, err
 	}
 	return effectOf(step, applied), nil
 }
 
-func effectOf(step Step, applied Applied) Effect {
+func effectOf(step judge.Step, applied Applied) Effect {
 	switch {
 	case step.To == idempotency.CompletedStatus:
 		return Completed{}
@@ -76,10 +77,10 @@ func effectOf(step Step, applied Applied) Effect {
 // judgeAndApply judges evidence and applies the step. If the key has moved in between, or a constraint has refused the
 // step, it gathers and judges again. It returns the gathered from which the last step was judged.
 func (s *Service) judgeAndApply(
-	ctx context.Context, p LookupPolicy, g gathered, e Evidence,
-) (gathered, Step, Applied, error) {
+	ctx context.Context, g gathered, e judge.Evidence,
+) (gathered, judge.Step, Applied, error) {
 	for try := range maxReads {
-		step := judge(p, g.seen, e)
+		step := judge.Judge(g.seen, e)
 		applied, err := s.apply(ctx, g, step, try > 0)
 		if applied.Passed {
 			return g, step, applied, nil
@@ -91,19 +92,19 @@ func (s *Service) judgeAndApply(
 			return g, step, applied, err
 		}
 	}
-	return g, Step{}, Applied{}, &postgres.UnavailableError{Op: "resolve",
+	return g, judge.Step{}, Applied{}, &postgres.UnavailableError{Op: "resolve",
 		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
 }
 
 // judgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
 // it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
-func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g gathered, e Evidence) (Step, error) {
-	step := judge(LookupPolicy{}, g.seen, e)
+func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g gathered, e judge.Evidence) (judge.Step, error) {
+	step := judge.Judge(g.seen, e)
 	err := s.applyTx(ctx, tx, g, step)
 	if !judgeable(err) {
 		return step, err
 	}
 	g.seen.IDTaken, g.seen.ShareGone = g.seen.IDTaken || BelongsToAnother(err), shareGone(err)
-	step = judge(LookupPolicy{}, g.seen, e) // If it refuses an operator's decision, it writes nothing.
+	step = judge.Judge(g.seen, e) // If it refuses an operator's decision, it writes nothing.
 	return step, s.applyTx(ctx, tx, g, step)
 }

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
@@ -31,7 +32,7 @@ func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
 		"no answer, budget is over": {broken, "lookup_failures = 3"},
 	}
 	rivals := map[string]func(*stage){
-		"webhook":  func(g *stage) { g.evidenceBy(SourceWebhook, g.record) },
+		"webhook":  func(g *stage) { g.evidenceBy(judge.SourceWebhook, g.record) },
 		"resolver": func(g *stage) { g.proven() },
 		"retry":    func(g *stage) { g.proven().reserve(g.again()) },
 		"retry that is lost again": func(g *stage) {
@@ -70,7 +71,7 @@ func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
 
 // asks is resolves for another goroutine.
 func (g *stage) asks() LookupResult {
-	resolution, err := NewResolver(g.service, patient()).Resolve(g.t.Context(),
+	resolution, err := NewResolver(g.service, patient(), never).Resolve(g.t.Context(),
 		idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
 	if err != nil {
 		g.t.Error(err)
@@ -101,7 +102,7 @@ func TestDeadLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
 	g := s.charging("order-0000000001").lost().windowPasses()
 	h := newHeld(t)
 	psp.onLookup(h.before(finds()))
-	got := whileAsked(h, g.asks, func() { s.evidenceBy(SourceWebhook, otherAmount.record(g)) })
+	got := whileAsked(h, g.asks, func() { s.evidenceBy(judge.SourceWebhook, otherAmount.record(g)) })
 	if got != Moot {
 		t.Errorf("resolved to %q", got)
 	}
@@ -116,7 +117,7 @@ func TestLookupUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
-	s.evidenceBy(SourceWebhook, otherAmount.record(g))
+	s.evidenceBy(judge.SourceWebhook, otherAmount.record(g))
 	h := newHeld(t)
 	psp.onLookup(h.before(finds()))
 	got := whileAsked(h, g.asks, func() {
@@ -163,7 +164,7 @@ func TestContradictionUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
 	other := otherAmount.record(g)
-	s.evidenceBy(SourceWebhook, other)
+	s.evidenceBy(judge.SourceWebhook, other)
 	h := newHeld(t)
 	psp.onLookup(h.before(finds(other)))
 	got := whileAsked(h, g.asks, func() {
@@ -225,7 +226,7 @@ func TestLookupThatOnlyConfirmsIsMoot(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	for who, overtakes := range map[string]func(*stage){
-		"webhook": func(g *stage) { g.evidenceBy(SourceWebhook, g.record) },
+		"webhook": func(g *stage) { g.evidenceBy(judge.SourceWebhook, g.record) },
 		"lookup": func(g *stage) {
 			psp.onLookup(finds(g.record))
 			g.resolves(Resolved)
@@ -252,12 +253,12 @@ func TestContradictionIsHeldAgainstWhatTheKeyHasBecome(t *testing.T) {
 	h := newHeld(t)
 	other := otherAmount.record(g)
 	psp.onLookup(h.before(finds(other)))
-	if got := whileAsked(h, g.asks, func() { s.evidenceBy(SourceWebhook, g.record) }); got != ToOperator &&
+	if got := whileAsked(h, g.asks, func() { s.evidenceBy(judge.SourceWebhook, g.record) }); got != ToOperator &&
 		got != Moot {
 		t.Errorf("resolved to %q", got)
 	}
 	g.wantStatus(idempotency.CompletedStatus, 1)
-	s.wantDeadLetters(string(deadletters.ContradictsCompleted) + " " + recordFinding(other.Account, other.ID))
+	s.wantDeadLetters(string(deadletters.ContradictsCompleted) + " " + judge.RecordFinding(other.Account, other.ID))
 }
 
 // A key may be renewed between the two statements that read it and its movement. The money of one generation would then
@@ -302,7 +303,7 @@ func TestEvidenceAfterTheReleaseTakesItBack(t *testing.T) {
 		g.lost().windowPasses().resolves(Resolved)
 		g.wantStatus(idempotency.FailedRetryableStatus, 1)
 		g.wantMoved(payment.Failed, "")
-		is[Completed](t, s.evidenceBy(SourceScan, g.record))
+		is[Completed](t, s.evidenceBy(judge.SourceScan, g.record))
 		g.wantMoved(payment.Succeeded, g.record.ID)
 	}
 	s.wantTotals(p, 100, 100)
@@ -332,7 +333,7 @@ func TestEachRecordOfALookupIsJudgedByThePresentKey(t *testing.T) {
 		held = next
 	}
 	held.Await(t)
-	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	held.Release()
 	if r := <-result; r != ToOperator {
 		t.Errorf("the lookup ends with %s", r)
@@ -354,7 +355,7 @@ func TestLookupThatCannotReadItsKeyAgainIsAnError(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		result, err := NewResolver(s.service, patient()).Resolve(t.Context(), due)
+		result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due)
 		if err == nil {
 			err = errors.New(string(result))
 		}

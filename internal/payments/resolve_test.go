@@ -10,14 +10,17 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
 // patient are terms under which no test waits, and every wait can be told from the others.
-func patient() LookupPolicy {
-	return LookupPolicy{
+// never shortens no wait.
+func never() float64 { return 0 }
+
+func patient() judge.LookupPolicy {
+	return judge.LookupPolicy{
 		Budget: 4, Base: 10 * time.Second, Cap: 30 * time.Second, Recheck: 10 * time.Minute,
-		Jitter: func() float64 { return 0 },
 	}
 }
 
@@ -25,7 +28,7 @@ func patient() LookupPolicy {
 func (s *shop) resolve(operation idempotency.Operation, key string) LookupResult {
 	s.t.Helper()
 	ref := idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key}
-	resolution, err := NewResolver(s.service, patient()).Resolve(s.t.Context(),
+	resolution, err := NewResolver(s.service, patient(), never).Resolve(s.t.Context(),
 		idempotency.Due{Ref: ref, Generation: 1})
 	if err != nil {
 		s.t.Fatal(err)
@@ -236,7 +239,7 @@ func TestResolvingAgainAndAtOnceIsHarmless(t *testing.T) {
 			s := setupOn(t, psp)
 			g := s.charging("order-0000000001").lost().windowPasses()
 			psp.onLookup(c.psp(g))
-			r := NewResolver(s.service, patient())
+			r := NewResolver(s.service, patient(), never)
 			for range 2 {
 				atOnce(4, func(int) {
 					if _, err := r.Resolve(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
@@ -273,7 +276,7 @@ func TestResolvingWithoutADatabaseIsAnError(t *testing.T) {
 			answer(w, r)
 		}))
 		err := whileAsked(h, func() error {
-			resolution, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+			resolution, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
 				idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
 			if err == nil {
 				return fmt.Errorf("resolved to %s", resolution)

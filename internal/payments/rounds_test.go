@@ -9,6 +9,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -59,15 +60,15 @@ func TestKeyThatIsLostAgainAndAgainComesToAnEnd(t *testing.T) {
 		refused.Store(0)
 		k := keyed(t, "again-and-again-001")
 		g := &stage{shop: s, t: t, key: k, reservation: s.reservation(operation, k)}
-		for range 2 * mostAttempts {
+		for range 2 * judge.MostAttempts {
 			is[Pending](t, ask(k))
 			g.windowPasses()
 			s.resolve(operation, k.Key.String())
 		}
-		if n := refused.Load(); n != mostAttempts {
-			t.Errorf("%s: sent %d times, want %d", operation, n, mostAttempts)
+		if n := refused.Load(); n != judge.MostAttempts {
+			t.Errorf("%s: sent %d times, want %d", operation, n, judge.MostAttempts)
 		}
-		g.wantStatus(idempotency.UnknownStatus, mostAttempts)
+		g.wantStatus(idempotency.UnknownStatus, judge.MostAttempts)
 		g.wantWait(patient().Recheck)
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = $1 AND status = 'open'",

@@ -10,6 +10,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -130,7 +131,7 @@ func (s *shop) wantTwin(
 	if name == "decline" {
 		record = declinedAs(record, "insufficient_funds")
 	}
-	is[Completed](s.t, s.evidenceBy(SourceWebhook, record))
+	is[Completed](s.t, s.evidenceBy(judge.SourceWebhook, record))
 	for what, response := range map[string]idempotency.Response{
 		"stored by evidence": s.stored(operation, key), "stored live": live.stored(operation, key),
 	} {
@@ -172,7 +173,7 @@ func TestRetryAfterLateEvidenceIsAReplay(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000042").failed()
-	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	stored := *g.row().Response
 	answer := is[Final](t, s.create("order-0000000042", order()))
 	if !answer.Replayed || !cmp.Equal(answer.Response, stored) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -86,13 +87,6 @@ func (s *Service) walkPages(
 	return GotOn, nil
 }
 
-// lookedUp reports whether a lookup of the key finds a record: it is under the key that we have sent, and it is of the
-// object that was made for the attempt.
-func (s Seen) lookedUp(r gateway.Record) bool {
-	charge, _ := s.Request.(gateway.Charge)
-	return r.Key == s.Own.PassThroughKey() && (charge.ObjectID == "" || charge.ObjectID == r.ID)
-}
-
 // untilClosed counts up to most, and stops after enough is closed. It always yields once, so that each run makes
 // progress.
 func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
@@ -128,7 +122,7 @@ func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, fo
 		return err
 	}
 	for _, record := range open {
-		finding, err := s.ResolveByRecord(ctx, Record{Source: SourceScan, PSP: w.psp, Record: record})
+		finding, err := s.ResolveByRecord(ctx, judge.Record{Source: judge.SourceScan, PSP: w.psp, Record: record})
 		if err != nil {
 			return fmt.Errorf("resolve by scan: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -119,8 +120,8 @@ func (g *stage) live(l idempotency.Lease, m *movement, o gateway.Outcome) Answer
 
 // ends is live for one that may fail: the second half of execute.
 func (g *stage) ends(l idempotency.Lease, m *movement, o gateway.Outcome) (Answer, error) {
-	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt, Outcome: o}
-	step := judge(LookupPolicy{}, c.seen, reply)
+	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), judge.Reply{Attempt: l.Attempt, Outcome: o}
+	step := judge.Judge(c.seen, reply)
 	applied, err := s.apply(ctx, c, step, false)
 	if err != nil || !applied.Passed {
 		return s.overtaken(ctx, c, reply, err)
@@ -245,9 +246,9 @@ func (g *stage) wantTimeline(want ...string) {
 }
 
 // evidenceBy brings evidence, and wants it to be taken.
-func (s *shop) evidenceBy(source Source, r gateway.Record) Effect {
+func (s *shop) evidenceBy(source judge.Source, r gateway.Record) Effect {
 	s.t.Helper()
-	finding, err := s.service.ResolveByRecord(s.t.Context(), Record{Source: source, Record: r})
+	finding, err := s.service.ResolveByRecord(s.t.Context(), judge.Record{Source: source, Record: r})
 	if err != nil {
 		s.t.Fatal(err)
 	}

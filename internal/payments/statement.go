@@ -9,12 +9,13 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
 // BreakTx judges a break, and writes the step in the statement's transaction. completed reports whether the step has
 // completed a key.
-func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (completed bool, err error) {
+func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (completed bool, err error) {
 	g, err := s.gatherBreakTx(ctx, tx, b)
 	if err != nil {
 		return false, err
@@ -35,12 +36,12 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (completed bo
 }
 
 // gatherBreakTx reads the movement that a break is about, and its key.
-func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b Break) (gathered, error) {
+func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (gathered, error) {
 	if b.Subject == nil {
 		return gathered{}, nil
 	}
 	object := b.Object
-	if b.Kind == BreakMissingHere { // The line is about a payment, whatever it says about it.
+	if b.Kind == judge.BreakMissingHere { // The line is about a payment, whatever it says about it.
 		object = gateway.ChargeObject
 	}
 	own, err := executionBy(ctx, dbsqlc.New(tx), b.Account, *b.Subject, object)

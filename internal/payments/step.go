@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -48,7 +49,7 @@ func oneOf[Key, Result any](
 }
 
 // unguardedCalls are the calls of a step that does not move the key. They need no guard.
-func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) {
+func (s *Service) unguardedCalls(g gathered, step judge.Step) (calls []postgres.Call) {
 	if step.Note != nil {
 		calls = append(calls, s.keys.Note(g.seen.Own, *step.Note))
 	}
@@ -78,10 +79,10 @@ func nameMovement(m *movement, pspID string) postgres.Call {
 
 // answerCalls close a dead letter whose question the evidence has answered, and set the key's hold to that of the dead
 // letters that are still open.
-func answerCalls(s Seen, c Case) []postgres.Call {
-	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(SourceStatement), c.Reason)}
+func answerCalls(s judge.Seen, c judge.Case) []postgres.Call {
+	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(judge.SourceStatement), c.Reason)}
 	if c.AboutKey {
-		calls = append(calls, deadletters.Rehold(s.about(), s.Own.Subject)...)
+		calls = append(calls, deadletters.Rehold(s.About(), s.Own.Subject)...)
 	}
 	return calls
 }
@@ -99,21 +100,6 @@ func BelongsToAnother(err error) bool {
 // shareGone reports whether a refund was refused because other refunds have reserved its share of the payment.
 func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
 
-// guarded reports whether the step passes only if the key is still as it was read.
-func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
-
-func (s Step) writesNothing() bool {
-	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil && s.Outside == nil && s.Answer == nil
-}
-
-// note is the line of the timeline for the step.
-func (s Step) note() idempotency.Note {
-	if s.Note == nil {
-		return idempotency.Note{}
-	}
-	return *s.Note
-}
-
 // checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
 func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
 	if !written {
@@ -123,7 +109,7 @@ func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
 }
 
 // committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
-func (s *Service) committed(ctx context.Context, g gathered, step Step) {
+func (s *Service) committed(ctx context.Context, g gathered, step judge.Step) {
 	s.logStep(ctx, g, step)
 	if step.To != "" {
 		s.waits.keys.Wake(g.seen.Own.Ref)
@@ -141,26 +127,11 @@ func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
 	span.Executes(l.Subject, l.Attempt)
 }
 
-// outcomeOf is the outcome of a step in a trace.
-func outcomeOf(step Step) string {
-	switch {
-	case step.To != "":
-		return string(step.To)
-	case step.Open != nil:
-		return "dead_letter"
-	case step.Answer != nil:
-		return "answered"
-	case step.AskAgain != nil:
-		return "ask_again"
-	}
-	return "confirmed"
-}
-
 // logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
 // log line of the request has its status.
-func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
-	tracing.Current(ctx).Outcome(outcomeOf(step))
-	if step.writesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
+func (s *Service) logStep(ctx context.Context, g gathered, step judge.Step) {
+	tracing.Current(ctx).Outcome(judge.OutcomeOf(step))
+	if step.WritesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
 		return
 	}
 	attributes := []any{

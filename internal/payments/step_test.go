@@ -15,74 +15,45 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/telemetry"
 )
-
-// What an operator is told before the decision is what the decision does.
-func TestOperatorIsToldWhatADecisionDoes(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		step Step
-		want string
-	}{
-		"a decline": {Step{To: idempotency.CompletedStatus, Verdict: refusedAs("psp_1")},
-			"Complete the key as declined."},
-		"a success": {Step{To: idempotency.CompletedStatus, Verdict: paidAs("psp_1")},
-			"Complete the key as succeeded, as psp_1."},
-		"a release": {Step{To: idempotency.FailedRetryableStatus, Verdict: neverRun()},
-			"Release the key, so that the client may try again."},
-		"a verdict": {Step{To: idempotency.FailedRetryableStatus, Verdict: refusedAs("")},
-			"Release the key, so that the client may try again."},
-		"a cancel": {Step{To: idempotency.FailedRetryableStatus, Cancels: true},
-			"Have the PSP cancel it, if it still can. Then release the key, so that the client may try again."},
-		"a lookup":    {Step{AskAgain: &Wait{}}, "Ask the PSP about the key again, at once."},
-		"a webhook":   {Step{Again: &Again{EventID: "evt_1"}}, "Process the webhook evt_1 again."},
-		"a job":       {Step{Again: &Again{JobID: 7}}, "Run the job 7 again."},
-		"a record":    {Step{Again: &Again{Record: []byte(`{}`)}}, "Judge the PSP's record again."},
-		"a giving up": {Step{Forget: "evt_1"}, "Close the dead letter, and give up the webhook evt_1."},
-		"no more":     {Step{}, "Close the dead letter. Nothing else is changed."},
-	} {
-		if got := c.step.Does(); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
 
 // A step is sent to the database if it has anything to write, and passes a guard if it moves the key or its next
 // lookup.
 func TestEachPartOfAStepIsWritten(t *testing.T) {
 	t.Parallel()
 	note := idempotency.Note{Actor: "webhook", Reason: "the PSP confirms"}
-	about := Case{AboutKey: true}
+	about := judge.Case{AboutKey: true}
 	for name, c := range map[string]struct {
-		step             Step
+		step             judge.Step
 		guarded, nothing bool
 		unguarded        int // calls besides the guard and the dead letter
 		outcome          string
 	}{
-		"nothing":            {Step{}, false, true, 0, "confirmed"},
-		"left alone":         {Step{LeftAlone: true}, false, true, 0, "confirmed"},
-		"it moves":           {Step{To: idempotency.UnknownStatus}, true, false, 0, "unknown"},
-		"it is asked again":  {Step{AskAgain: &Wait{}}, true, false, 0, "ask_again"},
-		"a note":             {Step{Note: &note}, false, false, 1, "confirmed"},
-		"an id":              {Step{Named: "psp_1"}, false, false, 1, "confirmed"},
-		"a case":             {Step{Open: &Case{}}, false, false, 0, "dead_letter"},
-		"a case of the key":  {Step{Open: &about}, false, false, 1, "dead_letter"},
-		"an id and a note":   {Step{Named: "psp_1", Note: &note}, false, false, 2, "confirmed"},
-		"a case, and a wait": {Step{Open: &about, AskAgain: &Wait{}}, true, false, 1, "dead_letter"},
-		"a case, and a move": {Step{Open: &about, To: idempotency.UnknownStatus}, true, false, 1, "unknown"},
+		"nothing":            {judge.Step{}, false, true, 0, "confirmed"},
+		"left alone":         {judge.Step{LeftAlone: true}, false, true, 0, "confirmed"},
+		"it moves":           {judge.Step{To: idempotency.UnknownStatus}, true, false, 0, "unknown"},
+		"it is asked again":  {judge.Step{AskAgain: &judge.Wait{}}, true, false, 0, "ask_again"},
+		"a note":             {judge.Step{Note: &note}, false, false, 1, "confirmed"},
+		"an id":              {judge.Step{Named: "psp_1"}, false, false, 1, "confirmed"},
+		"a case":             {judge.Step{Open: &judge.Case{}}, false, false, 0, "dead_letter"},
+		"a case of the key":  {judge.Step{Open: &about}, false, false, 1, "dead_letter"},
+		"an id and a note":   {judge.Step{Named: "psp_1", Note: &note}, false, false, 2, "confirmed"},
+		"a case, and a wait": {judge.Step{Open: &about, AskAgain: &judge.Wait{}}, true, false, 1, "dead_letter"},
+		"a case, and a move": {judge.Step{Open: &about, To: idempotency.UnknownStatus}, true, false, 1, "unknown"},
 	} {
-		if got := c.step.guarded(); got != c.guarded {
+		if got := c.step.Guarded(); got != c.guarded {
 			t.Errorf("%s: guarded %v", name, got)
 		}
-		if got := c.step.writesNothing(); got != c.nothing {
+		if got := c.step.WritesNothing(); got != c.nothing {
 			t.Errorf("%s: writes nothing %v", name, got)
 		}
-		if got := outcomeOf(c.step); got != c.outcome {
+		if got := judge.OutcomeOf(c.step); got != c.outcome {
 			t.Errorf("%s: its outcome is %s", name, got)
 		}
-		if got := c.step.note(); (got.Reason == note.Reason) != (c.step.Note != nil) {
+		if got := c.step.NoteOrNone(); (got.Reason == note.Reason) != (c.step.Note != nil) {
 			t.Errorf("%s: its note is %+v", name, got)
 		}
 		g := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
@@ -101,18 +72,18 @@ func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 	resource := "resource=/payments/" + payment.ID(ownSubject).String()
 	for name, c := range map[string]struct {
 		seen gathered
-		step Step
+		step judge.Step
 		want string // the attributes from the status on
 	}{
-		"nothing":             {ofOurs, Step{}, ""},
-		"the owner completes": {ofOurs, Step{To: idempotency.CompletedStatus, ByOwner: true}, ""},
-		"evidence completes": {ofOurs, Step{To: idempotency.CompletedStatus},
+		"nothing":             {ofOurs, judge.Step{}, ""},
+		"the owner completes": {ofOurs, judge.Step{To: idempotency.CompletedStatus, ByOwner: true}, ""},
+		"evidence completes": {ofOurs, judge.Step{To: idempotency.CompletedStatus},
 			"to=completed attempt=0 generation=0 " + resource},
-		"the owner loses": {ofOurs, Step{To: idempotency.UnknownStatus, ByOwner: true},
+		"the owner loses": {ofOurs, judge.Step{To: idempotency.UnknownStatus, ByOwner: true},
 			"to=unknown attempt=0 generation=0 " + resource},
-		"a note": {ofOurs, Step{Note: &note}, `to="" attempt=0 generation=0 ` + resource +
+		"a note": {ofOurs, judge.Step{Note: &note}, `to="" attempt=0 generation=0 ` + resource +
 			" actor=webhook"},
-		"a case of nothing of ours": {gathered{}, Step{Open: &Case{Kind: "unknown_movement"}},
+		"a case of nothing of ours": {gathered{}, judge.Step{Open: &judge.Case{Kind: "unknown_movement"}},
 			`to="" attempt=0 generation=0 dead_letter_kind=unknown_movement`},
 	} {
 		var log bytes.Buffer
@@ -145,7 +116,7 @@ func TestLookupEndsWhatWaitsAfterTheGracePeriod(t *testing.T) {
 	for left, want := range map[time.Duration]gateway.End{
 		time.Second: gateway.EndUnsent, 0: gateway.EndWaiting, -time.Second: gateway.EndWaiting,
 	} {
-		if got := mayEnd(Seen{GraceLeft: left}); got != want {
+		if got := judge.MayEnd(judge.Seen{GraceLeft: left}); got != want {
 			t.Errorf("with %v left: %v", left, got)
 		}
 	}
@@ -244,15 +215,21 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 	n := 0
 	for status, records := range outcomes() {
 		for says := range records {
-			for _, e := range []func(g *stage) Evidence{
-				func(g *stage) Evidence { return Record{Source: SourceWebhook, Record: says.record(g)} },
-				func(g *stage) Evidence { return Record{Source: SourceLookup, Record: says.record(g)} },
-				func(g *stage) Evidence { return Reply{Attempt: 1, Outcome: g.success()} },
-				func(g *stage) Evidence {
-					return Reply{Attempt: 1, Outcome: gateway.NotExecuted{Reason: "no connection"}}
+			for _, e := range []func(g *stage) judge.Evidence{
+				func(g *stage) judge.Evidence {
+					return judge.Record{Source: judge.SourceWebhook, Record: says.record(g)}
 				},
-				func(*stage) Evidence { return Nothing{} },
-				func(*stage) Evidence { return NoAnswer{Reason: "PSP answered 500"} },
+				func(g *stage) judge.Evidence {
+					return judge.Record{Source: judge.SourceLookup, Record: says.record(g), Policy: patient()}
+				},
+				func(g *stage) judge.Evidence { return judge.Reply{Attempt: 1, Outcome: g.success()} },
+				func(g *stage) judge.Evidence {
+					return judge.Reply{Attempt: 1, Outcome: gateway.NotExecuted{Reason: "no connection"}}
+				},
+				func(*stage) judge.Evidence { return judge.Nothing{Policy: patient()} },
+				func(*stage) judge.Evidence {
+					return judge.NoAnswer{Reason: "PSP answered 500", Policy: patient()}
+				},
 			} {
 				n++
 				g := s.charging(fmt.Sprintf("after-%012d", n))
@@ -260,11 +237,11 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 				before := g.gathers()
 				before.lease = g.lease
 				evidence := e(g)
-				step := judge(patient(), before.seen, evidence)
+				step := judge.Judge(before.seen, evidence)
 				if _, err := s.service.apply(t.Context(), before, step, false); err != nil {
 					t.Fatal(err)
 				}
-				want, got := before.seen.after(step), g.gathers().seen
+				want, got := before.seen.After(step), g.gathers().seen
 				if diff := cmp.Diff(facts(want), facts(got)); diff != "" {
 					t.Errorf("%s, %s, %T (-after +database):\n%s", status, says, evidence, diff)
 				}
@@ -274,7 +251,7 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 }
 
 // facts are what a step can change.
-func facts(s Seen) map[string]any {
+func facts(s judge.Seen) map[string]any {
 	return map[string]any{
 		"status": s.Status, "row": fmt.Sprintf("%+v", s.Row), "held": s.Held, "charged": s.Charged,
 		"failures": s.Failures,
@@ -292,12 +269,12 @@ func TestChargeAndRefundWithOneIDAreTwoFindings(t *testing.T) {
 	refund := s.refunding("refund-000000001", p, 100).record
 	refund.ID, refund.Reference, refund.Key = "1001", "", ""
 	for _, r := range []gateway.Record{charge, refund} {
-		if found := is[DeadLettered](t, s.evidenceBy(SourceScan, r)); !found.New {
+		if found := is[DeadLettered](t, s.evidenceBy(judge.SourceScan, r)); !found.New {
 			t.Errorf("the %s has no dead letter of its own", r.Object)
 		}
 	}
 	for _, r := range []gateway.Record{charge, refund} {
-		if found := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); found.New {
+		if found := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, r)); found.New {
 			t.Errorf("the %s has two", r.Object)
 		}
 	}
@@ -326,7 +303,7 @@ func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
 		},
 		Evidence: []byte(`{"record":{"id":"operator:3","status":"succeeded"}}`),
 	}
-	if id := deadLetterSeen(deadLetter).PSPID; id != "" {
+	if id := judge.SeeDeadLetter(deadLetter).PSPID; id != "" {
 		t.Errorf("a dead letter offers %s", id)
 	}
 }

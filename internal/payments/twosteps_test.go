@@ -16,6 +16,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
@@ -125,7 +126,7 @@ func (s *twoSteps) lookUp(key string) LookupResult {
 		s.t.Fatal(err)
 	}
 	e := row.Execution()
-	result, err := NewResolver(s.service, patient()).Resolve(s.t.Context(),
+	result, err := NewResolver(s.service, patient(), never).Resolve(s.t.Context(),
 		idempotency.Due{Ref: e.Ref, Subject: e.Subject, Generation: e.Generation})
 	if err != nil {
 		s.t.Fatal(err)
@@ -254,7 +255,8 @@ func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 		Reference: payment.ID(reference).String(), AmountMinor: 12000, Currency: "USD", Status: "succeeded",
 		Created: time.Now(),
 	}
-	effect, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceWebhook, PSP: "native", Record: record})
+	effect, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, PSP: "native",
+		Record: record})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +264,7 @@ func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 		t.Fatalf("%+v, key %s", d, s.status(twoStepKey))
 	}
 	effect, err = s.service.ResolveByRecord(t.Context(),
-		Record{Source: SourceWebhook, PSP: stripe.Name, Record: record})
+		judge.Record{Source: judge.SourceWebhook, PSP: stripe.Name, Record: record})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +289,7 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 	s.chooses(func(step string, _ *http.Request) bool {
 		if step == "confirm" {
 			effect, err := s.service.ResolveByRecord(t.Context(),
-				Record{Source: SourceWebhook, PSP: stripe.Name, Record: late("pi_of_an_earlier_attempt")})
+				judge.Record{Source: judge.SourceWebhook, PSP: stripe.Name, Record: late("pi_of_an_earlier_attempt")})
 			if _, nothing := effect.(Confirmed); err != nil || !nothing {
 				s.t.Errorf("effect %T %+v, %v", effect, effect, err)
 			}
@@ -299,24 +301,6 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters"); n != 0 {
 		t.Fatalf("%d dead letters", n)
-	}
-}
-
-// After a restore, our books may not know the object that a creation has made, and that the PSP has declined. A lookup
-// sends the creation of this attempt again. So what it names is this attempt's, and its decline is the answer.
-func TestDeclineOfAnObjectThatOnlyALookupKnowsIsTheAnswer(t *testing.T) {
-	t.Parallel()
-	s := seenWith(idempotency.UnknownStatus, true, processing(), 0)
-	charge := askedForOwn()
-	charge.TwoSteps = true
-	s.Request = charge
-	for source, to := range map[Source]idempotency.Status{
-		SourceLookup: idempotency.CompletedStatus, SourceWebhook: "",
-	} {
-		step := judge(asksAgain(), s, Record{Source: source, Record: recordOfOwn("psp_9", "declined", 12000)})
-		if step.To != to || to != "" && step.Verdict.Status != payment.Declined {
-			t.Errorf("%s: %+v", source, step)
-		}
 	}
 }
 

@@ -9,17 +9,18 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 )
 
 // putUnreadable opens a dead letter for a record that cannot be read, so that the walk can continue after the record.
 // The finding is named after the record's bytes, because the record's id may be the part that is wrong.
 func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadable) (Effect, error) {
 	kept := struct {
-		Source Source         `json:"source"`
+		Source judge.Source   `json:"source"`
 		ID     string         `json:"id,omitzero"` // the record's own id, if it can be read
 		Record jsontext.Value `json:"record,omitzero"`
 		Text   string         `json:"text,omitzero"` // the first bytes, if the record cannot be stored as JSON
-	}{Source: SourceScan, ID: u.ID}
+	}{Source: judge.SourceScan, ID: u.ID}
 	if gateway.Storable(u.Raw) {
 		kept.Record = u.Raw
 	} else {
@@ -30,7 +31,8 @@ func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadabl
 		what += " " + u.ID
 	}
 	reason := "the PSP lists a " + what + " of account " + w.account + " that cannot be read: " + u.Reason
-	deadLetter, err := s.ledgerDeadLetter(deadletters.UnreadableRecord, recordFinding(w.account, u.Name), reason, kept)
+	deadLetter, err := s.ledgerDeadLetter(deadletters.UnreadableRecord, judge.RecordFinding(w.account, u.Name),
+		reason, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +55,5 @@ func (s *Service) ledgerDeadLetter(
 	if err != nil {
 		return deadletters.DeadLetter{}, fmt.Errorf("marshal evidence: %w", err)
 	}
-	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: finding, Reason: clip(reason), Evidence: raw}, nil
+	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: finding, Reason: judge.Clip(reason), Evidence: raw}, nil
 }
-
-// recordFinding names a charge of the PSP's ledger. The name of a refund has the word refund before it.
-func recordFinding(account, id string) string { return "record " + account + " " + id }

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/gateway/stripe"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 )
 
@@ -147,9 +148,9 @@ func TestRecordUnderAnotherIDThanAPersonsIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.vouched("order-0000000001", "psp_stranger")
-	is[Confirmed](t, s.evidenceBy(SourceScan, g.record))
+	is[Confirmed](t, s.evidenceBy(judge.SourceScan, g.record))
 	g.wantMoved(payment.Succeeded, g.record.ID)
-	is[DeadLettered](t, s.evidenceBy(SourceScan, as("psp_again", g.record)))
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, as("psp_again", g.record)))
 }
 
 // The PSP has a charge under the key that is not what was asked for.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
@@ -119,7 +120,7 @@ func TestCommitOfThisProcessWakesWithoutARead(t *testing.T) {
 	g := s.charging("order-0000000001").lost()
 	post, get := g.waitsFor(time.Hour), g.waitsForPayment(time.Hour)
 	s.awaitWaiting(2)
-	s.evidenceBy(SourceLookup, g.record)
+	s.evidenceBy(judge.SourceLookup, g.record)
 	if final := is[Final](t, hears(t, post)); !final.Replayed || final.Response.Status != 201 {
 		t.Errorf("POST answers %+v", final)
 	}
@@ -140,7 +141,7 @@ func TestWaitForAnExecutionGoesOnUntilTheOutcome(t *testing.T) {
 	g.lost()
 	<-before
 	s.awaitWaiting(2)
-	s.evidenceBy(SourceLookup, declinedAs(g.record, "no_money"))
+	s.evidenceBy(judge.SourceLookup, declinedAs(g.record, "no_money"))
 	if final := is[Final](t, hears(t, post)); final.Response.Status != 402 {
 		t.Errorf("POST answers %+v", final)
 	}
@@ -171,7 +172,7 @@ func TestRefundIsWaitedForLikeAPayment(t *testing.T) {
 		return r, waited, err
 	})
 	s.awaitWaiting(1)
-	s.evidenceBy(SourceLookup, g.record)
+	s.evidenceBy(judge.SourceLookup, g.record)
 	if r := hears(t, get); r.Status != payment.Succeeded || r.PSPRefundID != g.record.ID {
 		t.Errorf("answers %+v", r)
 	}
@@ -187,7 +188,7 @@ func TestCommitOfAnotherProcessIsFoundByTheNextRead(t *testing.T) {
 	} {
 		post, get := g.waitsFor(time.Hour), g.waitsForPayment(time.Hour)
 		s.awaitWaiting(2)
-		other.evidenceBy(SourceLookup, g.record)
+		other.evidenceBy(judge.SourceLookup, g.record)
 		if final := is[Final](t, hears(t, post)); !final.Replayed || final.Response.Status != 201 {
 			t.Errorf("%s: POST answers %+v", name, final)
 		}

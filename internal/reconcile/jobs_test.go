@@ -18,6 +18,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/internal/telemetry"
 	"payonce/test/pgtest"
@@ -235,7 +236,7 @@ func TestEachEffectOfEvidenceIsCountedAsWhatItIs(t *testing.T) {
 			payments.DeadLettered{Kind: deadletters.DuplicateMovement}},
 	} {
 		for _, effect := range effects {
-			if got := r.countEffect(effect, payments.SourceWebhook); got != result {
+			if got := r.countEffect(effect, judge.SourceWebhook); got != result {
 				t.Errorf("the result of %T is %s, want %s", effect, got, result)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
@@ -194,7 +195,7 @@ func (c *crew) atWork() *prometheus.Registry {
 		DB: c.r.DB, Keys: c.r.Keys, PSPs: c.r.PSPs, NewID: uuid.NewV7, Metrics: c.r.Metrics, Log: c.r.Log,
 		PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})
-	c.r.Resolver = payments.NewResolver(c.r.Payments, payments.LookupPolicy{})
+	c.r.Resolver = payments.NewResolver(c.r.Payments, judge.LookupPolicy{}, nil)
 	return reg
 }
 

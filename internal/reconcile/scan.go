@@ -7,6 +7,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 )
 
@@ -43,7 +44,7 @@ func (r *Reconciler) scanLedger(ctx context.Context, job *river.Job[scanLedgerAr
 	defer cancel()
 	progress, err := r.Payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, r.ScanOverlap,
 		scanPages, reading.Done(),
-		func(f payments.Effect) { r.countEffect(f, payments.SourceScan) })
+		func(f payments.Effect) { r.countEffect(f, judge.SourceScan) })
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/internal/webhooks"
 )
@@ -62,11 +63,11 @@ func (r *Reconciler) judgeEvent(ctx context.Context, event webhooks.Stored) (res
 	case gateway.Moved:
 		// Crash window 8: the job is taken, and the key has not moved.
 		finding, err := r.Payments.ResolveByRecord(ctx,
-			payments.Record{Source: payments.SourceWebhook, PSP: psp, Record: said.Record})
+			judge.Record{Source: judge.SourceWebhook, PSP: psp, Record: said.Record})
 		if err != nil {
 			return "", fmt.Errorf("resolve by webhook: %w", err)
 		}
-		return r.countEffect(finding, payments.SourceWebhook), nil
+		return r.countEffect(finding, judge.SourceWebhook), nil
 	case gateway.Ignored:
 		r.Metrics.Foreign("event", 1)
 	}
@@ -111,16 +112,16 @@ func (r *Reconciler) judgeEvidence(ctx context.Context, job *river.Job[evidenceA
 	if err != nil {
 		return fmt.Errorf("parse record: %w", err)
 	}
-	finding, err := r.Payments.ResolveByRecord(ctx, payments.Record{Source: payments.SourceOperator, Record: record})
+	finding, err := r.Payments.ResolveByRecord(ctx, judge.Record{Source: judge.SourceOperator, Record: record})
 	if err != nil {
 		return fmt.Errorf("resolve by record: %w", err)
 	}
-	r.countEffect(finding, payments.SourceOperator)
+	r.countEffect(finding, judge.SourceOperator)
 	return nil
 }
 
 // countEffect counts the effect of evidence, and returns the result for the event's row.
-func (r *Reconciler) countEffect(f payments.Effect, source payments.Source) string {
+func (r *Reconciler) countEffect(f payments.Effect, source judge.Source) string {
 	switch f := f.(type) {
 	case payments.Completed:
 		r.Metrics.Reconciled("resolved", string(source))
@@ -142,11 +143,11 @@ func (r *Reconciler) countEffect(f payments.Effect, source payments.Source) stri
 func (r *Reconciler) countLookup(resolution payments.LookupResult) {
 	switch resolution {
 	case payments.Resolved:
-		r.Metrics.Reconciled("resolved", string(payments.SourceLookup))
+		r.Metrics.Reconciled("resolved", string(judge.SourceLookup))
 	case payments.Scheduled:
-		r.Metrics.Reconciled("scheduled", string(payments.SourceLookup))
+		r.Metrics.Reconciled("scheduled", string(judge.SourceLookup))
 	case payments.ToOperator:
-		r.Metrics.Reconciled("failed", string(payments.SourceLookup))
+		r.Metrics.Reconciled("failed", string(judge.SourceLookup))
 	case payments.Moot:
 	}
 }

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
 // Break is one difference between a statement and our books, as it is stored.
 type Break struct {
-	payments.Break
+	judge.Break
 
 	ID int64
 	// Lines is how many lines of the statement have this PSPID.
@@ -24,7 +24,7 @@ type Break struct {
 
 // changed is the id of our payment that others have changed by the line; "" if there is none.
 func (b Break) changed() string {
-	if b.Kind != payments.BreakMissingHere || b.Subject == nil {
+	if b.Kind != judge.BreakMissingHere || b.Subject == nil {
 		return ""
 	}
 	return payment.ID(*b.Subject).String()
@@ -33,25 +33,25 @@ func (b Break) changed() string {
 // breakOf is the only mapper of a break's row.
 func breakOf(row dbsqlc.OpenBreaksRow) Break {
 	b := Break{
-		Break: payments.Break{
+		Break: judge.Break{
 			Account: row.Account, Day: row.Day.Time, Object: gateway.Object(row.Object),
-			Kind: payments.BreakKind(row.Kind), PSPID: row.PspID, Subject: row.Subject, Reference: row.Reference,
+			Kind: judge.BreakKind(row.Kind), PSPID: row.PspID, Subject: row.Subject, Reference: row.Reference,
 			OtherTenant: row.OtherTenant, Moved: row.MovedAt.UTC(),
 		},
 		ID: row.ID, Lines: row.Lines, FirstSeen: row.FirstSeen.UTC(),
 		Age: time.Duration(row.Age) * time.Second, MovementAge: time.Duration(row.MovementAge) * time.Second,
 	}
 	if row.TheirAmountMinor != nil {
-		b.Theirs = &payments.Side{AmountMinor: *row.TheirAmountMinor, Currency: postgres.Text(row.TheirCurrency),
+		b.Theirs = &judge.Side{AmountMinor: *row.TheirAmountMinor, Currency: postgres.Text(row.TheirCurrency),
 			Status: postgres.Text(row.TheirStatus)}
 	}
 	if row.OurAmountMinor != nil {
-		b.Ours = &payments.Side{
+		b.Ours = &judge.Side{
 			AmountMinor: *row.OurAmountMinor, Currency: postgres.Text(row.OurCurrency),
 			Status: postgres.Text(row.OurStatus), PSPID: postgres.Text(row.OurPspID),
 		}
 	}
-	if b.Kind == payments.BreakMissingThere && b.Subject != nil {
+	if b.Kind == judge.BreakMissingThere && b.Subject != nil {
 		b.Reference = payment.ReferenceOf(b.Object, *b.Subject)
 	}
 	return b

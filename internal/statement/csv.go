@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 )
 
 // csvWriter writes one line for each break, and no totals: RFC 4180 with a header.
@@ -40,9 +40,9 @@ func (w *csvWriter) end() error {
 }
 
 // sideOf returns a side, and its amount as text. Both are empty if there is no side.
-func sideOf(s *payments.Side) (amount string, side payments.Side) {
+func sideOf(s *judge.Side) (amount string, side judge.Side) {
 	if s == nil {
-		return "", payments.Side{}
+		return "", judge.Side{}
 	}
 	return strconv.FormatInt(s.AmountMinor, 10), *s
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 )
 
 // jsonWriter writes one object, token by token. Its last member is the list of breaks.
@@ -20,21 +20,21 @@ type jsonRun struct {
 }
 
 type jsonBreak struct {
-	Day         string             `json:"day"`
-	Account     string             `json:"account"`
-	Kind        payments.BreakKind `json:"kind"`
-	Object      gateway.Object     `json:"object"`
-	Reference   string             `json:"reference"`
-	PSPID       string             `json:"pspId"`
-	Lines       int64              `json:"lines"`
-	OtherTenant bool               `json:"otherTenant"`
-	Theirs      *payments.Side     `json:"theirs"`
-	Ours        *payments.Side     `json:"ours"`
-	Moved       time.Time          `json:"movedAt"`
-	MovementAge int64              `json:"movementAgeSeconds"`
-	FirstSeen   time.Time          `json:"firstSeen"`
-	Age         int64              `json:"ageSeconds"`
-	Changed     string             `json:"changedPaymentId,omitzero"`
+	Day         string          `json:"day"`
+	Account     string          `json:"account"`
+	Kind        judge.BreakKind `json:"kind"`
+	Object      gateway.Object  `json:"object"`
+	Reference   string          `json:"reference"`
+	PSPID       string          `json:"pspId"`
+	Lines       int64           `json:"lines"`
+	OtherTenant bool            `json:"otherTenant"`
+	Theirs      *judge.Side     `json:"theirs"`
+	Ours        *judge.Side     `json:"ours"`
+	Moved       time.Time       `json:"movedAt"`
+	MovementAge int64           `json:"movementAgeSeconds"`
+	FirstSeen   time.Time       `json:"firstSeen"`
+	Age         int64           `json:"ageSeconds"`
+	Changed     string          `json:"changedPaymentId,omitzero"`
 }
 
 func (w *jsonWriter) begin(report Report, totals []Total) error {

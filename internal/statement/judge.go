@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/statement/internal/dbsqlc"
@@ -241,7 +242,7 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 }
 
 // tell calls OnBreak.
-func (j *judgement) tell(ctx context.Context, b payments.Break) error {
+func (j *judgement) tell(ctx context.Context, b judge.Break) error {
 	if j.config.OnBreak == nil {
 		return nil
 	}

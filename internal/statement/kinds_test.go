@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 )
 
@@ -165,11 +166,11 @@ func TestBreakSaysWhatBothSidesSay(t *testing.T) {
 	d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.amount, l.currency = 12001, "USD" }))
 	d.run()
 	b := d.only()
-	if b.Kind != payments.BreakAmount || b.Reference != m.reference() || *b.Subject != m.id ||
+	if b.Kind != judge.BreakAmount || b.Reference != m.reference() || *b.Subject != m.id ||
 		!b.Moved.Equal(m.created) ||
 		b.Lines != 1 ||
-		*b.Theirs != (payments.Side{AmountMinor: 12001, Currency: "USD", Status: "succeeded"}) ||
-		*b.Ours != (payments.Side{AmountMinor: 12000, Currency: "USD", Status: "succeeded", PSPID: "ch_1"}) {
+		*b.Theirs != (judge.Side{AmountMinor: 12001, Currency: "USD", Status: "succeeded"}) ||
+		*b.Ours != (judge.Side{AmountMinor: 12000, Currency: "USD", Status: "succeeded", PSPID: "ch_1"}) {
 		t.Fatalf("%+v, %+v, %+v", b, b.Theirs, b.Ours)
 	}
 }
@@ -181,7 +182,7 @@ func TestBreakOfALineHasTheReferenceOfTheLine(t *testing.T) {
 	m := d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.reference = "order 42" }))
 	d.run()
-	if b := d.only(); b.Kind != payments.BreakPSPID || b.Reference != "order 42" || *b.Subject != m.id {
+	if b := d.only(); b.Kind != judge.BreakPSPID || b.Reference != "order 42" || *b.Subject != m.id {
 		t.Fatalf("%+v", b)
 	}
 }
@@ -194,7 +195,7 @@ func TestAnotherTenantsReferenceIsMissingHere(t *testing.T) {
 	d.publish("acct_acme", d.day, lineOf(m))
 	d.publish("acct_globex", d.day)
 	d.run()
-	if b := d.only(); b.Kind != payments.BreakMissingHere || !b.OtherTenant || b.Subject != nil || b.Ours != nil ||
+	if b := d.only(); b.Kind != judge.BreakMissingHere || !b.OtherTenant || b.Subject != nil || b.Ours != nil ||
 		b.Reference != m.reference() {
 		t.Fatalf("%+v", b)
 	}
@@ -209,7 +210,7 @@ func TestAnotherTenantsPSPIDIsNoReference(t *testing.T) {
 	d := setup(t)
 	d.publish("acct_acme", d.day, lineOf(d.paid("ch_g", 4, globex), func(l *line) { l.reference = "order 42" }))
 	d.run()
-	if b := d.only(); b.Kind != payments.BreakMissingHere || b.OtherTenant {
+	if b := d.only(); b.Kind != judge.BreakMissingHere || b.OtherTenant {
 		t.Fatalf("%+v", b)
 	}
 }

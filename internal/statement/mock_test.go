@@ -8,6 +8,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/judge"
 	"payonce/internal/payments"
 )
 
@@ -84,16 +85,16 @@ func TestStatementOfTheMockIsReconciled(t *testing.T) {
 	if s := d.run(); s.Lines != 5 || s.Breaks != 6 {
 		t.Fatalf("%+v", s)
 	}
-	got := map[payments.BreakKind]int{}
+	got := map[judge.BreakKind]int{}
 	for _, b := range d.open("acct_acme", d.day) {
 		got[b.Kind]++
-		if b.Kind == payments.BreakAmount && b.Object == gateway.RefundObject && b.Theirs.AmountMinor != 100 {
+		if b.Kind == judge.BreakAmount && b.Object == gateway.RefundObject && b.Theirs.AmountMinor != 100 {
 			t.Errorf("%+v", b)
 		}
 	}
 	// The refund's amount, and the wrong one; what has no outcome here; what nobody asked for; what we invented.
-	if got[payments.BreakAmount] != 2 || got[payments.BreakStatus] != 2 ||
-		got[payments.BreakMissingHere] != 1 || got[payments.BreakMissingThere] != 1 {
+	if got[judge.BreakAmount] != 2 || got[judge.BreakStatus] != 2 ||
+		got[judge.BreakMissingHere] != 1 || got[judge.BreakMissingThere] != 1 {
 		t.Fatalf("%v", got)
 	}
 }

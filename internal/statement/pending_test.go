@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 )
 
 // job runs acme's day, and then each day that can be judged again, as the schedule does.
@@ -202,7 +202,7 @@ func TestDebitOfALaterDayIsLookedForUntilItWasFinished(t *testing.T) {
 // closed has OnBreak write down what it is told, also of what is listed after all.
 func (d *fixture) closed() *[]string {
 	list := &[]string{}
-	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b payments.Break) error {
+	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b judge.Break) error {
 		if b.Listed {
 			*list = append(*list, "listed "+b.PSPID+" "+b.Reference)
 		} else {

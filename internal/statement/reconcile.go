@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -57,7 +57,7 @@ type Config struct {
 	// again if the status of our movement has changed. OnBreak is also called with Listed for each movement that was
 	// missing and that a statement has after all, in the transaction that marks the break as gone. If OnBreak fails,
 	// the run of that day is rolled back.
-	OnBreak func(ctx context.Context, tx pgx.Tx, b payments.Break) error
+	OnBreak func(ctx context.Context, tx pgx.Tx, b judge.Break) error
 }
 
 // DefaultConfig has the defaults of the settings. The caller sets the other fields.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -52,9 +52,9 @@ func (r Report) Err() error {
 
 // Total sums up the breaks of one kind and currency.
 type Total struct {
-	Kind     payments.BreakKind `json:"kind"`
-	Currency string             `json:"currency"`
-	Breaks   int64              `json:"breaks"`
+	Kind     judge.BreakKind `json:"kind"`
+	Currency string          `json:"currency"`
+	Breaks   int64           `json:"breaks"`
 	// AtStakeMinor is the sum of the differences for BreakAmount, and otherwise the sum of what has moved. It is text,
 	// because the sum may be too large for an integer.
 	AtStakeMinor          string `json:"atStakeMinor"`
@@ -133,7 +133,7 @@ func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error)
 	var totals []Total
 	for _, t := range rows {
 		totals = append(totals, Total{
-			Kind: payments.BreakKind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor,
+			Kind: judge.BreakKind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor,
 			Ages: Ages{t.ToOneDay, t.ToSevenDays, t.Older}, OldestMovementSeconds: t.OldestMovement,
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 )
 
 // written runs acme's day and returns the report of it.
@@ -93,17 +93,17 @@ func TestJSONIsOneDocument(t *testing.T) {
 		len(got.Totals) != 3 {
 		t.Fatalf("%+v", got)
 	}
-	kinds := map[payments.BreakKind]jsonBreak{}
+	kinds := map[judge.BreakKind]jsonBreak{}
 	for _, b := range got.Breaks {
 		kinds[b.Kind] = b
 	}
-	if kinds[payments.BreakMissingHere].Ours != nil || kinds[payments.BreakMissingThere].Theirs != nil ||
-		kinds[payments.BreakAmount].Theirs.AmountMinor != 12345 {
+	if kinds[judge.BreakMissingHere].Ours != nil || kinds[judge.BreakMissingThere].Theirs != nil ||
+		kinds[judge.BreakAmount].Theirs.AmountMinor != 12345 {
 		t.Fatalf("%+v", got.Breaks)
 	}
 	for _, total := range got.Totals {
-		stake := map[payments.BreakKind]string{payments.BreakAmount: "345", payments.BreakMissingHere: "700",
-			payments.BreakMissingThere: "12000"}[total.Kind]
+		stake := map[judge.BreakKind]string{judge.BreakAmount: "345", judge.BreakMissingHere: "700",
+			judge.BreakMissingThere: "12000"}[total.Kind]
 		if total.AtStakeMinor != stake || total.Breaks != 1 || total.Ages != (Ages{ToOneDay: 1}) {
 			t.Errorf("%+v", total)
 		}
@@ -123,8 +123,8 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 		if strings.HasPrefix(line, "KIND ") && strings.Contains(line, "PSP ID") {
 			column = strings.Index(line, "PSP ID")
 		}
-		for _, kind := range []payments.BreakKind{payments.BreakMissingHere, payments.BreakMissingThere,
-			payments.BreakAmount} {
+		for _, kind := range []judge.BreakKind{judge.BreakMissingHere, judge.BreakMissingThere,
+			judge.BreakAmount} {
 			if strings.HasPrefix(line, string(kind)) && strings.Contains(line, "ch_") &&
 				(!strings.HasPrefix(line[column:], "ch_") || line[column-1] != ' ') {
 				t.Errorf("not in its column: %q", line)
@@ -144,8 +144,8 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 // An empty line between breaks would say that there is a remark.
 func TestBreakWithoutNotesIsOneLine(t *testing.T) {
 	t.Parallel()
-	for kind, lines := range map[payments.BreakKind]int{payments.BreakAmount: 1, payments.BreakDuplicate: 2} {
-		table := tableOf(t, Break{Break: payments.Break{Kind: kind}})
+	for kind, lines := range map[judge.BreakKind]int{judge.BreakAmount: 1, judge.BreakDuplicate: 2} {
+		table := tableOf(t, Break{Break: judge.Break{Kind: kind}})
 		_, rows, _ := strings.Cut(table, "AGE\n")
 		if n := strings.Count(rows, "\n"); n != lines {
 			t.Errorf("%s has %d lines, want %d\n%s", kind, n, lines, table)
@@ -159,7 +159,7 @@ func TestTotalThatIsNoAmountIsNotChanged(t *testing.T) {
 	const large = "9223372036854775808" // one more than the largest amount
 	var out bytes.Buffer
 	w := &tableWriter{out: bufio.NewWriter(&out), lines: 1,
-		totals: []Total{{Kind: payments.BreakAmount, Currency: "USD", AtStakeMinor: large}}}
+		totals: []Total{{Kind: judge.BreakAmount, Currency: "USD", AtStakeMinor: large}}}
 	if err := w.end(); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestTableFitsA120ColumnTerminal(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	for _, kind := range payments.BreakKinds() {
+	for _, kind := range judge.BreakKinds() {
 		if !strings.Contains(table, "\n"+string(kind)+" ") {
 			t.Errorf("no break of kind %s in\n%s", kind, table)
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 )
 
 // told has OnBreak write down the breaks that it is told of.
 func (d *fixture) told() *[]string {
 	list := &[]string{}
-	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b payments.Break) error {
+	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b judge.Break) error {
 		if !b.Listed {
 			*list = append(*list, string(b.Kind)+" "+b.PSPID)
 		}
@@ -174,7 +174,7 @@ func TestWhoCannotTakeABreakUndoesIt(t *testing.T) {
 	d.paid("ch_2", 5)
 	d.publish("acct_acme", d.day)
 	refusal := errors.New("no dead letters today")
-	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, b payments.Break) error {
+	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, b judge.Break) error {
 		if b.PSPID == "ch_2" {
 			return refusal
 		}
@@ -207,7 +207,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	}, into *string) error {
 		return q.QueryRow(ctx, "SHOW statement_timeout").Scan(into)
 	}
-	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, _ payments.Break) error { return show(ctx, tx, &during) }
+	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, _ judge.Break) error { return show(ctx, tx, &during) }
 	d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()
@@ -228,7 +228,7 @@ func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 	t.Cleanup(db.Close)
 	d.config.DB = db
 	var seen []string
-	show := func(ctx context.Context, tx pgx.Tx, _ payments.Break) error {
+	show := func(ctx context.Context, tx pgx.Tx, _ judge.Break) error {
 		var setting string
 		err := tx.QueryRow(ctx, "SHOW enable_seqscan").Scan(&setting)
 		seen = append(seen, setting)

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"payonce/internal/gateway"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 )
 
 // The widths of the columns are fixed, so each line can be written at once. Together they are 120 characters. A
@@ -99,29 +99,29 @@ func notes(b Break) []string {
 		all = append(all, "moved "+wholeDays(b.MovementAge)+" days ago")
 	}
 	switch b.Kind {
-	case payments.BreakMissingHere:
+	case judge.BreakMissingHere:
 		if b.OtherTenant {
 			all = append(all, "the reference is another tenant's")
 		}
 		if id := b.changed(); id != "" {
 			all = append(all, "of our "+id+", made by others")
 		}
-	case payments.BreakDuplicate:
+	case judge.BreakDuplicate:
 		all = append(all, strconv.FormatInt(b.Lines, 10)+" × this id")
-	case payments.BreakStatus:
+	case judge.BreakStatus:
 		all = append(all, "ours is "+b.Ours.Status)
-	case payments.BreakPSPID:
+	case judge.BreakPSPID:
 		if b.Ours.PSPID == b.PSPID {
 			all = append(all, "ours has another reference")
 		} else {
 			all = append(all, "ours has "+shown(b.Ours.PSPID, maxNoted))
 		}
-	case payments.BreakMissingThere, payments.BreakAmount, payments.BreakCurrency:
+	case judge.BreakMissingThere, judge.BreakAmount, judge.BreakCurrency:
 	}
 	return all
 }
 
-func money(s *payments.Side) string {
+func money(s *judge.Side) string {
 	if s == nil {
 		return "-"
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
-	"payonce/internal/payments"
+	"payonce/internal/judge"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -35,7 +35,7 @@ func TestEachAccountsDayHasOneHeading(t *testing.T) {
 	t.Parallel()
 	day := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
 	of := func(account string, day time.Time) Break {
-		return Break{Break: payments.Break{Kind: payments.BreakAmount, Account: account, Day: day}}
+		return Break{Break: judge.Break{Kind: judge.BreakAmount, Account: account, Day: day}}
 	}
 	next := day.Add(oneDay)
 	table := tableOf(t, of("acct_a", day), of("acct_a", day), of("acct_a", next), of("acct_b", next),
@@ -45,7 +45,7 @@ func TestEachAccountsDayHasOneHeading(t *testing.T) {
 		switch heading, isHeading := strings.CutPrefix(line, "Breaks of "); {
 		case isHeading:
 			got = append(got, strings.TrimSuffix(heading, "\n"))
-		case strings.HasPrefix(line, string(payments.BreakAmount)):
+		case strings.HasPrefix(line, string(judge.BreakAmount)):
 			got = append(got, "break")
 		}
 	}
@@ -77,7 +77,7 @@ func TestOnlyADayThatIsNotOverIsMarked(t *testing.T) {
 // The tables do not refuse such a row, which only a repair by hand can leave behind.
 func TestBreakWithoutASubjectKeepsItsReference(t *testing.T) {
 	t.Parallel()
-	b := breakOf(dbsqlc.OpenBreaksRow{Kind: string(payments.BreakMissingThere), Reference: "pay_lost"})
+	b := breakOf(dbsqlc.OpenBreaksRow{Kind: string(judge.BreakMissingThere), Reference: "pay_lost"})
 	if b.Reference != "pay_lost" {
 		t.Errorf("%+v", b)
 	}
@@ -87,10 +87,10 @@ func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 	t.Parallel()
 	young := Break{MovementAge: 3 * oneDay, Age: 2 * oneDay}
 	old := Break{MovementAge: 3*oneDay + 1, Age: 2 * oneDay}
-	twice := Break{Break: payments.Break{Kind: payments.BreakDuplicate, Object: gateway.RefundObject}, Lines: 2}
-	of := func(b payments.Break) Break { return Break{Break: b} }
-	ours := func(kind payments.BreakKind, ours payments.Side) Break {
-		return of(payments.Break{Kind: kind, PSPID: "ch_1", Ours: &ours})
+	twice := Break{Break: judge.Break{Kind: judge.BreakDuplicate, Object: gateway.RefundObject}, Lines: 2}
+	of := func(b judge.Break) Break { return Break{Break: b} }
+	ours := func(kind judge.BreakKind, ours judge.Side) Break {
+		return of(judge.Break{Kind: kind, PSPID: "ch_1", Ours: &ours})
 	}
 	for name, c := range map[string]struct {
 		b    Break
@@ -98,17 +98,17 @@ func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 	}{
 		"a day old when found": {young, ""},
 		"older when found":     {old, "moved 3 days ago"},
-		"a refund":             {of(payments.Break{Object: gateway.RefundObject}), "a refund"},
-		"a dispute": {of(payments.Break{Kind: payments.BreakMissingHere, Object: gateway.DisputeObject,
+		"a refund":             {of(judge.Break{Object: gateway.RefundObject}), "a refund"},
+		"a dispute": {of(judge.Break{Kind: judge.BreakMissingHere, Object: gateway.DisputeObject,
 			Subject: &uuid.Nil}), "a dispute; of our pay_00000000000000000000000000, made by others"},
-		"another tenant's reference": {of(payments.Break{Kind: payments.BreakMissingHere, OtherTenant: true}),
+		"another tenant's reference": {of(judge.Break{Kind: judge.BreakMissingHere, OtherTenant: true}),
 			"the reference is another tenant's"},
-		"nobody's reference": {of(payments.Break{Kind: payments.BreakMissingHere}), ""},
-		"missing there":      {of(payments.Break{Kind: payments.BreakMissingThere, OtherTenant: true}), ""},
-		"one id, two references": {ours(payments.BreakPSPID, payments.Side{PSPID: "ch_1"}),
+		"nobody's reference": {of(judge.Break{Kind: judge.BreakMissingHere}), ""},
+		"missing there":      {of(judge.Break{Kind: judge.BreakMissingThere, OtherTenant: true}), ""},
+		"one id, two references": {ours(judge.BreakPSPID, judge.Side{PSPID: "ch_1"}),
 			"ours has another reference"},
-		"one reference, two ids": {ours(payments.BreakPSPID, payments.Side{PSPID: "ch_2"}), "ours has ch_2"},
-		"our status":             {ours(payments.BreakStatus, payments.Side{Status: "failed"}), "ours is failed"},
+		"one reference, two ids": {ours(judge.BreakPSPID, judge.Side{PSPID: "ch_2"}), "ours has ch_2"},
+		"our status":             {ours(judge.BreakStatus, judge.Side{Status: "failed"}), "ours is failed"},
 		"two notes":              {twice, "a refund; 2 × this id"},
 	} {
 		if got := strings.Join(notes(c.b), "; "); got != c.want {
@@ -121,14 +121,14 @@ func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 func TestAmountStaysInItsColumnAsLongAsItFits(t *testing.T) {
 	t.Parallel()
 	for minor, below := range map[int64]bool{999_999_999_999: false, 1_000_000_000_000: true} {
-		b := Break{Break: payments.Break{Kind: payments.BreakAmount,
-			Theirs: &payments.Side{AmountMinor: minor, Currency: "USD"}}}
+		b := Break{Break: judge.Break{Kind: judge.BreakAmount,
+			Theirs: &judge.Side{AmountMinor: minor, Currency: "USD"}}}
 		table := tableOf(t, b)
 		if strings.Contains(table, "theirs is ") != below || !strings.Contains(table, money(b.Theirs)) {
 			t.Errorf("%d:\n%s", minor, table)
 		}
 	}
-	if got := money(&payments.Side{AmountMinor: 12345, Currency: "XTS"}); got != "12345 XTS" {
+	if got := money(&judge.Side{AmountMinor: 12345, Currency: "XTS"}); got != "12345 XTS" {
 		t.Errorf("a currency that is not in use: %s", got)
 	}
 }

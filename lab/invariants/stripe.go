@@ -12,8 +12,8 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 )
 
 // A tenant's provider decides how the PSP is asked. These are the names in the tenants' rows.
@@ -172,7 +172,7 @@ func (b *books) givenBackUncancelled(row *movementRow) bool {
 			last = e
 		}
 	}
-	return last.Actor == string(payments.SourceOwner) && !strings.HasPrefix(last.Reason, cancelledAtPSP)
+	return last.Actor == string(judge.SourceOwner) && !strings.HasPrefix(last.Reason, cancelledAtPSP)
 }
 
 // The longest Idempotency-Key of Stripe.

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
-	"payonce/internal/payments"
 )
 
 // timelines is I8.
@@ -125,7 +125,7 @@ func rounds(w world) []Violation {
 	var found []Violation
 	for _, e := range w.books.events {
 		if e.From != string(idempotency.UnknownStatus) || e.To != string(idempotency.FailedRetryableStatus) ||
-			e.Actor == string(payments.SourceOperator) {
+			e.Actor == string(judge.SourceOperator) {
 			continue
 		}
 		at := keyGeneration{keyName{e.Tenant, e.Operation, e.Key}, e.Generation}
@@ -202,7 +202,7 @@ func released(w world, window time.Duration) []Violation {
 		cancelled := w.books.psps[e.Tenant] == stripePSP && e.Operation == payment.CreateOperation &&
 			strings.HasPrefix(e.Reason, cancelledAtPSP)
 		switch proven := e.At.Sub(unknownSince[name]) + windowTolerance; {
-		case owner && e.Actor != string(payments.SourceOwner):
+		case owner && e.Actor != string(judge.SourceOwner):
 			found = append(found, Violation{"I8", name.String(), e.Actor +
 				" gave it back, and only its owner can know that nothing was sent"})
 		case !owner && proven < window && !cancelled:
@@ -218,7 +218,7 @@ func released(w world, window time.Duration) []Violation {
 func (b *books) givenBack() map[keyGeneration]int {
 	count := map[keyGeneration]int{}
 	for _, e := range b.events {
-		if e.Actor == string(payments.SourceOwner) && e.From == string(idempotency.InProgressStatus) &&
+		if e.Actor == string(judge.SourceOwner) && e.From == string(idempotency.InProgressStatus) &&
 			e.To == string(idempotency.FailedRetryableStatus) {
 			count[keyGeneration{keyName{e.Tenant, e.Operation, e.Key}, e.Generation}]++
 		}

@@ -28,6 +28,7 @@ var places = []string{
 	"internal/httpapi",
 	"internal/httpapi/pages",
 	"internal/idempotency",
+	"internal/judge",
 	"internal/look",
 	"internal/operator",
 	"internal/operator/commands",
@@ -79,7 +80,7 @@ const thirdParty = "*.*/..."
 var importTable = []importRule{
 	{
 		packages: []string{"internal/idempotency/...", "internal/gateway/...", "internal/webhooks/..."},
-		refuses: []string{"payonce/internal/payment/...", "payonce/internal/payments/...",
+		refuses: []string{"payonce/internal/payment/...", "payonce/internal/judge/...", "payonce/internal/payments/...",
 			"payonce/internal/httpapi/..."},
 		because: "keys, the PSP client and webhooks know nothing of payments",
 	},
@@ -88,6 +89,12 @@ var importTable = []importRule{
 		refuses: []string{"context/...", "github.com/jackc/...", "payonce/internal/postgres/...",
 			"payonce/internal/payments/..."},
 		because: "the nouns read and write nothing",
+	},
+	{
+		packages: []string{"internal/judge/..."},
+		refuses: []string{"context/...", "net/http/...", "github.com/jackc/...", "payonce/internal/postgres/...",
+			"payonce/internal/payments/..."},
+		because: "judge is pure: it asks nobody",
 	},
 	{
 		packages: []string{"internal/gateway/..."},

@@ -1,4 +1,4 @@
-package payments
+package judge
 
 import (
 	"time"
@@ -75,8 +75,8 @@ const (
 	SourceOperator  Source = "operator"
 )
 
-// known reports whether the evidence is about a movement of ours.
-func (s Seen) known() bool { return s.Own.Subject != uuid.UUID{} }
+// Known reports whether the evidence is about a movement of ours.
+func (s Seen) Known() bool { return s.Own.Subject != uuid.UUID{} }
 
 // named reports whether the evidence names a key of a tenant of ours.
 func (s Seen) named() bool { return s.Own.Generation > 0 }
@@ -102,8 +102,8 @@ func (s Seen) twoSteps() bool {
 	return charge.TwoSteps
 }
 
-// inHand reports whether the key still waits for this very attempt.
-func (s Seen) inHand(e Reply) bool {
+// InHand reports whether the key still waits for this very attempt.
+func (s Seen) InHand(e Reply) bool {
 	return s.ours() && s.Status == idempotency.InProgressStatus && s.Key.Attempt == e.Attempt
 }
 
@@ -116,8 +116,8 @@ func (s Seen) atWork() bool {
 		s.GraceLeft > 0)
 }
 
-// after is the Seen after a step is written. It saves reading the key again.
-func (s Seen) after(step Step) Seen {
+// After is the Seen after a step is written. It saves reading the key again.
+func (s Seen) After(step Step) Seen {
 	s.IDTaken, s.ShareGone = false, false
 	if step.To != "" {
 		s.Status = step.To
@@ -191,56 +191,6 @@ func evidenceOf(source Source, record []byte) []byte {
 	return raw
 }
 
-// ownerRecord is the owner's verdict as evidence, with the member names of the PSP's records.
-func ownerRecord(v payment.Verdict) []byte {
-	raw, err := json.Marshal(struct {
-		ID     string         `json:"id"`
-		Status payment.Status `json:"status"`
-	}{v.PSPID, v.Status})
-	if err != nil {
-		return nil // This cannot happen: package gateway has checked the id.
-	}
-	return raw
-}
-
-// namedTwice is the outcome of a verdict whose PSP id already belongs to another payment or refund of ours.
-func namedTwice(o gateway.Outcome) gateway.Indeterminate {
-	v, _ := payment.VerdictOf(o)
-	return gateway.Indeterminate{
-		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.PSPID,
-		Evidence: evidenceOf(SourceOwner, ownerRecord(v)),
-	}
-}
-
-// declinedThoughCharged is the outcome of a decline while an open dead letter of the key says that money has moved.
-func declinedThoughCharged(o gateway.Declined) gateway.Indeterminate {
-	return gateway.Indeterminate{
-		Reason: "the PSP says declined, and an open dead letter of the key says that money moved", Contradiction: true,
-		ID:       o.ID,
-		Evidence: evidenceOf(SourceOwner, ownerRecord(payment.Verdict{Status: payment.Declined, PSPID: o.ID})),
-	}
-}
-
-// forTimeline is the part of the evidence that the tenant may read. Evidence that contradicts the request may be about
-// another tenant, so only the dead letter keeps it.
-func forTimeline(o gateway.Indeterminate) []byte {
-	if o.Contradiction {
-		return nil
-	}
-	// Only the status is kept. The text of a PSP's error is not meant for our tenants.
-	var kept struct {
-		Status int `json:"status"`
-	}
-	if err := json.Unmarshal(o.Evidence, &kept); err != nil || kept.Status == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(kept)
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
 func reasonOf(o gateway.Outcome) string {
 	if i, ok := o.(gateway.Indeterminate); ok {
 		return i.Reason
@@ -248,12 +198,8 @@ func reasonOf(o gateway.Outcome) string {
 	return "it says " + o.Label()
 }
 
-func lookupNote(reason string) *idempotency.Note {
-	return &idempotency.Note{Actor: string(SourceLookup), Reason: clip(reason)}
-}
-
-// about names the movement's key as a dead letter does.
-func (s Seen) about() deadletters.About {
+// About names the movement's key as a dead letter does.
+func (s Seen) About() deadletters.About {
 	return deadletters.About{
 		Tenant: s.Tenant, Operation: string(s.Own.Ref.Operation), Key: s.Own.Ref.Key.String(),
 		Generation: s.Own.Generation,
@@ -262,7 +208,7 @@ func (s Seen) about() deadletters.About {
 
 // byKey is a case about the key. There is one dead letter of each kind for a key.
 func (s Seen) byKey(kind deadletters.Kind, reason string, evidence []byte) *Case {
-	return &Case{Kind: kind, Finding: s.about().KeyFinding(s.Own.Subject), AboutKey: true, Reason: reason,
+	return &Case{Kind: kind, Finding: s.About().KeyFinding(s.Own.Subject), AboutKey: true, Reason: reason,
 		Evidence: evidence}
 }
 
@@ -275,4 +221,11 @@ func (s Seen) contradiction(id, reason string, evidence []byte) *Case {
 		c.Finding += " record " + id
 	}
 	return c
+}
+
+// lookedUp reports whether a lookup of the key finds a record: it is under the key that we have sent, and it is of the
+// object that was made for the attempt.
+func (s Seen) lookedUp(r gateway.Record) bool {
+	charge, _ := s.Request.(gateway.Charge)
+	return r.Key == s.Own.PassThroughKey() && (charge.ObjectID == "" || charge.ObjectID == r.ID)
 }

@@ -1,4 +1,4 @@
-package payments
+package judge
 
 import (
 	"fmt"
@@ -29,7 +29,30 @@ func asksAgain() LookupPolicy {
 	return LookupPolicy{Budget: 4, Base: time.Second, Cap: time.Minute, Recheck: time.Hour}
 }
 
-// own is the execution of the movement that all evidence here is about.
+// judged is the step of a reconciler with this policy.
+func judged(s Seen, e Evidence) Step { return Judge(s, planned(asksAgain(), e)) }
+
+// planned is evidence of a reconciler with this policy.
+func planned(p LookupPolicy, e Evidence) Evidence {
+	switch e := e.(type) {
+	case Record:
+		e.Policy = p
+		return e
+	case Nothing:
+		e.Policy = p
+		return e
+	case Waiting:
+		e.Policy = p
+		return e
+	case NoAnswer:
+		e.Policy = p
+		return e
+	case Reply, OperatorDecision, Break:
+	}
+	return e
+}
+
+// Own is the execution of the movement that all evidence here is about.
 func own() idempotency.Execution {
 	return idempotency.Execution{
 		Ref:     idempotency.StoredRef("acme", "POST /payments", "order-0000000001"),
@@ -228,7 +251,7 @@ func TestWhatMustHoldOfEveryStep(t *testing.T) {
 	for s := range allSeen() {
 		for _, e := range evidence {
 			pairs++
-			step := judge(asksAgain(), s, e)
+			step := judged(s, e)
 			for what, check := range checks {
 				if why := check(s, e, step); why != "" {
 					t.Fatalf("%s: %s\nseen: %+v\nevidence: %T %+v\nstep: %+v", what, why, s, e, e, step)
@@ -301,9 +324,9 @@ func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	case Nothing, Waiting, NoAnswer, OperatorDecision, Break:
 		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
 	}
-	after := s.after(step)
+	after := s.After(step)
 	after.IDTaken, after.ShareGone = s.IDTaken, s.ShareGone
-	again := judge(asksAgain(), after, e)
+	again := judged(after, e)
 	switch {
 	case again.To != "":
 		return fmt.Sprintf("it moves the key once more: %+v", again)
@@ -382,12 +405,12 @@ func TestPSPWithTwoStepsIsBelievedAboutItsObject(t *testing.T) {
 		inTwoSteps(&s)
 		for _, d := range all {
 			_, nothing := d.Answer.(gateway.NotFound)
-			if step := judge(asksAgain(), s, d); nothing && step.Verdict.Status == payment.Succeeded {
+			if step := judged(s, d); nothing && step.Verdict.Status == payment.Succeeded {
 				t.Fatalf("seen: %+v\ndecision: %+v\nstep: %+v", s, d, step)
 			}
 		}
 		earlier := Reply{Attempt: own().Attempt - 1, Outcome: gateway.Succeeded{ID: "psp_2"}}
-		if step := judge(asksAgain(), s, earlier); step.LeftAlone {
+		if step := judged(s, earlier); step.LeftAlone {
 			t.Fatalf("seen: %+v\nstep: %+v", s, step)
 		}
 	}
@@ -398,9 +421,9 @@ func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
 	records := recordsOfOwn()
 	for s := range allSeen() {
 		for _, r := range records {
-			want := comparable(judge(asksAgain(), s, Record{Source: SourceOperator, Record: r}))
+			want := comparable(judged(s, Record{Source: SourceOperator, Record: r}))
 			for _, source := range sources() {
-				step := judge(asksAgain(), s, Record{Source: source, Record: r})
+				step := judged(s, Record{Source: source, Record: r})
 				if source == SourceScan && s.atWork() && step.LeftAlone {
 					continue
 				}
@@ -427,7 +450,7 @@ func comparable(step Step) Step {
 func TestWhatAStepWasRefusedForIsForgottenAfterTheNext(t *testing.T) {
 	t.Parallel()
 	for s := range allSeen() {
-		if after := s.after(Step{}); after.IDTaken || after.ShareGone {
+		if after := s.After(Step{}); after.IDTaken || after.ShareGone {
 			t.Fatalf("%+v", after)
 		}
 	}
@@ -438,8 +461,8 @@ func TestWhatAStepWasRefusedForIsForgottenAfterTheNext(t *testing.T) {
 func TestOrderOfRecordsHidesNothing(t *testing.T) {
 	t.Parallel()
 	then := func(s Seen, r gateway.Record) (after Seen, opened bool) {
-		step := judge(asksAgain(), s, Record{Source: SourceWebhook, Record: r})
-		return s.after(step), step.Open != nil
+		step := judged(s, Record{Source: SourceWebhook, Record: r})
+		return s.After(step), step.Open != nil
 	}
 	records := recordsOfOwn()
 	began, openedAtOnce := make([]Seen, len(records)), make([]bool, len(records))

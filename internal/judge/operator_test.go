@@ -1,4 +1,4 @@
-package payments
+package judge
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ type decisionCase struct {
 func checkDecisions(t *testing.T, cases map[string]decisionCase) {
 	t.Helper()
 	for name, c := range cases {
-		step := judge(asksAgain(), c.seen, c.d)
+		step := judged(c.seen, c.d)
 		got := inBrief(step)
 		if got != c.want && (step.Refuse == nil || !strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
@@ -115,7 +115,7 @@ func TestDecisionNeedsTheDeadLetterAsItWasSeen(t *testing.T) {
 		{OperatorDecision{Action: deadletters.NotExecuted}, Seen{OtherHeld: "another"}, gateway.EndNothing},
 		{OperatorDecision{Action: deadletters.Executed}, Seen{}, gateway.EndNothing},
 	} {
-		if end := c.d.mayEnd(c.s); end != c.want {
+		if end := c.d.MayEnd(c.s); end != c.want {
 			t.Errorf("for %+v, the PSP may end %s", c.d, end)
 		}
 	}
@@ -323,4 +323,127 @@ func TestDismissalLeavesNoKeyAlone(t *testing.T) {
 		"a webhook's job":      {done(paid, withEvent(deadletters.JobDiscarded)), dismiss, "closed, without evt_1"},
 		"a webhook":            {done(paid, withEvent(deadletters.WebhookUnmatched)), dismiss, "closed"},
 	})
+}
+
+const recordAsEvidence = `{"object":"charge","id":"psp_1","account":"acme","idempotencyKey":"order-0000000001",` +
+	`"reference":"","amountCents":12000,"currency":"USD","status":"succeeded",` +
+	`"createdAt":"2026-11-20T09:05:00.000000Z"}`
+
+// aboutOwn is a dead letter about the key that all evidence here is about.
+func aboutOwn(evidence string) deadletters.DeadLetter {
+	subject := ownSubject
+	return deadletters.DeadLetter{Subject: &subject, Evidence: []byte(evidence), About: &deadletters.About{
+		Tenant: "acme", Operation: payment.CreateOperation, Key: "order-0000000001", Generation: 1}}
+}
+
+// An operator who says that a payment was executed need not type the PSP's id, if the evidence has it. An id of another
+// payment, or of a decline, would be stored as this payment's.
+func TestIDOfTheMovementIsFoundInItsEvidence(t *testing.T) {
+	t.Parallel()
+	own, other := payment.ID(ownSubject).String(), payment.ID(otherSubject).String()
+	refund := aboutOwn(`{"id":"psp_1","reference":"` + payment.RefundID(ownSubject).String() + `"}`)
+	refund.About.Operation = payment.RefundOperation
+	nameless := aboutOwn(`{"id":"psp_1","reference":"` + other + `"}`)
+	nameless.Subject = nil
+	nobodys := aboutOwn(recordAsEvidence)
+	nobodys.About = nil
+	for name, c := range map[string]struct {
+		deadLetter deadletters.DeadLetter
+		want       string
+	}{
+		"the evidence":                 {aboutOwn(recordAsEvidence), "psp_1"},
+		"its record":                   {aboutOwn(`{"record":` + recordAsEvidence + `}`), "psp_1"},
+		"its answer":                   {aboutOwn(`{"answer":{"id":"psp_1"}}`), "psp_1"},
+		"its answer before its record": {aboutOwn(`{"answer":{"id":"psp_1"},"record":{"id":"psp_2"}}`), "psp_1"},
+		"its record, the answer is declined": {
+			aboutOwn(`{"answer":{"id":"psp_1","status":"declined"},"record":{"id":"psp_2"}}`), "psp_2"},
+		"an answer of another form":       {aboutOwn(`{"id":"psp_1","answer":7}`), "psp_1"},
+		"evidence of another form":        {aboutOwn(`{"id":7,"answer":{"id":"psp_1"}}`), "psp_1"},
+		"an answer that is half readable": {aboutOwn(`{"answer":{"id":"psp_1","status":7}}`), ""},
+		"no id":                           {aboutOwn(`{"answer":{"status":"succeeded"}}`), ""},
+		"no JSON":                         {aboutOwn(`{`), ""},
+		"a decline":                       {aboutOwn(`{"id":"psp_1","status":"declined"}`), ""},
+		"its reference":                   {aboutOwn(`{"id":"psp_1","reference":"` + own + `"}`), "psp_1"},
+		"another reference":               {aboutOwn(`{"id":"psp_1","reference":"` + other + `"}`), ""},
+		"its key": {aboutOwn(`{"id":"psp_1","idempotencyKey":"order-0000000001"}`),
+			"psp_1"},
+		"another key":                         {aboutOwn(`{"id":"psp_1","idempotencyKey":"order-0000000002"}`), ""},
+		"a refund by its reference":           {refund, "psp_1"},
+		"a dead letter that names no payment": {nameless, "psp_1"},
+		"about no key":                        {nobodys, ""},
+	} {
+		if got := SeeDeadLetter(c.deadLetter).PSPID; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A retry does again what the evidence names: a job, a stored webhook, or the judgement of a record.
+func TestDeadLetterNamesWhatARetryDoesAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind     deadletters.Kind
+		evidence string
+		want     DeadLetterSeen
+	}{
+		"a webhook": {deadletters.WebhookUnmatched, `{"eventId":"evt_1"}`,
+			DeadLetterSeen{EventID: "evt_1"}},
+		"a job": {deadletters.JobDiscarded, `{"jobId":7}`, DeadLetterSeen{JobID: 7}},
+		"a job of a webhook": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":"evt_1"}}`,
+			DeadLetterSeen{JobID: 7, EventID: "evt_1"}},
+		"a webhook with args": {deadletters.WebhookUnmatched, `{"eventId":"evt_1","args":{"eventId":"evt_2"}}`,
+			DeadLetterSeen{EventID: "evt_1"}},
+		"half of another form": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":8}}`, DeadLetterSeen{}},
+		"a record": {deadletters.LateAfterExpiry, recordAsEvidence,
+			DeadLetterSeen{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
+		"a record in a member": {deadletters.LateAfterExpiry, `{"record":` + recordAsEvidence + `}`,
+			DeadLetterSeen{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
+		"no record in a member": {deadletters.LateAfterExpiry, `{"record":{"id":"psp_1"}}`,
+			DeadLetterSeen{PSPID: "psp_1"}},
+		"a null in a member": {deadletters.LateAfterExpiry, `{"record":null}`, DeadLetterSeen{}},
+		"nothing":            {deadletters.LateAfterExpiry, `{}`, DeadLetterSeen{}},
+		"no JSON":            {deadletters.LateAfterExpiry, `{`, DeadLetterSeen{}},
+	} {
+		deadLetter := aboutOwn(c.evidence)
+		deadLetter.Kind, deadLetter.ID, deadLetter.Version = c.kind, otherSubject, 3
+		got := SeeDeadLetter(deadLetter)
+		if got.JobID != c.want.JobID || got.EventID != c.want.EventID || string(got.Record) != string(c.want.Record) ||
+			got.PSPID != c.want.PSPID || got.Kind != c.kind || got.ID != otherSubject || got.Version != 3 ||
+			!got.AboutKey {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := SeeDeadLetter(deadletters.DeadLetter{Evidence: []byte(`{}`)}); got.AboutKey {
+		t.Errorf("about no key: %+v", got)
+	}
+}
+
+// What an operator is told before the decision is what the decision does.
+func TestOperatorIsToldWhatADecisionDoes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		step Step
+		want string
+	}{
+		"a decline": {Step{To: idempotency.CompletedStatus, Verdict: refusedAs("psp_1")},
+			"Complete the key as declined."},
+		"a success": {Step{To: idempotency.CompletedStatus, Verdict: paidAs("psp_1")},
+			"Complete the key as succeeded, as psp_1."},
+		"a release": {Step{To: idempotency.FailedRetryableStatus, Verdict: neverRun()},
+			"Release the key, so that the client may try again."},
+		"a verdict": {Step{To: idempotency.FailedRetryableStatus, Verdict: refusedAs("")},
+			"Release the key, so that the client may try again."},
+		"a cancel": {Step{To: idempotency.FailedRetryableStatus, Cancels: true},
+			"Have the PSP cancel it, if it still can. Then release the key, so that the client may try again."},
+		"a lookup":    {Step{AskAgain: &Wait{}}, "Ask the PSP about the key again, at once."},
+		"a webhook":   {Step{Again: &Again{EventID: "evt_1"}}, "Process the webhook evt_1 again."},
+		"a job":       {Step{Again: &Again{JobID: 7}}, "Run the job 7 again."},
+		"a record":    {Step{Again: &Again{Record: []byte(`{}`)}}, "Judge the PSP's record again."},
+		"a giving up": {Step{Forget: "evt_1"}, "Close the dead letter, and give up the webhook evt_1."},
+		"no more":     {Step{}, "Close the dead letter. Nothing else is changed."},
+	} {
+		if got := c.step.Does(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package payments
+package judge
 
 import (
 	"cmp"
@@ -70,9 +70,9 @@ func BreakKinds() []BreakKind {
 		BreakPSPID}
 }
 
-// judgeBreak is for a difference that a statement shows. A difference in amount or currency is not judged here: such
+// A difference in amount or currency is not judged here: such
 // evidence comes from the ledger scan.
-func judgeBreak(s Seen, b Break) Step {
+func (b Break) judge(s Seen) Step {
 	t := report{source: SourceStatement, object: b.Object, id: b.PSPID, moved: b.Kind != BreakMissingThere,
 		whole: b.kept(s)}
 	object := string(b.Object)
@@ -80,7 +80,7 @@ func judgeBreak(s Seen, b Break) Step {
 	case BreakStatus:
 		return judgeStatusBreak(s, b, t)
 	case BreakMissingHere:
-		if s.known() {
+		if s.Known() {
 			r := b.outside(s)
 			t.record, t.whole = r.Evidence(), nil
 			return judgeOutside(s, t, r)
@@ -93,14 +93,14 @@ func judgeBreak(s Seen, b Break) Step {
 			"the PSP's statement has a "+object+" that nothing of ours asked for", false)}
 	case BreakDuplicate:
 		return s.counting(Step{Open: s.foundRecord(deadletters.DuplicateMovement, b.Account, t,
-			"the PSP's statement has a further "+object+" for one of ours", s.known())}, b.record(s, true))
+			"the PSP's statement has a further "+object+" for one of ours", s.Known())}, b.record(s, true))
 	case BreakPSPID:
 		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
-			"the PSP's statement has a "+object+" of ours under another id or reference than we know", s.known())}
+			"the PSP's statement has a "+object+" of ours under another id or reference than we know", s.Known())}
 	case BreakMissingThere:
 		c := s.foundRecord(deadletters.MissingAtPSP, b.Account, t, "our "+object+
-			" succeeded, and the PSP's statement does not have it", s.known())
+			" succeeded, and the PSP's statement does not have it", s.Known())
 		c.Finding = "missing " + b.Account + " " + b.Reference
 		if b.Listed {
 			c.Reason = "The PSP's statement has the movement, so there is nothing left to decide."
@@ -118,7 +118,7 @@ func judgeStatusBreak(s Seen, b Break, t report) Step {
 	switch {
 	case b.Ours.Status == string(payment.Processing) && s.atWork():
 		return Step{LeftAlone: true} // The movement is open, so its day is judged again when it is final.
-	case s.known():
+	case s.Known():
 		return judgeLine(s, b, t)
 	case b.Ours.Status != string(payment.Succeeded) && b.Ours.Status != string(payment.Processing):
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
@@ -185,7 +185,7 @@ func (b Break) kept(s Seen) []byte {
 	if b.Ours != nil {
 		kept.OurPSPID = b.Ours.PSPID
 	}
-	if s.known() && b.Kind == BreakStatus {
+	if s.Known() && b.Kind == BreakStatus {
 		kept.Record, kept.Assumed = b.record(s, true).Evidence(), []string{"idempotencyKey", "chargeId"}
 	}
 	raw, err := json.Marshal(kept)

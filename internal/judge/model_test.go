@@ -1,4 +1,4 @@
-package payments
+package judge
 
 import (
 	"fmt"
@@ -153,7 +153,7 @@ func (question modelQuestion) rowsOf(evidence string, facts []string, fact map[s
 		if !ok {
 			return nil
 		}
-		return []modelFact{{decision(judge(asksAgain(), s, question.bring(evidence, fact))), ""}}
+		return []modelFact{{decision(judged(s, question.bring(evidence, fact))), ""}}
 	}
 	type group struct {
 		is   []string
@@ -232,11 +232,11 @@ func TestJudgeTakesTheEdgesOfThePageAndEachOfThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judged := map[string]bool{}
+	taken := map[string]bool{}
 	for s := range allSeen() {
 		for _, e := range allEvidence() {
-			if step := judge(asksAgain(), s, e); step.To != "" {
-				judged[writerOf(step)+": "+string(s.Status)+" -> "+string(step.To)] = true
+			if step := judged(s, e); step.To != "" {
+				taken[writerOf(step)+": "+string(s.Status)+" -> "+string(step.To)] = true
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func TestJudgeTakesTheEdgesOfThePageAndEachOfThem(t *testing.T) {
 			listed[row[3]+": "+row[1]+" -> "+row[2]] = true
 		}
 	}
-	if diff := cmp.Diff(listed, judged); diff != "" {
+	if diff := cmp.Diff(listed, taken); diff != "" {
 		t.Errorf("-page +judge:\n%s", diff)
 	}
 }
@@ -274,7 +274,7 @@ func TestTablesShowEachKindOfStep(t *testing.T) {
 	shown := map[string]bool{}
 	for _, table := range tables() {
 		for _, r := range table.rows {
-			shown[tablesOf(r.e)[0]+": "+inWords(r.seen, judge(asksAgain(), r.seen, r.e))] = true
+			shown[tablesOf(r.e)[0]+": "+inWords(r.seen, judged(r.seen, r.e))] = true
 		}
 	}
 	missing := map[string]string{}
@@ -286,7 +286,7 @@ func TestTablesShowEachKindOfStep(t *testing.T) {
 			if s.ShareGone && !takesAShare(s, e) {
 				continue
 			}
-			words := inWords(s, judge(asksAgain(), s, e))
+			words := inWords(s, judged(s, e))
 			if !slices.ContainsFunc(tablesOf(e), func(table string) bool { return shown[table+": "+words] }) {
 				missing[tablesOf(e)[0]+": "+words] = fmt.Sprintf("seen: %+v\nevidence: %+v", s, e)
 			}

@@ -1,4 +1,4 @@
-package payments
+package judge
 
 import (
 	"reflect"
@@ -123,7 +123,7 @@ func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
 		{"waiting, within the grace period, when a dead letter holds the key", "asked again after `LOOKUP_RECHECK`",
 			Waiting{}, keyIs(idempotency.UnknownStatus, processing(), inGrace, isHeld)},
 	} {
-		if got := inWords(c.seen, judge(asksAgain(), c.seen, c.e)); got != c.key {
+		if got := inWords(c.seen, judged(c.seen, c.e)); got != c.key {
 			t.Errorf("%s: %s, want %s", c.evidence, got, c.key)
 		}
 	}
@@ -146,7 +146,7 @@ func TestReasonOfADeadLetterIsWhatThePSPSays(t *testing.T) {
 		"a decline of what has succeeded":     {done(paidAs("psp_1")), declined, "it says declined"},
 		"another amount of what is completed": {done(paidAs("psp_1")), other, "amount"},
 	} {
-		step := judge(asksAgain(), c.seen, c.e)
+		step := judged(c.seen, c.e)
 		if step.Open == nil || !strings.Contains(step.Open.Reason, c.want) {
 			t.Errorf("%s: %+v", name, step.Open)
 		}
@@ -194,7 +194,7 @@ func TestSeenAfterAStepHasWhatTheStepHasWritten(t *testing.T) {
 	} {
 		want := c.seen
 		c.edit(&want)
-		if got := c.seen.after(c.step); !reflect.DeepEqual(got, want) {
+		if got := c.seen.After(c.step); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -215,10 +215,10 @@ func TestEvidenceOfADeadLetterIsWholeOrNothing(t *testing.T) {
 		"a record that is broken": {evidenceOf(SourceScan, []byte(`{"id":`)), `{}`},
 		"an id that is no text":   {ownerRecord(paidAs("\xff")), ""},
 		"a record of a webhook": {
-			judge(asksAgain(), done(paidAs("psp_9")), sayRecord(SourceWebhook, "psp_1", "succeeded",
+			judged(done(paidAs("psp_9")), sayRecord(SourceWebhook, "psp_1", "succeeded",
 				12000)).Open.Evidence,
 			string(evidenceOf(SourceWebhook, recordOfOwn("psp_1", "succeeded", 12000).Evidence()))},
-		"a late answer": {judge(asksAgain(), anUnknown(), mine(late)).Open.Evidence, string(late.Evidence)},
+		"a late answer": {judged(anUnknown(), mine(late)).Open.Evidence, string(late.Evidence)},
 		"of a contradiction, for the tenant": {forTimeline(gateway.Indeterminate{Contradiction: true,
 			Evidence: []byte(`{"status":500}`)}), ""},
 	} {
@@ -235,9 +235,9 @@ func TestFindingTellsCasesApart(t *testing.T) {
 	s, refund := anUnknown(), anUnknown()
 	refund.Own.Ref.Operation = payment.RefundOperation
 	found := func(s Seen, id string, o gateway.Object) string {
-		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", s.known()).Finding
+		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", s.Known()).Finding
 	}
-	key := s.about().KeyFinding(s.Own.Subject)
+	key := s.About().KeyFinding(s.Own.Subject)
 	for name, c := range map[string]struct{ got, want string }{
 		"a charge":                   {found(s, "psp_1", ""), "record acme psp_1"},
 		"a charge of nobody":         {found(Seen{}, "psp_1", gateway.ChargeObject), "record acme psp_1"},
@@ -247,7 +247,7 @@ func TestFindingTellsCasesApart(t *testing.T) {
 		"a contradiction":            {s.contradiction("psp_1", "", nil).Finding, key + " record psp_1"},
 		"a contradiction, and no id": {s.contradiction("", "", nil).Finding, key},
 		"a late answer without an id": {
-			judge(asksAgain(), goneFrom(neverRun()),
+			judged(goneFrom(neverRun()),
 				mine(gateway.Indeterminate{Contradiction: true})).Open.Finding, key,
 		},
 	} {
@@ -306,7 +306,7 @@ func TestWaitUntilTheNextLookup(t *testing.T) {
 		"the budget is spent":             {failed(3), NoAnswer{}, Wait{After: p.Recheck, Failures: 4}},
 		"not asked":                       {failed(2), NoAnswer{NotAsked: true}, Wait{After: p.Base, Failures: 2}},
 	} {
-		step := judge(p, c.seen, c.e)
+		step := Judge(c.seen, planned(p, c.e))
 		if step.AskAgain == nil || *step.AskAgain != c.want || (step.Open != nil) != (name == "the budget is spent") {
 			t.Errorf("%s: %+v, %+v", name, step.AskAgain, step.Open)
 		}

@@ -1,9 +1,7 @@
-package payments
+package judge
 
 import (
 	"slices"
-
-	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -29,34 +27,14 @@ type OperatorDecision struct {
 	Others, Unbooked []gateway.Record
 }
 
-// mayEnd says what the PSP may end when it is asked for the decision. An operator who says "not executed" wants it
+// MayEnd says what the PSP may end when it is asked for the decision. An operator who says "not executed" wants it
 // ended. Any other decision only reads, and so does one that will be refused because of another dead letter: what the
 // PSP has ended cannot be taken back.
-func (d OperatorDecision) mayEnd(s Seen) gateway.End {
+func (d OperatorDecision) MayEnd(s Seen) gateway.End {
 	if d.Action == deadletters.NotExecuted && !d.Preview && s.OtherHeld == "" {
 		return gateway.EndDecided
 	}
 	return gateway.EndNothing
-}
-
-// DeadLetterSeen is the dead letter that a decision is about, with the ids that are in its evidence.
-type DeadLetterSeen struct {
-	ID         uuid.UUID
-	Kind       deadletters.Kind
-	Version    int32
-	Resolution *deadletters.Resolution // nil while it is open
-	AboutKey   bool
-
-	JobID   int64  // of a discarded job; or 0
-	EventID string // of a stored webhook; or ""
-	Record  []byte // a record of the PSP's ledger, as JSON for gateway.ParseRecord; or nil
-	// PSPID is the PSP's id of the dead letter's own movement, if the evidence has one and it is not a decline; or "".
-	// ByMark says that the PSP names the movement's key or reference with it.
-	PSPID  string
-	ByMark bool
-	// Executed is the PSP's id of a movement that was executed, and that the PSP names by our own reference in the
-	// evidence; or "". The key may be another one, so a lookup may not find it.
-	Executed string
 }
 
 // Again names what a retry must do again if it is not a lookup of the key. One of the three is set.
@@ -66,8 +44,8 @@ type Again struct {
 	Record  []byte
 }
 
-// judgeOperatorDecision judges what an operator decides. It refuses a decision that the PSP contradicts.
-func judgeOperatorDecision(s Seen, d OperatorDecision) Step {
+// It refuses a decision that the PSP contradicts.
+func (d OperatorDecision) judge(s Seen) Step {
 	switch l := s.DeadLetter; {
 	case l == nil:
 		return refuse(NotApplicable, "There is no dead letter to decide about.")
@@ -128,7 +106,8 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 			return refuse(ContradictsPSP, "The PSP says that it has not executed it. Use not_executed.")
 		}
 	case gateway.Waiting:
-		return refuse(ContradictsPSP, "The PSP has it, and has not executed it yet: %s. Wait for its outcome.", a.Reason)
+		return refuse(ContradictsPSP, "The PSP has it, and has not executed it yet: %s. Wait for its outcome.",
+			a.Reason)
 	case gateway.Found, gateway.LookupFailed:
 	}
 	if s.nothingExecuted(d) && s.GraceLeft <= 0 && !s.MemoryOver && !s.Charged {
@@ -256,10 +235,17 @@ func judgeDismissal(s Seen) Step {
 	unknown, running := s.Status == idempotency.UnknownStatus, s.Status == idempotency.InProgressStatus
 	if s.stands() && (running || unknown && s.OtherHeld == "") {
 		return refuse(NeedsDecision,
-			"The dead letter's key is %s, so that something must be decided: retry, executed or not_executed.", s.Status)
+			"The dead letter's key is %s, so that something must be decided: retry, executed or not_executed.",
+			s.Status)
 	}
 	if s.DeadLetter.Kind == deadletters.JobDiscarded {
 		return Step{Forget: s.DeadLetter.EventID}
 	}
 	return Step{}
+}
+
+// FreedByRetry reports whether the step of a retry ends a hold of a key that may be executed.
+func (s Seen) FreedByRetry(step Step) bool {
+	return step.Again != nil && step.Again.Record != nil && s.DeadLetter.AboutKey &&
+		(!s.stands() || s.Status != idempotency.CompletedStatus)
 }

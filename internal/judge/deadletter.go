@@ -1,0 +1,107 @@
+package judge
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payment"
+)
+
+// DeadLetterSeen is the dead letter that a decision is about, with the ids that are in its evidence.
+type DeadLetterSeen struct {
+	ID         uuid.UUID
+	Kind       deadletters.Kind
+	Version    int32
+	Resolution *deadletters.Resolution // nil while it is open
+	AboutKey   bool
+
+	JobID   int64  // of a discarded job; or 0
+	EventID string // of a stored webhook; or ""
+	Record  []byte // a record of the PSP's ledger, as JSON for gateway.ParseRecord; or nil
+	// PSPID is the PSP's id of the dead letter's own movement, if the evidence has one and it is not a decline; or "".
+	// ByMark says that the PSP names the movement's key or reference with it.
+	PSPID  string
+	ByMark bool
+	// Executed is the PSP's id of a movement that was executed, and that the PSP names by our own reference in the
+	// evidence; or "". The key may be another one, so a lookup may not find it.
+	Executed string
+}
+
+// SeeDeadLetter is a dead letter with the ids that are in its evidence. Evidence of another form has none of them.
+func SeeDeadLetter(l deadletters.DeadLetter) *DeadLetterSeen {
+	parts := in[map[string]jsontext.Value](l.Evidence)
+	job := in[struct {
+		JobID   int64  `json:"jobId"`
+		EventID string `json:"eventId"`
+		Args    struct {
+			EventID string `json:"eventId"`
+		} `json:"args"`
+	}](l.Evidence)
+	if l.Kind == deadletters.JobDiscarded {
+		job.EventID = job.Args.EventID
+	}
+	seen := &DeadLetterSeen{
+		ID: l.ID, Kind: l.Kind, Version: l.Version, Resolution: l.Resolution, AboutKey: l.About != nil,
+		JobID: job.JobID, EventID: job.EventID,
+	}
+	for _, raw := range []jsontext.Value{parts["record"], l.Evidence} {
+		if _, err := gateway.ParseRecord(raw); err == nil {
+			seen.Record = raw
+		}
+	}
+	if l.About != nil {
+		seen.readPSP(l, parts["answer"], parts["record"], l.Evidence)
+	}
+	return seen
+}
+
+// in reads a part of evidence. If it is not there, or has another form, in returns the zero value.
+func in[T any](raw jsontext.Value) T {
+	var v, none T
+	if raw == nil || json.Unmarshal(raw, &v) != nil {
+		return none
+	}
+	return v
+}
+
+// pspFields is what evidence may say about a movement: it is a record, or the PSP's answer to a request of ours.
+type pspFields struct {
+	ID             string `json:"id"`
+	Object         string `json:"object"`
+	Status         string `json:"status"`
+	IdempotencyKey string `json:"idempotencyKey"`
+	Reference      string `json:"reference"`
+}
+
+// readPSP finds in parts of the evidence what the PSP says about the dead letter's movement: its answer to a request of
+// ours, or a record. It takes no id of a decline, and no id of another movement: the answer may be meant for another
+// request.
+func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter, parts ...jsontext.Value) {
+	key := idempotency.Execution{Generation: l.About.Generation,
+		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
+	reference := ""
+	if l.Subject != nil {
+		reference = payment.ReferenceOf(payment.ObjectOf(idempotency.Operation(l.About.Operation)), *l.Subject)
+	}
+	for _, raw := range parts {
+		t := in[pspFields](raw)
+		if !gateway.IsID(t.ID) || t.Status == string(payment.Declined) {
+			continue
+		}
+		if t.Object != "" && string(payment.OperationOf(gateway.Object(t.Object))) != l.About.Operation {
+			continue // It is what others have done to the payment.
+		}
+		byKey, byReference := t.IdempotencyKey == key, t.Reference != "" && t.Reference == reference
+		if d.Executed == "" && byReference && t.Status == string(payment.Succeeded) {
+			d.Executed = t.ID
+		}
+		if d.PSPID == "" && (byKey || t.IdempotencyKey == "") &&
+			(byReference || t.Reference == "" || reference == "") {
+			d.PSPID, d.ByMark = t.ID, byKey || byReference
+		}
+	}
+}
