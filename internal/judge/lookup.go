@@ -120,14 +120,16 @@ func (e NoAnswer) judge(s Seen) Step {
 	case s.Held:
 		return Step{AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures}, Note: lookupNote(reason)}
 	case e.NotAsked:
-		return Step{AskAgain: &Wait{After: shortened(e.Policy.Base, e.Chance), Failures: failures}, Note: lookupNote(reason)}
+		return Step{AskAgain: &Wait{After: shortened(e.Policy.Base, e.Chance), Failures: failures},
+			Note: lookupNote(reason)}
 	case failures < e.Policy.Budget:
 		return Step{AskAgain: &Wait{After: shortened(e.Policy.backoff(s.Failures), e.Chance), Failures: failures},
 			Note: lookupNote(reason)}
 	}
 	return Step{
-		AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures}, Note: lookupNote(reason + "; an operator has the case"),
-		Open: s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
+		AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures},
+		Note:     lookupNote(reason + "; an operator has the case"),
+		Open:     s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
 	}
 }
 

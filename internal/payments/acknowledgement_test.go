@@ -252,7 +252,8 @@ func TestLookupWhoseAcknowledgementIsLostClaimsNothing(t *testing.T) {
 		before := proxy.Sent("ReleaseUnknownKey")
 		event := proxy.On("ReleaseUnknownKey", action)
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		if result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due); result != "" || err == nil {
+		result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due)
+		if result != "" || err == nil {
 			t.Errorf("%s: %q, %v", name, result, err)
 		}
 		event.Await(t)

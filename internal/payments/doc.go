@@ -1,11 +1,11 @@
-// Package payments is the domain. It takes payments and refunds them, each exactly once per idempotency key. It opens
-// the transactions, calls the packages idempotency and gateway, and builds the answers that are stored. It knows no
-// HTTP router and no job queue.
+// Package payments takes payments and refunds them, each exactly once per idempotency key. It opens the transactions,
+// calls the packages idempotency and gateway, has package judge decide, and writes what was decided. Its nouns are in
+// package payment. It knows no HTTP router and no job queue.
 //
 // Read it in this order:
 //
 //	execute.go             the path of a payment: reserve, send, judge, apply
-//	judge.go               what evidence means for a key: a pure function
+//	package judge          what evidence means for a key: pure functions
 //	reserve.go             the first transaction
 //	prepare.go             for a PSP that executes in two steps: its object, and where its id is stored
 //	apply.go, step.go      the second transaction
@@ -17,14 +17,14 @@
 // An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own:
 //
 //	overtaken.go           the request itself, if somebody else has moved its key
-//	lookup.go              asks the PSP for one key (with noanswer.go)
+//	lookup.go              asks the PSP for one key
 //	resolve.go             a webhook, or a record that an operator retries
 //	scan.go                walks the PSP's ledger (with failwalk.go, unreadable.go, books.go)
-//	statement.go           the settlement file of a day (with breaks.go)
-//	operator.go            an operator's decision about a dead letter (with decide.go, refusal.go, pspanswer.go)
+//	statement.go           the settlement file of a day
+//	operator.go            an operator's decision about a dead letter
 //
-// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen (seen.go). They have
-// judge decide. They have apply write the step.
+// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen. They have judge decide.
+// They have apply write the step.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The seven of this path:

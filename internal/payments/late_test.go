@@ -54,7 +54,8 @@ func (g *stage) proven() *stage {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	applied, err := g.service.apply(g.t.Context(), seen, judge.Judge(seen.seen, judge.Nothing{Policy: patient()}), false)
+	step := judge.Judge(seen.seen, judge.Nothing{Policy: patient()})
+	applied, err := g.service.apply(g.t.Context(), seen, step, false)
 	if err != nil || !applied.Passed || g.row().Status != idempotency.FailedRetryableStatus {
 		g.t.Fatalf("released %v: %v", applied.Passed, err)
 	}

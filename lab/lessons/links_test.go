@@ -15,7 +15,7 @@ import (
 
 // A link to lines of code has their first line, or its beginning, as its title:
 //
-//	[`judge.go`](../../internal/payments/judge.go#L40-L70 "func judgeReply(s Seen")
+//	[`reply.go`](../../internal/judge/reply.go#L19-L50 "func (e Reply) judge(s Seen)")
 //
 // The title is how a link finds its code when lines above it come or go, or when the code moves to another file.
 var (

@@ -9,12 +9,12 @@
 //
 // What the models have in common with the code is generated from it. edges.pml has the edges of the key, from the table
 // of docs/state_machine.md, which the tests of internal/idempotency also compare with the queries and with what the
-// database accepts. judge.pml has what evidence does to a key, from internal/payments/judge.go. A model moves a
+// database accepts. judge.pml has what evidence does to a key, from internal/judge. A model moves a
 // key by the listed edges only. A design that leaves them fails, and so does a listed edge that no design takes.
 //
 // The decision of an operator is not generated. The operators of key.pml and generations.pml are written by hand: they
 // know whether the PSP has executed the payment, and say "not executed" only after the grace period. So the models do
-// not show what judge does with an operator's mistake. The tests of internal/payments show it.
+// not show what judge does with an operator's mistake. The tests of internal/judge show it.
 //
 // variants.go has the table of variants: each design has to hold, and each weakened variant has to break the claim that
 // its guard is there for. A guard whose absence breaks nothing would be a guard that the model doesn't see.
