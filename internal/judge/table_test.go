@@ -477,7 +477,7 @@ func when(wait Wait) string {
 }
 
 const (
-	tableBegins = "<!-- The tables are written by the tests of package payments: go test ./internal/payments -run TestTables -update -->\n"
+	tableBegins = "<!-- The tables are written by the tests of package judge: go test ./internal/judge -run TestTables -update -->\n"
 	tableEnds   = "<!-- End of the tables. -->\n"
 )
 

@@ -310,7 +310,7 @@ func TestStepIsNotWrittenWithoutItsDeadLetter(t *testing.T) {
 	if applied, err := s.service.apply(t.Context(), reserved, step, false); err != nil || !applied.Passed {
 		t.Fatal(applied, err)
 	}
-	s.wantDeadLetters(contradicts(g, "psp_other"))
+	s.wantDeadLetters("psp_contradicts_request of the test")
 }
 
 // A step that somebody else has overtaken is no news: neither the log nor an alert may say that it was written, or that
