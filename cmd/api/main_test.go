@@ -15,13 +15,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/cli"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -183,16 +182,10 @@ func TestKeysWithoutASchemaPointToMigrate(t *testing.T) {
 func emptyDatabase(t *testing.T) (url string) {
 	t.Helper()
 	server := pgtest.Server(t)
-	admin, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := pgtest.Connect(t, server.URL("postgres"))
 	name := "empty_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, admin, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
-		defer func() { _ = admin.Close(context.Background()) }()
 		if _, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Error(err)
 		}
@@ -219,12 +212,8 @@ func TestMigrateBringsAnEmptyDatabaseUpToDateOnceAndAgain(t *testing.T) {
 	if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if applied, err := postgres.Wrap(pool, patience).AppliedVersion(t.Context()); err != nil || applied != newest {
+	applied, err := pgtest.Open(t, url, pgtest.Limits()).AppliedVersion(t.Context())
+	if err != nil || applied != newest {
 		t.Fatalf("schema is at %d, %v; want %d", applied, err, newest)
 	}
 }
@@ -259,12 +248,7 @@ func created(t *testing.T, getenv func(string) string, args string) (secret, id 
 // directory authenticates as a server does that starts now.
 func directory(t *testing.T, url string) *tenants.Directory {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return tenants.NewDirectory(postgres.Wrap(pool, patience), time.Now)
+	return tenants.NewDirectory(pgtest.Open(t, url, pgtest.Limits()), time.Now)
 }
 
 func TestSecretOfAKeyIsShownOnceAndWorks(t *testing.T) {
@@ -431,12 +415,7 @@ func TestServeServesUntilItIsInterrupted(t *testing.T) {
 		t.Fatalf("not ready: %v %s", err, out)
 	}
 	interrupt()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Fatalf("ended: %v", err)
-		}
-	case <-time.After(patience):
-		t.Fatal("does not end")
+	if err := wait.For(t, "the end", ended); err != nil {
+		t.Fatalf("ended: %v", err)
 	}
 }

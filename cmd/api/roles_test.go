@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
 )
@@ -43,19 +41,11 @@ func TestPasswordOfARoleIsASettingOfRolesAlone(t *testing.T) {
 	if _, err := command(t, environment(settings...), "roles"); err != nil {
 		t.Fatal(err)
 	}
-	admin, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(t.Context())
-	rows, err := admin.Query(t.Context(),
+	admin := pgtest.Connect(t, server.URL("postgres"))
+	with := pgtest.Values[string](t, admin,
 		"SELECT rolname::text FROM pg_authid WHERE rolname LIKE 'payonce_%' AND rolpassword IS NOT NULL ORDER BY rolname")
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || strings.Join(with, " ") != "payonce_api payonce_reconciler" {
-		t.Fatalf("passwords were set for %q: %v", with, err)
+	if strings.Join(with, " ") != "payonce_api payonce_reconciler" {
+		t.Fatalf("passwords were set for %q", with)
 	}
 	if out, err := command(t, environment(append(settings, "MIGRATOR_PASSWORD", "schlüssel")...),
 		"roles"); err == nil || strings.Contains(err.Error()+out, "schl") {

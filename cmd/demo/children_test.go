@@ -21,6 +21,7 @@ import (
 
 	"payonce/test/heldport"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // process is a demo in a process of its own, so that signals reach it.
@@ -96,30 +97,20 @@ func (p *process) children(t *testing.T) []int {
 
 func (p *process) ended(t *testing.T) error {
 	t.Helper()
-	select {
-	case err := <-p.end:
-		<-p.read
-		return err
-	case <-time.After(patience):
-		t.Fatal("the demo does not end")
-		return nil
-	}
+	err := wait.For(t, "the demo's end", p.end)
+	<-p.read
+	return err
 }
 
 // gone waits until none of the processes runs. One that has ended may stay as a zombie: init reaps it when it likes.
 func gone(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
-		for deadline := time.Now().Add(patience); ; {
+		wait.Until(t, fmt.Sprintf("process %d has ended", pid), func() bool {
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || err == nil && strings.Contains(string(stat), ") Z ") {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("process %d still runs", pid)
-			}
-			<-time.After(pollEvery)
-		}
+			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) ||
+				err == nil && strings.Contains(string(stat), ") Z ")
+		})
 	}
 }
 
@@ -266,13 +257,9 @@ func TestChildEndsWhenItsPipeCloses(t *testing.T) {
 	if err := life.Close(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-ended:
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
-			t.Errorf("the child has ended with %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("the child goes on")
+	err = wait.For(t, "the child's end", ended)
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Errorf("the child has ended with %v", err)
 	}
 }
 

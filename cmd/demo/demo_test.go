@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/test/heldport"
@@ -198,31 +196,16 @@ func TestHelpListsTheSettings(t *testing.T) {
 func TestDatabaseOfSomebodyElseIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := pgtest.OwnServer(t, false)
-	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "CREATE DATABASE theirs"); err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := pgx.Connect(t.Context(), server.URL("theirs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer theirs.Close(t.Context())
-	if _, err := theirs.Exec(t.Context(), "CREATE TABLE users (id int)"); err != nil {
-		t.Fatal(err)
-	}
-	err = try(t, map[string]string{"DATABASE_URL": server.URL("theirs"), "DEMO_DATA_DIR": pgtest.DataDir(t)})
+	conn := pgtest.Connect(t, server.URL("postgres"))
+	pgtest.Exec(t, conn, "CREATE DATABASE theirs")
+	theirs := pgtest.Connect(t, server.URL("theirs"))
+	pgtest.Exec(t, theirs, "CREATE TABLE users (id int)")
+	err := try(t, map[string]string{"DATABASE_URL": server.URL("theirs"), "DEMO_DATA_DIR": pgtest.DataDir(t)})
 	if err == nil || !strings.Contains(err.Error(), "in use for something else") {
 		t.Fatalf("a demo on a database with tables of its own: %v", err)
 	}
-	var tables int
-	if err := theirs.QueryRow(t.Context(),
-		"SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'").Scan(&tables); err != nil {
-		t.Fatal(err)
-	}
+	tables := pgtest.Value[int](t, theirs,
+		"SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'")
 	if tables != 1 {
 		t.Fatalf("the demo has left %d tables there", tables-1)
 	}
@@ -238,16 +221,9 @@ func TestEmptyDatabaseOfDatabaseURLIsUsed(t *testing.T) {
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
-	registered, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer registered.Close(t.Context())
-	if _, err := registered.Exec(t.Context(),
-		"INSERT INTO tenants (id, psp_account) VALUES ('real', 'real')"); err != nil {
-		t.Fatal(err)
-	}
-	err = try(t, map[string]string{"DATABASE_URL": server.URL("postgres"), "DEMO_DATA_DIR": pgtest.DataDir(t)})
+	registered := pgtest.Connect(t, server.URL("postgres"))
+	pgtest.Exec(t, registered, "INSERT INTO tenants (id, psp_account) VALUES ('real', 'real')")
+	err := try(t, map[string]string{"DATABASE_URL": server.URL("postgres"), "DEMO_DATA_DIR": pgtest.DataDir(t)})
 	if err == nil || !strings.Contains(err.Error(), "in use for something else") {
 		t.Fatalf("a demo beside a real tenant: %v", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -35,16 +33,7 @@ func before(t *testing.T, statements ...string) (dir string) {
 		t.Fatal(err)
 	}
 	for _, sql := range statements {
-		conn, err := pgx.Connect(t.Context(), server.URL(databaseName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, pgtest.Connect(t, server.URL(databaseName)), sql)
 	}
 	return server.DataDir()
 }
@@ -56,29 +45,20 @@ func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
 	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
 		t.Fatalf("status %d: %s", res.status, res.body)
 	}
-	admin, err := pgx.Connect(t.Context(), "postgres://payonce@/payonce?sslmode=disable&port=5432&host="+
+	admin := pgtest.Connect(t, "postgres://payonce@/payonce?sslmode=disable&port=5432&host="+
 		filepath.Join(dir, "run"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(context.Background())
 	want := []string{"payonce_api", "payonce_reconciler"}
 	var users []string
 	for deadline := time.Now().Add(time.Minute); !slices.Equal(users, want); {
-		err := admin.QueryRow(t.Context(), `SELECT coalesce(array_agg(DISTINCT usename::text ORDER BY usename::text), '{}') FROM pg_stat_activity
-			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&users)
-		if err != nil {
-			t.Fatal(err)
-		}
+		users = pgtest.Value[[]string](t, admin, `SELECT coalesce(array_agg(DISTINCT usename::text ORDER BY usename::text), '{}') FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
 		if time.Now().After(deadline) {
 			t.Fatalf("connected are %q, want %q", users, want)
 		}
 	}
-	var owner string
-	if err := admin.QueryRow(t.Context(),
-		"SELECT tableowner FROM pg_tables WHERE tablename = 'payments'").Scan(&owner); err != nil ||
-		owner != "payonce_migrator" {
-		t.Fatalf("payments belong to %s: %v", owner, err)
+	owner := pgtest.Value[string](t, admin, "SELECT tableowner FROM pg_tables WHERE tablename = 'payments'")
+	if owner != "payonce_migrator" {
+		t.Fatalf("payments belong to %s", owner)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
 	"payonce/internal/cli"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -134,14 +135,7 @@ func TestStopEndsHeldRequestsAndKeepsTheLedger(t *testing.T) {
 		}
 		hanging <- err
 	}()
-	deadline := time.After(patience)
-	for !strings.Contains(ledger(t, first.url), "pm_timeout_charged") {
-		select {
-		case <-deadline:
-			t.Fatal("never charged")
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+	wait.Until(t, "the charge", func() bool { return strings.Contains(ledger(t, first.url), "pm_timeout_charged") })
 	first.stop()
 	select {
 	case err := <-first.ended:
@@ -238,13 +232,8 @@ func TestWebhookSettingsReachThePSP(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	for range 3 {
-		select {
-		case id := <-arrived:
-			if !strings.HasPrefix(id, "evt_") {
-				t.Errorf("id %q", id)
-			}
-		case <-time.After(patience):
-			t.Fatal("no webhook")
+		if id := wait.For(t, "a webhook", arrived); !strings.HasPrefix(id, "evt_") {
+			t.Errorf("id %q", id)
 		}
 	}
 	running.end(t)

@@ -64,15 +64,8 @@ func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
 	c := mockpsp.DefaultConfig()
 	psp := pspOfTwo(t, c)
 	url := pgtest.NewURL(t)
-	db, err := postgres.Open(t.Context(), url, pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Pool().Exec(t.Context(),
-		"INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')"); err != nil {
-		t.Fatal(err)
-	}
+	db := pgtest.Open(t, url, pgtest.Limits())
+	pgtest.Exec(t, db.Pool(), "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')")
 
 	commands := runbook(t)
 	if len(commands) != 2 {
@@ -102,11 +95,7 @@ func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
 		t.Errorf("%d dead letters are open, and %d keys are held: %v", open, held, err)
 	}
 
-	var id string
-	if err := db.Pool().QueryRow(t.Context(),
-		"SELECT id FROM dead_letters WHERE tenant_id = 'acme'").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	id := pgtest.Value[string](t, db.Pool(), "SELECT id FROM dead_letters WHERE tenant_id = 'acme'")
 	for _, look := range []string{"key show", "timeline"} {
 		args := append(strings.Fields(look), "lost-by-the-restore", "--tenant", "acme")
 		out, _, err := command(t, settings, args...)

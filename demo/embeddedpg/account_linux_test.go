@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"payonce/test/wait"
 )
 
 func TestRootDropsToThePostgresUser(t *testing.T) {
@@ -168,7 +170,7 @@ func TestUserWithoutANameStartsInANamespace(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "server ends with its starter", func() bool { return gone(first.PID) })
+	wait.Until(t, "server ends with its starter", func() bool { return gone(first.PID) })
 }
 
 // Containers take capabilities from root. Without any, it can't change its user,

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"payonce/test/wait"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -56,7 +58,7 @@ func TestKilledStarterTakesItsServerAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	await(t, "server ends with its starter", func() bool { return gone(first.PID) })
+	wait.Until(t, "server ends with its starter", func() bool { return gone(first.PID) })
 }
 
 func TestOrphanWithClientsIsStopped(t *testing.T) {
@@ -74,7 +76,7 @@ func TestOrphanWithClientsIsStopped(t *testing.T) {
 	if err := awaitPredecessor(t.Context(), cluster, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	awaitDone(t, s)
+	wait.For(t, "the server's end", s.Done())
 	if left := attached(t.Context(), cluster, ""); len(left) != 0 {
 		t.Errorf("still there: %v", left)
 	}
@@ -102,7 +104,7 @@ func TestRestartKeepsTheDataTheURLAndTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = next.Stop(context.Background()) })
-	awaitDone(t, s)
+	wait.For(t, "the server's end", s.Done())
 	if got := query(t, url, "SELECT n FROM kept"); got != "42" || next.PID() == s.PID() || next.URL("postgres") != url {
 		t.Errorf("kept = %s, want 42; process %d after %d at %s", got, next.PID(), s.PID(), next.URL("postgres"))
 	}
@@ -137,14 +139,14 @@ func TestCrashKeepsWhatWasCommitted(t *testing.T) {
 		defer close(ended)
 		_, _ = busy.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 3000000)")
 	}()
-	await(t, "query runs", func() bool {
+	wait.Until(t, "query runs", func() bool {
 		return query(t, s.URL("postgres"),
 			"SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%3000000)' AND state = 'active'") == "1"
 	})
 	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	awaitDone(t, s)
+	wait.For(t, "the server's end", s.Done())
 	again := startIn(t, thisHost(nil), Options{DataDir: dir, Durable: true})
 	if got := query(t, again.URL("postgres"), "SELECT n FROM kept"); got != "42" {
 		t.Errorf("kept = %s, want 42", got)

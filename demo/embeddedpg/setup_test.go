@@ -182,29 +182,6 @@ func query(t *testing.T, url, sql string) string {
 	return values[0]
 }
 
-// await polls until the condition holds.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: did not happen within 20 s", what)
-		}
-		if err := pause(t.Context(), 5*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func awaitDone(t *testing.T, s *Server) {
-	t.Helper()
-	select {
-	case <-s.Done():
-	case <-time.After(20 * time.Second):
-		t.Fatal("server still runs after 20 s")
-	}
-}
-
 func clusterIn(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "pg*", "PG_VERSION"))

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"payonce/test/wait"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -125,7 +127,7 @@ func TestStopIsIdempotentAndReportsDone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	awaitDone(t, s)
+	wait.For(t, "the server's end", s.Done())
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 { // select chooses at random among what is ready
@@ -189,7 +191,7 @@ func TestUnexpectedEndIsLogged(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
-	awaitDone(t, s)
+	wait.For(t, "the server's end", s.Done())
 	if got := <-logged; got != "PostgreSQL exited" {
 		t.Errorf("logged %q", got)
 	}

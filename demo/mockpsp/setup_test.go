@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"payonce/test/wait"
+
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long a test waits for what must happen.
-const patience = time.Minute
 
 // running is a mock PSP behind a real listener, with a client that follows nothing and retries nothing.
 type running struct {
@@ -147,29 +146,11 @@ func (p *running) chargeInBackground(method string) (ended <-chan result, cancel
 
 func receive[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
-	select {
-	case value := <-from:
-		return value
-	case <-time.After(patience):
-		t.Fatal("waited in vain")
-		panic("unreachable")
-	}
+	return wait.For(t, "a result", from)
 }
 
 // await polls until the claim holds.
-func await(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", claim)
-		}
-	}
-}
+var await = wait.Until
 
 // awaitFault waits until a call with this key has reached its fault.
 func (p *running) awaitFault(key string, f fault) {

@@ -21,6 +21,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -55,13 +56,7 @@ func pspServed(t *testing.T) (psp *mockpsp.Server, url string, end func() error)
 	go func() { ended <- psp.Serve(ctx, l) }()
 	return psp, "http://" + l.Addr().String(), func() error {
 		cancel()
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(patience):
-			t.Fatal("the mock PSP does not end")
-			return nil
-		}
+		return wait.For(t, "the mock PSP's end", ended)
 	}
 }
 
@@ -90,13 +85,8 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 	pay(t, client, "http://"+<-logs.found)
 
 	interrupt()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Fatalf("ended: %v", err)
-		}
-	case <-time.After(patience):
-		t.Fatal("does not end")
+	if err := wait.For(t, "the end", ended); err != nil {
+		t.Fatalf("ended: %v", err)
 	}
 	transport.CloseIdleConnections()
 	if err := endPSP(); err != nil {
@@ -298,18 +288,9 @@ func TestMockPSPEndsWhileItHoldsRequests(t *testing.T) {
 
 func awaitHeld(t *testing.T, psp *mockpsp.Server) {
 	t.Helper()
-	over := time.After(patience)
-	for tick := time.NewTicker(5 * time.Millisecond); ; {
+	wait.Until(t, "the request's arrival", func() bool {
 		rec := httptest.NewRecorder()
 		psp.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/_ledger?account=acme&idempotencyKey=held", nil))
-		if strings.Contains(rec.Body.String(), `"held"`) {
-			tick.Stop()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("the request does not arrive: %s", rec.Body)
-		}
-	}
+		return strings.Contains(rec.Body.String(), `"held"`)
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"payonce/internal/payments"
 	"payonce/internal/statement"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // debitDelay is how long the bank takes by the machine's clock. The test moves the mock's clock before that.
@@ -108,9 +109,7 @@ func (c *calendar) at(days int) time.Time { return c.day.AddDate(0, 0, days) }
 
 func (c *calendar) exec(sql string, args ...any) {
 	c.t.Helper()
-	if _, err := c.r.db.Pool().Exec(c.t.Context(), sql, args...); err != nil {
-		c.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(c.t, c.r.db.Pool(), sql, args...)
 }
 
 // asked writes a payment of the first day. With an id at the PSP it has succeeded; otherwise its outcome is unknown.
@@ -165,16 +164,7 @@ func (c *calendar) charges(method string) {
 // awaitTheBank waits until the mock PSP has done all that happens by itself.
 func (c *calendar) awaitTheBank() {
 	c.t.Helper()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	limit := time.After(time.Minute)
-	for c.due() > 0 {
-		select {
-		case <-poll.C:
-		case <-limit:
-			c.t.Fatal("the bank does not decide")
-		}
-	}
+	wait.Until(c.t, "the bank's decision", func() bool { return c.due() == 0 })
 }
 
 // job sets the mock's clock to the day after a day, and runs the jobs that are due then.
@@ -201,10 +191,7 @@ func (c *calendar) job(day int) {
 // wants compares one row, as text.
 func (c *calendar) wants(what, sql, want string) {
 	c.t.Helper()
-	var got string
-	if err := c.r.db.Pool().QueryRow(c.t.Context(), sql).Scan(&got); err != nil {
-		c.t.Fatalf("%s: %v", what, err)
-	}
+	got := pgtest.Value[string](c.t, c.r.db.Pool(), sql)
 	if got != want {
 		c.t.Errorf("%s: %s, want %s", what, got, want)
 	}

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // warnings gives the lines of the log that speak of forgetting.
@@ -56,13 +56,9 @@ func TestBothProcessesWarnOfAServerThatMayForget(t *testing.T) {
 			told := warnings{make(chan string, 1)}
 			run, ended := start(ctx, slog.New(slog.NewTextHandler(told, nil))), make(chan error, 1)
 			go func() { ended <- run() }()
-			select {
-			case line := <-told.found:
-				if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "synchronous_commit = off") {
-					t.Error(line)
-				}
-			case <-time.After(patience):
-				t.Error("no warning")
+			line := wait.For(t, "the warning", told.found)
+			if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "synchronous_commit = off") {
+				t.Error(line)
 			}
 			interrupt()
 			if err := <-ended; err != nil {

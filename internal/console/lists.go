@@ -92,14 +92,8 @@ func viewOf[T any](path string, fields []field, query url.Values) listView[T] {
 		}
 		v.Filtered = v.Filtered || value != "" && (len(f.Choices) == 0 || value != f.Choices[0])
 	}
-	own := url.Values{}
-	for name := range query {
-		if name != "cursor" && name != "limit" {
-			own.Set(name, query.Get(name))
-		}
-	}
 	if query.Has("cursor") {
-		v.Newest = addressOf(path, own)
+		v.Newest = addressOf(path, queryIn(query, fields))
 	}
 	return v
 }
@@ -111,10 +105,12 @@ func addressOf(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// listPage is the page of a list that the operator's API has, too.
-func listPage[T any](c *Console, name, title, path string, l operator.Listing[T], fields []field) page {
+// listPage is the page of a list that the operator's API has, too. paging are the parameters that select a page of it.
+func listPage[T any](
+	c *Console, name, title, path string, l operator.Listing[T], fields []field, paging ...string,
+) page {
 	return func(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-		values := queryIn(r.URL.Query(), fields, "limit", "cursor")
+		values := queryIn(r.URL.Query(), fields, paging...)
 		v := viewOf[T](path, fields, values)
 		q := &query.Query{Values: values}
 		read := l(q)
@@ -141,7 +137,7 @@ func (c *Console) payments() page {
 		choiceField("status", "Status", append([]payment.Status{""}, payment.Statuses()...)...),
 		textField("tenant", "Tenant"), textField("customerId", "Customer"),
 		timeField("createdAfter", "Created from"), timeField("createdBefore", "Created before"),
-	})
+	}, "limit", "cursor")
 }
 
 func (c *Console) keys() page {
@@ -149,7 +145,7 @@ func (c *Console) keys() page {
 		choiceField("status", "Status", "", idempotency.InProgressStatus, idempotency.UnknownStatus,
 			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus),
 		textField("tenant", "Tenant"),
-	})
+	}, "limit", "cursor")
 	return func(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 		if r.URL.Query().Has("key") {
 			c.findKey(w, r, by)
@@ -163,12 +159,12 @@ func (c *Console) webhooks() page {
 	return listPage(c, "webhooks.html", "Webhooks", "/console/webhooks", c.config.Operators.Webhooks, []field{
 		choiceField("status", "Status", "", operator.WebhookWaiting, operator.WebhookResolved,
 			operator.WebhookConfirmed, operator.WebhookDeadLetter, operator.WebhookIgnored, operator.WebhookDismissed),
-	})
+	}, "limit", "cursor")
 }
 
 func (c *Console) statements() page {
 	return listPage(c, "statements.html", "Statements", "/console/statements", c.config.Operators.Statements,
-		[]field{textField("account", "Account at the PSP")})
+		[]field{textField("account", "Account at the PSP")}, "limit", "cursor")
 }
 
 func (c *Console) breaks() page {
@@ -176,7 +172,7 @@ func (c *Console) breaks() page {
 		choiceField("status", "Status", operator.BreakOpen, operator.BreakGone),
 		choiceField("kind", "Kind", append([]judge.BreakKind{""}, judge.BreakKinds()...)...),
 		textField("account", "Account at the PSP"),
-	})
+	}, "limit", "cursor")
 }
 
 // deadLetterFields filter the dead letters, in the list and for one decision about several.
@@ -192,7 +188,7 @@ func deadLetterFields() []field {
 
 func (c *Console) deadLetters() page {
 	return listPage(c, "deadletters.html", "Dead letters", "/console/dead-letters", c.config.Operators.DeadLetters,
-		deadLetterFields())
+		deadLetterFields(), "limit", "cursor")
 }
 
 func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
@@ -202,8 +198,6 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Prin
 			viewOf[operator.Found]("/console/search", fields, url.Values{}))
 		return
 	}
-	r = r.Clone(r.Context())
-	r.URL.RawQuery = url.Values{"q": {r.URL.Query().Get("q")}}.Encode() // A search has one page.
 	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search, fields)(w, r, by)
 }
 

@@ -368,14 +368,8 @@ func TestDiscardedJobHoldsItsOwnKeyAlone(t *testing.T) {
 			for _, part := range []string{"tenant", "operation", "key"} {
 				o.keyAsIs(*others[part].About, *others[part].Subject, "unknown")
 			}
-			tx, err := o.pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback(t.Context())
-			if _, err := tx.Exec(t.Context(), discard, o.job(*mine.About, subject, 3)); err != nil {
-				t.Fatal(err)
-			}
+			tx := pgtest.Begin(t, o.pool)
+			pgtest.Exec(t, tx, discard, o.job(*mine.About, subject, 3))
 			for _, part := range []string{"tenant", "operation", "key"} {
 				about := others[part].About
 				if _, err := o.pool.Exec(t.Context(), `SELECT FROM idempotency_keys

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -23,11 +22,11 @@ type keyView struct {
 	Attempt     int32               `json:"attempt"`
 	Generation  int32               `json:"generation"`
 	Fingerprint string              `json:"fingerprint"`
-	CreatedAt   string              `json:"createdAt"`
-	ReservedAt  string              `json:"reservedAt"`
-	LockedUntil string              `json:"lockedUntil,omitempty"`
-	CompletedAt string              `json:"completedAt,omitempty"`
-	ExpiresAt   string              `json:"expiresAt"`
+	CreatedAt   idempotency.Time    `json:"createdAt"`
+	ReservedAt  idempotency.Time    `json:"reservedAt"`
+	LockedUntil *idempotency.Time   `json:"lockedUntil,omitempty"`
+	CompletedAt *idempotency.Time   `json:"completedAt,omitempty"`
+	ExpiresAt   idempotency.Time    `json:"expiresAt"`
 	Resource    string              `json:"resource"`
 	Response    *storedResponse     `json:"response,omitzero"`
 	Timeline    []idempotency.Event `json:"timeline"`
@@ -77,12 +76,12 @@ func (a *API) getKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 func viewOf(k idempotency.KeyRow, operation string, events []idempotency.Event) keyView {
 	v := keyView{
 		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
-		Fingerprint: k.Fingerprint.String(), CreatedAt: stamp(&k.Created), ReservedAt: stamp(&k.Reserved),
-		LockedUntil: stamp(k.LockedUntil), ExpiresAt: stamp(&k.Expires), Resource: locationOf(k, operation),
-		Timeline: events,
+		Fingerprint: k.Fingerprint.String(), CreatedAt: idempotency.Time(k.Created),
+		ReservedAt: idempotency.Time(k.Reserved), LockedUntil: (*idempotency.Time)(k.LockedUntil),
+		ExpiresAt: idempotency.Time(k.Expires), Resource: locationOf(k, operation), Timeline: events,
 	}
 	if k.Response != nil {
-		v.CompletedAt = stamp(k.Finished)
+		v.CompletedAt = (*idempotency.Time)(k.Finished)
 		v.Response = &storedResponse{k.Response.Status, k.Response.ContentType, k.Response.Location,
 			string(k.Response.Body)}
 	}
@@ -112,12 +111,4 @@ func keyInPath(r *http.Request) (idempotency.Key, error) {
 		}
 	}
 	return idempotency.ParseKey(raw)
-}
-
-// stamp formats a time as the bodies of payments do. It is "" for nil.
-func stamp(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.UTC().Format(idempotency.TimeForm)
 }

@@ -69,18 +69,11 @@ type console struct {
 
 func openConsole(t *testing.T) *console {
 	t.Helper()
-	url := pgtest.NewURL(t)
-	c := &console{t: t, registry: prometheus.NewRegistry(), ids: map[string]uuid.UUID{}}
-	for _, pool := range []**pgxpool.Pool{&c.pool, &c.its} {
-		var err error
-		if *pool, err = pgxpool.New(context.Background(), url); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup((*pool).Close)
-	}
+	c := &console{t: t, pool: pgtest.New(t), registry: prometheus.NewRegistry(), ids: map[string]uuid.UUID{}}
+	db := pgtest.Open(t, c.pool.Config().ConnString(), pgtest.Limits())
+	c.its = db.Pool()
 	c.hire()
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewMetrics(c.registry)
-	db := postgres.Wrap(c.its, 20*time.Second)
 	psp, err := native.New(c.servePSP(), "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -178,11 +171,7 @@ func (c *console) lost(method string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	var subject uuid.UUID
-	if err := c.pool.QueryRow(c.t.Context(),
-		"SELECT subject FROM idempotency_keys WHERE status = 'unknown'").Scan(&subject); err != nil {
-		c.t.Fatal(err)
-	}
+	subject := pgtest.Value[uuid.UUID](c.t, c.pool, "SELECT subject FROM idempotency_keys WHERE status = 'unknown'")
 	about := deadletters.About{Tenant: "acme", Operation: "POST /payments", Key: orderKey, Generation: 1}
 	return c.put(deadletters.DeadLetter{
 		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/operator"
 	"payonce/internal/problem"
@@ -53,7 +54,7 @@ type planView struct {
 	Action       deadletters.Action `json:"action"`
 	Count        int                `json:"count"`
 	Refused      int                `json:"refused"`
-	OpenedBefore string             `json:"openedBefore"`
+	OpenedBefore *idempotency.Time  `json:"openedBefore"`
 	HasMore      bool               `json:"hasMore"`
 	Plan         string             `json:"plan"`
 	Steps        []stepView         `json:"steps"`
@@ -81,7 +82,7 @@ func (d *ops) plan(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	v := planView{Action: p.Action, Count: len(p.Steps), Refused: p.Refused(), HasMore: p.More, Plan: p.Token,
-		OpenedBefore: stamp(p.Filter.OpenedBefore), Steps: make([]stepView, len(p.Steps))}
+		OpenedBefore: (*idempotency.Time)(p.Filter.OpenedBefore), Steps: make([]stepView, len(p.Steps))}
 	for i, s := range p.Steps {
 		v.Steps[i] = stepView{DeadLetter: s.Entry, Does: s.Does, Refused: s.Refused}
 	}

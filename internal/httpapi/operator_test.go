@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"payonce/internal/httpapi"
+	"payonce/test/pgtest"
 )
 
 const noDeadLetter = "01a1fa62-0788-707e-9472-6f0b342d2a95"
@@ -64,9 +65,7 @@ func TestTenantsKeyWithAnOperatorsScopeStaysOutside(t *testing.T) {
 		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_scopes_fit_owner",
 		"UPDATE api_keys SET scopes = ARRAY['payments:read', 'ops:read', 'ops:resolve'] WHERE tenant_id IS NOT NULL",
 	} {
-		if _, err := c.pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, c.pool, sql)
 	}
 	c.ask(merchantKey, "GET", "/operator/summary", "").expect(t, 403, "forbidden")
 }

@@ -24,7 +24,6 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/httpapi"
-	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
@@ -60,24 +59,13 @@ type counter struct {
 
 func setup(t *testing.T) *counter {
 	t.Helper()
-	url := pgtest.NewURL(t)
+	pool := pgtest.New(t)
 	c := &counter{
-		t: t, proxy: pgproxy.Start(t, url), now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), logs: &safeBuffer{},
-		beforeJob: "SELECT",
+		t: t, pool: pool, proxy: pgproxy.Start(t, pool.Config().ConnString()),
+		now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), logs: &safeBuffer{}, beforeJob: "SELECT",
 	}
-	var err error
-	if c.pool, err = pgxpool.New(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.pool.Close)
-	if _, err := c.pool.Exec(t.Context(), "CREATE TABLE jobs (event_id text NOT NULL)"); err != nil {
-		t.Fatal(err)
-	}
-	db, err := postgres.Open(context.Background(), c.proxy.URL(), pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	pgtest.Exec(t, c.pool, "CREATE TABLE jobs (event_id text NOT NULL)")
+	db := pgtest.Open(t, c.proxy.URL(), pgtest.Limits())
 	c.inbox = webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
 		if _, err := tx.Exec(ctx, c.beforeJob); err != nil {
 			return err

@@ -146,7 +146,7 @@ func TestLostKeyTellsWhyAndWakesTheReconciler(t *testing.T) {
 	b := setup(t)
 	b.lose(b.own())
 	b.wantTimeline("owner in_progress>unknown 1/1 no answer")
-	if e := b.events()[0]; string(e.Evidence) != `{"status": 500}` || e.At.IsZero() {
+	if e := b.events()[0]; string(e.Evidence) != `{"status": 500}` || e.At.Time().IsZero() {
 		t.Fatalf("event is %+v", e)
 	}
 	wait := b.count("SELECT extract(epoch FROM reconcile_after - unknown_since)::int FROM idempotency_keys WHERE lookup_failures = 0")

@@ -238,6 +238,26 @@ func TestDeadLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
 	}
 }
 
+// The dead letter may come after a request has read the key. The statement finds no row then, and the guard stops a
+// script.
+func TestKeyWhoseMoneyHasMovedIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range []Status{FailedRetryableStatus, ExpiredStatus} {
+		b.again().putInto(status)
+		b.deadLetterSaying(moved)
+		if d := b.retake(b.reservation(), Retake{snapshot{KeyRow: b.row()}}); d != nil {
+			t.Errorf("%s: executed again: %T", status, d)
+		}
+		err := b.tryRolledBack(move(map[string]string{
+			"dead_letter_hold": "CASE status WHEN 'expired' THEN 'none' ELSE dead_letter_hold END",
+		}), string(InProgressStatus))
+		if got := pgtest.RefusedBy(t, err); got != "idempotency_keys_dead_lettered_stay" {
+			t.Errorf("%s: refused by %q", status, got)
+		}
+	}
+}
+
 func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

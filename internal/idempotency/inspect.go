@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
@@ -23,7 +22,7 @@ var ErrNoKey = errors.New("no such key")
 // Event is a stored line of a timeline. The two transitions of the normal case are not stored.
 // The order of the fields is the order of the JSON members that the public API and the operator's API show.
 type Event struct {
-	At         time.Time      `json:"-"`
+	At         Time           `json:"at"`
 	Actor      string         `json:"actor"`
 	From       Status         `json:"from,omitempty"`
 	To         Status         `json:"to"`
@@ -33,24 +32,25 @@ type Event struct {
 	Evidence   jsontext.Value `json:"evidence,omitzero"` // or nil
 }
 
-// TimeForm is RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a time has the same text
-// before it is stored and after it is read. All texts have the same length, so they sort by time.
-const TimeForm = "2006-01-02T15:04:05.000000Z"
+// Time is a time as the APIs show it: RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a
+// time has the same text before it is stored and after it is read. All texts have the same length, so they sort by
+// time.
+type Time time.Time
 
-// MarshalJSON writes the line with its time first.
-func (e Event) MarshalJSON() ([]byte, error) {
-	type line Event
-	return json.Marshal(struct {
-		At string `json:"at"`
-		line
-	}{e.At.UTC().Format(TimeForm), line(e)})
+// Time is the time as Go has it.
+func (t Time) Time() time.Time { return time.Time(t) }
+
+// MarshalText writes the time.
+func (t Time) MarshalText() ([]byte, error) {
+	return t.Time().UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z"), nil
 }
 
 // Timeline is the whole timeline of a key. written are the stored lines. The reservation and the owner's completion are
 // not stored, because the key's row tells them; Timeline adds them.
 func (r KeyRow) Timeline(written []Event) []Event {
 	born := Event{
-		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: r.Generation, Reason: "reserved",
+		At: Time(r.Created), Actor: "request", To: InProgressStatus, Attempt: 1, Generation: r.Generation,
+		Reason: "reserved",
 	}
 	if len(written) > 0 {
 		born.Generation = written[0].Generation // A deleted key that is used again continues after its last generation.
@@ -62,12 +62,12 @@ func (r KeyRow) Timeline(written []Event) []Event {
 	})
 	if r.Response != nil && !told {
 		timeline = append(timeline, Event{
-			At: *r.Finished, Actor: "owner", From: InProgressStatus, To: CompletedStatus, Attempt: r.Attempt,
+			At: Time(*r.Finished), Actor: "owner", From: InProgressStatus, To: CompletedStatus, Attempt: r.Attempt,
 			Generation: r.Generation,
 			Reason:     "the PSP answered; the response is stored",
 		})
 		// A webhook may have confirmed the payment later. Its line is stored, and must come after the completion.
-		slices.SortStableFunc(timeline, func(a, b Event) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(timeline, func(a, b Event) int { return a.At.Time().Compare(b.At.Time()) })
 	}
 	return timeline
 }
@@ -103,7 +103,7 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	var events []Event
 	for _, r := range rows {
 		events = append(events, Event{
-			At: r.At, Actor: r.Actor, From: Status(r.FromStatus), To: Status(r.ToStatus),
+			At: Time(r.At), Actor: r.Actor, From: Status(r.FromStatus), To: Status(r.ToStatus),
 			Attempt: r.Attempt, Generation: r.Generation, Reason: r.Reason, Evidence: r.Evidence,
 		})
 	}

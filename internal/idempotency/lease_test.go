@@ -99,22 +99,13 @@ func TestExpiredLeaseDecidedByTheDatabasesClock(t *testing.T) {
 func TestLeaseIsCountedFromTheStatementAndNotFromItsTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(t.Context())
-	var begun, locked time.Time
-	if err := tx.QueryRow(t.Context(), "SELECT now() FROM pg_sleep(0.05)").Scan(&begun); err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, b.pool)
+	begun := pgtest.Value[time.Time](t, tx, "SELECT now() FROM pg_sleep(0.05)")
 	var d Decision
 	if err := postgres.PipelineTx(t.Context(), tx, b.reserving(b.reservation(), &d)); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.QueryRow(t.Context(), "SELECT locked_until FROM idempotency_keys").Scan(&locked); err != nil {
-		t.Fatal(err)
-	}
+	locked := pgtest.Value[time.Time](t, tx, "SELECT locked_until FROM idempotency_keys")
 	if late := locked.Sub(begun) - testTerms().Lease; late < 50*time.Millisecond {
 		t.Fatalf("the lease was counted from %s after the transaction's start", late)
 	}
@@ -214,17 +205,13 @@ func TestConditionOnTheTimeAfterAWait(t *testing.T) {
 				CREATE INDEX waits_until ON waits (until);
 				INSERT INTO waits VALUES (1, payonce_now() + interval '1 second', '')`)
 			tx := b.open(ctx)
-			if _, err := tx.Exec(ctx, "UPDATE waits SET note = 'rival'"); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, tx, "UPDATE waits SET note = 'rival'")
 			conn, err := b.pool.Acquire(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Release()
-			if _, err := conn.Exec(ctx, "SET enable_seqscan = off; SET enable_bitmapscan = off"); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, conn, "SET enable_seqscan = off; SET enable_bitmapscan = off")
 			late := make(chan pgconn.CommandTag, 1)
 			go func() {
 				tag, _ := conn.Exec(ctx, c.sql) // a failure has changed -1 rows
@@ -275,9 +262,7 @@ func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 			reservation := b.reservation()
 			free := is[Retake](t, b.reserve(reservation))
 			tx := b.open(ctx)
-			if _, err := tx.Exec(ctx, "UPDATE idempotency_keys SET lookup_failures = lookup_failures"); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, tx, "UPDATE idempotency_keys SET lookup_failures = lookup_failures")
 			var d Decision
 			behind := b.inBackground(ctx, b.keys.Retake(reservation, free, &d))
 			b.exec("CREATE TABLE released AS SELECT payonce_now() AS at")

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/deadletters"
+	"payonce/test/pgtest"
 )
 
 func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
@@ -15,12 +16,9 @@ func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
 		new(GuardResult)))
 }
 
-func (b *bench) clock() (now time.Time) {
+func (b *bench) clock() time.Time {
 	b.t.Helper()
-	if err := b.pool.QueryRow(b.t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
-		b.t.Fatal(err)
-	}
-	return now
+	return pgtest.Value[time.Time](b.t, b.pool, "SELECT clock_timestamp()")
 }
 
 func TestSightNamesTheExecutionAndTheMomentOfLooking(t *testing.T) {
@@ -205,14 +203,10 @@ func TestOnlyTheUnknownExecutionThatWasSeenIsPostponed(t *testing.T) {
 }
 
 // frozen is all that there is of keys and their timelines.
-func (b *bench) frozen() (all string) {
+func (b *bench) frozen() string {
 	b.t.Helper()
-	err := b.pool.QueryRow(b.t.Context(), `SELECT concat((SELECT jsonb_agg(k ORDER BY k.tenant_id, k.operation, k.key) FROM idempotency_keys AS k),
-		(SELECT jsonb_agg(e ORDER BY e.id) FROM idempotency_key_events AS e))`).Scan(&all)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return all
+	return pgtest.Value[string](b.t, b.pool, `SELECT concat((SELECT jsonb_agg(k ORDER BY k.tenant_id, k.operation, k.key) FROM idempotency_keys AS k),
+		(SELECT jsonb_agg(e ORDER BY e.id) FROM idempotency_key_events AS e))`)
 }
 
 // A line without a transition: it stands in the timeline, and the key stays as it is.

@@ -19,10 +19,7 @@ func TestStoreThatFailsIsNoEmptyStore(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, b.pool)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +103,7 @@ func TestTimelineThatWasCutOffGetsNoCompletion(t *testing.T) {
 	for lines, want := range map[int]int{MaxEvents - 1: MaxEvents + 1, MaxEvents: MaxEvents + 1} {
 		written := make([]Event, lines)
 		for i := range written {
-			written[i] = Event{At: at, From: UnknownStatus, To: UnknownStatus, Generation: 1}
+			written[i] = Event{At: Time(at), From: UnknownStatus, To: UnknownStatus, Generation: 1}
 		}
 		if n := len(row.Timeline(written)); n != want {
 			t.Errorf("%d lines become %d, want %d", lines, n, want)

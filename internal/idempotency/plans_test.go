@@ -197,9 +197,7 @@ type planner struct {
 
 func (p *planner) run(sql string) {
 	p.t.Helper()
-	if _, err := p.conn.Exec(p.t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-		p.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(p.t, p.conn, sql, pgx.QueryExecModeSimpleProtocol)
 }
 
 // explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic
@@ -215,15 +213,7 @@ func (p *planner) explain(sql, args string) string {
 	for range 6 {
 		p.run("BEGIN; " + execute + "; ROLLBACK")
 	}
-	rows, err := p.conn.Query(p.t.Context(), "EXPLAIN "+execute, pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		p.t.Fatalf("explain: %v", err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		p.t.Fatalf("explain: %v", err)
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(pgtest.Values[string](p.t, p.conn, "EXPLAIN "+execute, pgx.QueryExecModeSimpleProtocol), "\n")
 }
 
 // unread is a part of a plan for which nothing is read.

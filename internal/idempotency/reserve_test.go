@@ -306,11 +306,7 @@ func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	winner, err := b.pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer winner.Rollback(context.Background())
+	winner := pgtest.Begin(t, b.pool)
 	var first Decision
 	if err := postgres.PipelineTx(ctx, winner, b.reserving(b.reservation(), &first)); err != nil {
 		t.Fatal(err)

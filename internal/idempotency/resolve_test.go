@@ -126,11 +126,7 @@ func (b *bench) inBackground(ctx context.Context, calls ...postgres.Call) <-chan
 // open begins a transaction that the test ends by itself, and runs calls in it.
 func (b *bench) open(ctx context.Context, calls ...postgres.Call) pgx.Tx {
 	b.t.Helper()
-	tx, err := b.pool.Begin(ctx)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	tx := pgtest.Begin(b.t, b.pool)
 	if err := postgres.PipelineTx(ctx, tx, calls...); err != nil {
 		b.t.Fatal(err)
 	}

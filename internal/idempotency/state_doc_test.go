@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"payonce/test/pgtest"
+
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -150,18 +151,11 @@ func TestPageExplainsEveryConstraint(t *testing.T) {
 	t.Parallel()
 	page := readPage(t)
 	b := setup(t)
-	rows, err := b.pool.Query(t.Context(), `
+	names := pgtest.Values[string](t, b.pool, `
 		SELECT (regexp_matches(p.prosrc, 'CONSTRAINT = ''(\w+)''', 'g'))[1] FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
 		WHERE t.tgrelid IN ('idempotency_keys'::regclass, 'idempotency_key_events'::regclass) AND NOT t.tgisinternal
 		UNION
 		SELECT conname FROM pg_constraint WHERE conrelid = 'idempotency_keys'::regclass AND contype = 'c' AND conname NOT LIKE '%\_check'`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, known := range []string{
 		"idempotency_keys_edge_is_legal", "idempotency_keys_dead_lettered_stay", "history_is_append_only",
 		"idempotency_keys_fits_its_status",

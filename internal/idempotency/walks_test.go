@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // walk is a background process's way through the keys that are due, oldest first. What four of them have in common is
@@ -135,15 +136,7 @@ func (w walk) goes(b *bench, limit int32) {
 // column is what a query of one column returns.
 func column[T any](b *bench, sql string) []T {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), sql)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[T])
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return got
+	return pgtest.Values[T](b.t, b.pool, sql)
 }
 
 // wantWaiting checks which keys have not been taken.

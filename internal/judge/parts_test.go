@@ -74,6 +74,8 @@ func TestEachPartOfWhatIsKnownCounts(t *testing.T) {
 			keyIs(idempotency.UnknownStatus, processing(), atStripe)},
 		{"a success of a stored record, which names no PSP", "→ `completed`, 201", charged,
 			keyIs(idempotency.UnknownStatus, processing(), atStripe)},
+		{"a success with marks of ours that we have lost, at a PSP that has charges of other programs, too",
+			"dead letter `unknown_movement` per record", charged, Seen{Shared: true}},
 		// What a scan leaves to others.
 		{"a scan of a key that is in progress", "left alone",
 			sayRecord(SourceScan, "psp_1", "succeeded", 12000), anInProgress()},

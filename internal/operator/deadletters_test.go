@@ -8,6 +8,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/test/pgtest"
 )
 
 // lost makes an unknown key: the PSP has done what the method says, and its answer was lost. A dead letter about the
@@ -52,10 +53,7 @@ func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
 func (o *fixture) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 	o.t.Helper()
 	about := deadletters.About{Tenant: "acme", Operation: payment.CreateOperation, Key: clientKey, Generation: 1}
-	var subject uuid.UUID
-	if err := o.pool.QueryRow(o.t.Context(), "SELECT subject FROM idempotency_keys").Scan(&subject); err != nil {
-		o.t.Fatal(err)
-	}
+	subject := pgtest.Value[uuid.UUID](o.t, o.pool, "SELECT subject FROM idempotency_keys")
 	return deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 		Reason: "the PSP says nothing", Evidence: []byte(evidence),

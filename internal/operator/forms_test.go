@@ -18,6 +18,9 @@ import (
 	"payonce/internal/query"
 )
 
+// stamp is a time as the API shows it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
 // wantForm checks that a row of a list has these members, and none of those.
 func wantForm(t *testing.T, what string, row any, members, none []string) {
 	t.Helper()

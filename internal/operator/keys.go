@@ -62,7 +62,7 @@ func (d *Service) LatestKeys(ctx context.Context, limit int32) ([]KeyEntry, erro
 	latest := make([]KeyEntry, len(rows))
 	for i, r := range rows {
 		latest[i] = KeyEntry{Tenant: r.TenantID, Operation: r.Operation, Key: r.Key,
-			Status: idempotency.Status(r.Status), Reserved: at{r.ReservedAt}}
+			Status: idempotency.Status(r.Status), Reserved: idempotency.Time(r.ReservedAt)}
 		if r.ResponseStatus != nil {
 			latest[i].ResponseStatus = int(*r.ResponseStatus)
 		}

@@ -71,19 +71,6 @@ func listOf[Row, T any](rows []Row, limit int, show func(Row) T, cursor func(Row
 	return l
 }
 
-// at is a time in the form of the operator's API.
-type at struct{ time.Time }
-
-// MarshalJSON writes the time as the bodies of payments do.
-func (t at) MarshalJSON() ([]byte, error) { return json.Marshal(stamp(t.Time)) }
-
-func atOrNil(t *time.Time) *at {
-	if t == nil {
-		return nil
-	}
-	return &at{*t}
-}
-
 // date is a day in the form of the operator's API.
 type date struct{ time.Time }
 

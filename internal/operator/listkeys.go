@@ -24,10 +24,10 @@ type KeyEntry struct {
 	Generation     int32              `json:"generation"`
 	PaymentID      string             `json:"paymentId,omitempty"`
 	RefundID       string             `json:"refundId,omitempty"`
-	Reserved       at                 `json:"reservedAt"`
-	UnknownSince   *at                `json:"unknownSince,omitempty"`
-	NextLookup     *at                `json:"nextLookupAt,omitempty"`
-	Expires        at                 `json:"expiresAt"`
+	Reserved       idempotency.Time   `json:"reservedAt"`
+	UnknownSince   *idempotency.Time  `json:"unknownSince,omitempty"`
+	NextLookup     *idempotency.Time  `json:"nextLookupAt,omitempty"`
+	Expires        idempotency.Time   `json:"expiresAt"`
 	ResponseStatus int                `json:"responseStatus,omitzero"`
 	Hold           string             `json:"deadLetterHold,omitempty"` // what open dead letters forbid
 }
@@ -69,8 +69,9 @@ func (d *Service) Keys(q *query.Query) Page[KeyEntry] {
 func keyEntryOf(r dbsqlc.ListKeysRow) KeyEntry {
 	k := KeyEntry{
 		Tenant: r.TenantID, Operation: r.Operation, Key: r.Key, Status: idempotency.Status(r.Status),
-		Attempt: r.Attempt, Generation: r.Generation, Reserved: at{r.ReservedAt}, Expires: at{r.ExpiresAt},
-		UnknownSince: atOrNil(r.UnknownSince), NextLookup: atOrNil(r.ReconcileAfter),
+		Attempt: r.Attempt, Generation: r.Generation, Reserved: idempotency.Time(r.ReservedAt),
+		UnknownSince: (*idempotency.Time)(r.UnknownSince), NextLookup: (*idempotency.Time)(r.ReconcileAfter),
+		Expires: idempotency.Time(r.ExpiresAt),
 	}
 	if r.Operation == payment.RefundOperation {
 		k.RefundID = payment.RefundID(r.Subject).String()

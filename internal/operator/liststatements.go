@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payment"
@@ -17,15 +18,15 @@ import (
 
 // RunEntry is a run that has compared a day's settlement file with our books.
 type RunEntry struct {
-	ID       uuid.UUID `json:"runId"`
-	Account  string    `json:"account"`
-	Day      date      `json:"day"`
-	Status   string    `json:"status"` // complete, or partial if the day was not over
-	Lines    int64     `json:"lines"`
-	Breaks   int64     `json:"breaks"`
-	Pending  int64     `json:"pending"` // movements that may be in a later day's file
-	Started  at        `json:"startedAt"`
-	Finished at        `json:"finishedAt"`
+	ID       uuid.UUID        `json:"runId"`
+	Account  string           `json:"account"`
+	Day      date             `json:"day"`
+	Status   string           `json:"status"` // complete, or partial if the day was not over
+	Lines    int64            `json:"lines"`
+	Breaks   int64            `json:"breaks"`
+	Pending  int64            `json:"pending"` // movements that may be in a later day's file
+	Started  idempotency.Time `json:"startedAt"`
+	Finished idempotency.Time `json:"finishedAt"`
 }
 
 // Statements lists the runs of the reconciliation of settlement files, the latest first.
@@ -42,7 +43,8 @@ func (d *Service) Statements(q *query.Query) Page[RunEntry] {
 		}
 		return listOf(rows, limit, func(r dbsqlc.StatementRun) RunEntry {
 			return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
-				Breaks: r.Breaks, Pending: r.Pending, Started: at{r.StartedAt}, Finished: at{r.FinishedAt}}
+				Breaks: r.Breaks, Pending: r.Pending, Started: idempotency.Time(r.StartedAt),
+				Finished: idempotency.Time(r.FinishedAt)}
 		}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() }), nil
 	}
 }
@@ -58,22 +60,22 @@ const (
 
 // BreakEntry is a difference between a settlement file and our books.
 type BreakEntry struct {
-	ID          int64           `json:"breakId"`
-	Status      BreakStatus     `json:"status"`
-	Account     string          `json:"account"`
-	Day         date            `json:"day"`
-	Kind        judge.BreakKind `json:"kind"`
-	Object      gateway.Object  `json:"object"`
-	PSPID       string          `json:"pspId"`
-	Reference   string          `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
-	OtherTenant bool            `json:"otherTenant,omitzero"`
-	Lines       int64           `json:"lines"`
-	Theirs      *BreakSide      `json:"theirs,omitzero"`
-	Ours        *BreakSide      `json:"ours,omitzero"`
-	Moved       at              `json:"movedAt"`
-	FirstSeen   at              `json:"firstSeenAt"`
-	LastSeen    at              `json:"lastSeenAt"`
-	Gone        *at             `json:"goneAt,omitempty"`
+	ID          int64             `json:"breakId"`
+	Status      BreakStatus       `json:"status"`
+	Account     string            `json:"account"`
+	Day         date              `json:"day"`
+	Kind        judge.BreakKind   `json:"kind"`
+	Object      gateway.Object    `json:"object"`
+	PSPID       string            `json:"pspId"`
+	Reference   string            `json:"reference,omitempty"` // our id, as the file writes it, or of what it changes
+	OtherTenant bool              `json:"otherTenant,omitzero"`
+	Lines       int64             `json:"lines"`
+	Theirs      *BreakSide        `json:"theirs,omitzero"`
+	Ours        *BreakSide        `json:"ours,omitzero"`
+	Moved       idempotency.Time  `json:"movedAt"`
+	FirstSeen   idempotency.Time  `json:"firstSeenAt"`
+	LastSeen    idempotency.Time  `json:"lastSeenAt"`
+	Gone        *idempotency.Time `json:"goneAt,omitempty"`
 }
 
 // BreakSide is what the file, or our books, say about a movement.
@@ -120,8 +122,8 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 	b := BreakEntry{
 		ID: r.ID, Status: BreakOpen, Account: r.Account, Day: date{r.Day.Time}, Kind: judge.BreakKind(r.Kind),
 		Object: gateway.Object(r.Object), PSPID: r.PspID, Reference: r.Reference, OtherTenant: r.OtherTenant,
-		Lines: r.Lines, Moved: at{r.MovedAt}, FirstSeen: at{r.FirstSeen}, LastSeen: at{r.LastSeen},
-		Gone: atOrNil(r.GoneAt),
+		Lines: r.Lines, Moved: idempotency.Time(r.MovedAt), FirstSeen: idempotency.Time(r.FirstSeen),
+		LastSeen: idempotency.Time(r.LastSeen), Gone: (*idempotency.Time)(r.GoneAt),
 	}
 	if r.GoneAt != nil {
 		b.Status = BreakGone

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
@@ -26,15 +27,15 @@ const (
 
 // WebhookEntry is a webhook in a list. Type, PSPID and Reference are those of its body, if it can be understood.
 type WebhookEntry struct {
-	ID        string        `json:"webhookId"`
-	Status    WebhookStatus `json:"status"`
-	Type      string        `json:"type,omitempty"`
-	PSPID     string        `json:"pspId,omitempty"`
-	Reference string        `json:"reference,omitempty"` // our id of the payment or refund
-	Bytes     int           `json:"bytes"`               // of the body
-	Sent      at            `json:"sentAt"`              // by the PSP's clock
-	Received  at            `json:"receivedAt"`
-	Processed *at           `json:"processedAt,omitempty"`
+	ID        string            `json:"webhookId"`
+	Status    WebhookStatus     `json:"status"`
+	Type      string            `json:"type,omitempty"`
+	PSPID     string            `json:"pspId,omitempty"`
+	Reference string            `json:"reference,omitempty"` // our id of the payment or refund
+	Bytes     int               `json:"bytes"`               // of the body
+	Sent      idempotency.Time  `json:"sentAt"`              // by the PSP's clock
+	Received  idempotency.Time  `json:"receivedAt"`
+	Processed *idempotency.Time `json:"processedAt,omitempty"`
 }
 
 // Webhooks lists the webhooks that are stored: those that wait, newest first, and then the processed ones.
@@ -56,8 +57,8 @@ func (d *Service) Webhooks(q *query.Query) Page[WebhookEntry] {
 }
 
 func (d *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
-	w := WebhookEntry{ID: r.ID, Status: WebhookStatus(r.Result), Bytes: len(r.Body), Sent: at{r.SentAt},
-		Received: at{r.ReceivedAt}, Processed: atOrNil(r.ProcessedAt)}
+	w := WebhookEntry{ID: r.ID, Status: WebhookStatus(r.Result), Bytes: len(r.Body), Sent: idempotency.Time(r.SentAt),
+		Received: idempotency.Time(r.ReceivedAt), Processed: (*idempotency.Time)(r.ProcessedAt)}
 	if r.Waiting {
 		w.Status = WebhookWaiting
 	}

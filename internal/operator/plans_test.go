@@ -96,20 +96,9 @@ func (o *fixture) explain(sql, setting, args string) string {
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	prepare := "SET LOCAL plan_cache_mode = force_generic_plan; " + setting + "; PREPARE list AS " + sql
-	if _, err := tx.Exec(o.t.Context(), prepare, pgx.QueryExecModeSimpleProtocol); err != nil {
-		o.t.Fatal(err)
-	}
-	rows, err := tx.Query(o.t.Context(), "EXPLAIN (ANALYZE, TIMING off) EXECUTE list ("+args+")",
+	pgtest.Exec(o.t, tx, prepare, pgx.QueryExecModeSimpleProtocol)
+	lines := pgtest.Values[string](o.t, tx, "EXPLAIN (ANALYZE, TIMING off) EXECUTE list ("+args+")",
 		pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err == nil {
-		_, err = tx.Exec(o.t.Context(), "DEALLOCATE list")
-	}
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	pgtest.Exec(o.t, tx, "DEALLOCATE list")
 	return strings.Join(lines, "\n")
 }

@@ -17,6 +17,7 @@ import (
 	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 func TestResolvedDeadLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
@@ -157,15 +158,9 @@ func TestDismissalWaitsForARequestThatIsMovingTheKey(t *testing.T) {
 	o.done(decision(o.lost("pm_500_not_charged"), deadletters.Retry))
 	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
 	l := o.put(o.about(deadletters.PSPContradicts, `{}`))
-	tx, err := o.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	if _, err := tx.Exec(t.Context(), `UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL,
-		locked_until = clock_timestamp() + interval '1 hour'`); err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, o.pool)
+	pgtest.Exec(t, tx, `UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL,
+		locked_until = clock_timestamp() + interval '1 hour'`)
 	result := make(chan Outcome, 1)
 	go func() {
 		r, err := o.ops.Resolve(t.Context(), decision(l, deadletters.Dismiss))
@@ -174,10 +169,7 @@ func TestDismissalWaitsForARequestThatIsMovingTheKey(t *testing.T) {
 		}
 		result <- r
 	}()
-	o.eventually("the dismissal waits", func() bool {
-		return scan[bool](o,
-			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") || len(result) > 0
-	})
+	pgtest.AwaitLock(t, o.pool)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -18,15 +18,15 @@ import (
 // Found is something that a search has found. ID is that of the payment, refund or dead letter; a key has none. Key is
 // empty for a dead letter about no key.
 type Found struct {
-	Type      FoundType `json:"type"`
-	ID        string    `json:"id,omitempty"`
-	PaymentID string    `json:"paymentId,omitempty"` // of the payment that a refund gives back
-	Tenant    string    `json:"tenant,omitempty"`
-	Operation string    `json:"operation,omitempty"`
-	Key       string    `json:"key,omitempty"`
-	Kind      string    `json:"kind,omitempty"` // of a dead letter
-	Status    string    `json:"status"`
-	At        at        `json:"at"` // when it was created, reserved or opened
+	Type      FoundType        `json:"type"`
+	ID        string           `json:"id,omitempty"`
+	PaymentID string           `json:"paymentId,omitempty"` // of the payment that a refund gives back
+	Tenant    string           `json:"tenant,omitempty"`
+	Operation string           `json:"operation,omitempty"`
+	Key       string           `json:"key,omitempty"`
+	Kind      string           `json:"kind,omitempty"` // of a dead letter
+	Status    string           `json:"status"`
+	At        idempotency.Time `json:"at"` // when it was created, reserved or opened
 }
 
 // FoundType says what was found.
@@ -69,7 +69,7 @@ func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], e
 	for _, r := range moved {
 		f := Found{Type: FoundType(r.Object), ID: payment.ReferenceOf(gateway.Object(r.Object), r.ID),
 			Tenant: r.TenantID, Operation: payment.CreateOperation, Key: r.IdempotencyKey, Status: r.Status,
-			At: at{r.CreatedAt}}
+			At: idempotency.Time(r.CreatedAt)}
 		if f.Type == FoundRefund {
 			f.PaymentID, f.Operation = payment.ID(r.PaymentID).String(), payment.RefundOperation
 		}
@@ -81,7 +81,7 @@ func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], e
 	}
 	for _, r := range keys {
 		found.Rows = append(found.Rows, Found{Type: FoundKey, Tenant: r.TenantID, Operation: r.Operation, Key: r.Key,
-			Status: r.Status, At: at{r.ReservedAt}})
+			Status: r.Status, At: idempotency.Time(r.ReservedAt)})
 	}
 	cases := dbsqlc.SearchDeadLettersParams{Key: &sought, MaxRows: maxFound}
 	if id, err := uuid.Parse(sought); err == nil {
@@ -102,7 +102,7 @@ func (d *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLett
 	}
 	for _, r := range rows {
 		found = append(found, Found{Type: FoundDeadLetter, ID: r.ID.String(), Tenant: r.TenantID,
-			Operation: r.Operation, Key: r.Key, Kind: r.Kind, Status: r.Status, At: at{r.OpenedAt}})
+			Operation: r.Operation, Key: r.Key, Kind: r.Kind, Status: r.Status, At: idempotency.Time(r.OpenedAt)})
 	}
 	return found, nil
 }

@@ -89,11 +89,7 @@ func (o *fixture) configOn(db *postgres.DB) Config {
 func (o *fixture) behindProxy() (*Service, *pgproxy.Proxy) {
 	o.t.Helper()
 	proxy := pgproxy.Start(o.t, o.pool.Config().ConnString())
-	db, err := postgres.Open(o.t.Context(), proxy.URL(), pgtest.Limits())
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.t.Cleanup(db.Close)
+	db := pgtest.Open(o.t, proxy.URL(), pgtest.Limits())
 	return New(o.configOn(db)), proxy
 }
 
@@ -214,15 +210,11 @@ func (o *fixture) refusedOn(d Decision, ground problem.Code) string {
 }
 
 // picture is everything that a refusal must leave as it is.
-func (o *fixture) picture() (s string) {
+func (o *fixture) picture() string {
 	o.t.Helper()
-	err := o.pool.QueryRow(o.t.Context(), `SELECT coalesce(
+	return pgtest.Value[string](o.t, o.pool, `SELECT coalesce(
 		(SELECT string_agg(k::text, ';') FROM idempotency_keys AS k) || (SELECT string_agg(p::text, ';') FROM payments AS p), '')
-		|| (SELECT count(*) FROM idempotency_key_events) || (SELECT string_agg(d::text, ';' ORDER BY id) FROM dead_letters AS d)`).Scan(&s)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return s
+		|| (SELECT count(*) FROM idempotency_key_events) || (SELECT string_agg(d::text, ';' ORDER BY id) FROM dead_letters AS d)`)
 }
 
 func (o *fixture) show(id uuid.UUID) Case {
@@ -236,33 +228,12 @@ func (o *fixture) show(id uuid.UUID) Case {
 
 func (o *fixture) exec(sql string, args ...any) {
 	o.t.Helper()
-	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
-		o.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(o.t, o.pool, sql, args...)
 }
 
-func scan[T any](o *fixture, sql string, args ...any) (value T) {
+func scan[T any](o *fixture, sql string, args ...any) T {
 	o.t.Helper()
-	if err := o.pool.QueryRow(o.t.Context(), sql, args...).Scan(&value); err != nil {
-		o.t.Fatalf("%s: %v", sql, err)
-	}
-	return value
-}
-
-// eventually asks until the answer is yes.
-func (o *fixture) eventually(what string, ask func() bool) {
-	o.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ask() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			o.t.Fatalf("%s: it does not happen", what)
-		}
-	}
+	return pgtest.Value[T](o.t, o.pool, sql, args...)
 }
 
 // with is the fixture with another service, whose settings have changed.

@@ -26,14 +26,14 @@ type deadLetterBody struct {
 	Generation int32              `json:"generation,omitzero"`
 	KeyStatus  idempotency.Status `json:"keyStatus,omitempty"`
 	Evidence   jsontext.Value     `json:"evidence"`
-	OpenedAt   string             `json:"openedAt"`
+	OpenedAt   idempotency.Time   `json:"openedAt"`
 	AgeSeconds int64              `json:"ageSeconds"`
 	Version    int32              `json:"version"`
 	Resolution *resolutionBody    `json:"resolution,omitzero"`
 }
 
 type resolutionBody struct {
-	At     string             `json:"at"`
+	At     idempotency.Time   `json:"at"`
 	Action deadletters.Action `json:"action"`
 	Actor  string             `json:"actor"`
 	Reason string             `json:"reason"`
@@ -49,7 +49,7 @@ type caseBody struct {
 }
 
 type auditBody struct {
-	At      string             `json:"at"`
+	At      idempotency.Time   `json:"at"`
 	Actor   string             `json:"actor"`
 	Action  deadletters.Action `json:"action"`
 	Reason  string             `json:"reason"`
@@ -65,7 +65,8 @@ func (e Entry) body() deadLetterBody {
 	l := e.DeadLetter
 	b := deadLetterBody{
 		ID: l.ID.String(), Kind: l.Kind, Status: l.Status(), Reason: l.Reason, Evidence: l.Evidence,
-		KeyStatus: e.Key, OpenedAt: stamp(l.Opened), AgeSeconds: int64(l.Age / time.Second), Version: l.Version,
+		KeyStatus: e.Key, OpenedAt: idempotency.Time(l.Opened), AgeSeconds: int64(l.Age / time.Second),
+		Version: l.Version,
 	}
 	if a := l.About; a != nil {
 		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, a.Operation, a.Key, a.Generation
@@ -76,7 +77,7 @@ func (e Entry) body() deadLetterBody {
 		b.PaymentID = m.ID
 	}
 	if r := l.Resolution; r != nil {
-		b.Resolution = &resolutionBody{At: stamp(r.At), Action: r.Action, Actor: r.Actor, Reason: r.Reason}
+		b.Resolution = &resolutionBody{At: idempotency.Time(r.At), Action: r.Action, Actor: r.Actor, Reason: r.Reason}
 	}
 	return b
 }
@@ -94,15 +95,12 @@ func (c Case) MarshalJSON() ([]byte, error) {
 	}
 	for i, d := range c.AuditTrail {
 		b.Audit[i] = auditBody{
-			At: stamp(d.At), Actor: d.Actor, Action: d.Action, Reason: d.Reason, Version: d.Version,
+			At: idempotency.Time(d.At), Actor: d.Actor, Action: d.Action, Reason: d.Reason, Version: d.Version,
 			Outcome: outcomeOf(d), Detail: d.Detail,
 		}
 	}
 	return json.Marshal(b)
 }
-
-// stamp formats a time as the bodies of payments do.
-func stamp(t time.Time) string { return t.UTC().Format(idempotency.TimeForm) }
 
 func outcomeOf(d deadletters.AuditEntry) string {
 	if d.Done {

@@ -99,10 +99,10 @@ type lagBody struct {
 func (l Lag) body() lagBody { return lagBody{l.Count, whole(l.Oldest)} }
 
 type watermarkBody struct {
-	Account    string `json:"account"`
-	Object     string `json:"object"`
-	ScannedTo  string `json:"scannedTo,omitempty"`
-	AgeSeconds int64  `json:"ageSeconds"`
+	Account    string           `json:"account"`
+	Object     string           `json:"object"`
+	ScannedTo  idempotency.Time `json:"scannedTo,omitzero"`
+	AgeSeconds int64            `json:"ageSeconds"`
 }
 
 // MarshalJSON writes the summary as the operator's API shows it.
@@ -126,7 +126,7 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 	for i, m := range s.Ledger {
 		b.Ledger[i] = watermarkBody{Account: m.Account, Object: m.Object, AgeSeconds: whole(m.Age)}
 		if !m.ScannedTo.IsZero() {
-			b.Ledger[i].ScannedTo = stamp(m.ScannedTo)
+			b.Ledger[i].ScannedTo = idempotency.Time(m.ScannedTo)
 		}
 	}
 	return json.Marshal(b, json.Deterministic(true))

@@ -29,21 +29,21 @@ type Body struct {
 	AmountRefundedCents AmountMinor       `json:"amountRefundedCents"`
 	MovedByOthersCents  AmountMinor       `json:"amountMovedByOthersCents,omitzero"`
 	IdempotencyKey      string            `json:"idempotencyKey"`
-	CreatedAt           string            `json:"createdAt"`
+	CreatedAt           idempotency.Time  `json:"createdAt"`
 }
 
 type refundBody struct {
-	RefundID       string      `json:"refundId"`
-	PaymentID      string      `json:"paymentId"`
-	Status         Status      `json:"status"`
-	AmountCents    AmountMinor `json:"amountCents"`
-	Currency       Currency    `json:"currency"`
-	Amount         string      `json:"amount"`
-	Reason         string      `json:"reason,omitempty"`
-	PSPRefundID    string      `json:"pspRefundId,omitempty"`
-	DeclineCode    string      `json:"declineCode,omitempty"`
-	IdempotencyKey string      `json:"idempotencyKey"`
-	CreatedAt      string      `json:"createdAt"`
+	RefundID       string           `json:"refundId"`
+	PaymentID      string           `json:"paymentId"`
+	Status         Status           `json:"status"`
+	AmountCents    AmountMinor      `json:"amountCents"`
+	Currency       Currency         `json:"currency"`
+	Amount         string           `json:"amount"`
+	Reason         string           `json:"reason,omitempty"`
+	PSPRefundID    string           `json:"pspRefundId,omitempty"`
+	DeclineCode    string           `json:"declineCode,omitempty"`
+	IdempotencyKey string           `json:"idempotencyKey"`
+	CreatedAt      idempotency.Time `json:"createdAt"`
 }
 
 // MarshalJSON writes the payment as the API shows it.
@@ -58,7 +58,7 @@ func (p Payment) Body() Body {
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
 		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, IdempotencyKey: p.Key,
-		CreatedAt: p.Created.UTC().Format(idempotency.TimeForm),
+		CreatedAt: idempotency.Time(p.Created),
 	}
 	if p.Status == Succeeded {
 		body.MovedByOthersCents = p.MovedOutside
@@ -72,7 +72,7 @@ func (r Refund) MarshalJSON() ([]byte, error) {
 		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
 		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
 		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, IdempotencyKey: r.Key,
-		CreatedAt: r.Created.UTC().Format(idempotency.TimeForm),
+		CreatedAt: idempotency.Time(r.Created),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
+	"payonce/test/wait"
 )
 
 // actor is a PSP that says what a test has it say, true or not. Until it is told, it breaks.
@@ -148,20 +149,8 @@ func whileAsked[T any](h *held, ask func() T, meanwhile func()) T {
 	h.t.Helper()
 	done := make(chan T, 1)
 	go func() { done <- ask() }()
-	within(h.t, h.asked, "the question")
+	wait.For(h.t, "the question", h.asked)
 	meanwhile()
 	close(h.let)
-	return within(h.t, done, "the answer")
-}
-
-// within waits for an event.
-func within[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("unreachable")
-	}
+	return wait.For(h.t, "the answer", done)
 }

@@ -191,6 +191,11 @@ func TestKeyThatCannotBeReadHasNoAnswer(t *testing.T) {
 			return err
 		},
 		"the payment": func() error { return unfinished(t.Context(), uuid.New()) },
+		// A mismatch is for good, so it is told of a row that was read again.
+		"the row of a mismatch": func() error {
+			_, err := s.service.answerDecision(ended, g.reservation.Ref, idempotency.Mismatch{}, nil)
+			return err
+		},
 	} {
 		if err := ask(); err == nil {
 			t.Errorf("%s could not be read, and there was an answer", name)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
 
 // leaseID is the lease of the key in amidNeighbours.
@@ -157,10 +158,7 @@ func TestOnlyTheOwnerLocksThePayment(t *testing.T) {
 			p.Key = "order-of-neighbour"
 		}, 3},
 	} {
-		tx, err := shop.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := pgtest.Begin(t, shop.pool)
 		p := dbsqlc.LockPaymentParams{TenantID: "acme", ID: mineID, Operation: "POST /payments", Key: "order-mine",
 			LeaseID: &leaseID}
 		c.edit(&p)
@@ -180,12 +178,8 @@ func TestOnlyTheOwnerLocksThePayment(t *testing.T) {
 func TestTotalsThatAreRightAreNotWritten(t *testing.T) {
 	t.Parallel()
 	s := setup(t).scene(t)
-	place := func() (at string) {
-		if err := s.tx.QueryRow(t.Context(), "SELECT ctid::text FROM payments WHERE tenant_id = 'acme' AND id = $1",
-			mineID).Scan(&at); err != nil {
-			t.Fatal(err)
-		}
-		return at
+	place := func() string {
+		return pgtest.Value[string](t, s.tx, "SELECT ctid::text FROM payments WHERE tenant_id = 'acme' AND id = $1", mineID)
 	}
 	var places []string
 	for range 3 {

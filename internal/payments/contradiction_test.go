@@ -14,6 +14,7 @@ import (
 	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // resolveDeadLetter closes the only open dead letter as an operator does.
@@ -332,12 +333,9 @@ func TestDeclineDoesNotPassADeadLetterThatWasOpenedMeanwhile(t *testing.T) {
 		passed        bool
 		refusal       string
 	}{{true, 402, false, ""}, {false, 402, false, "idempotency_keys_dead_lettered_stay"}, {false, 201, true, ""}} {
-		tx, err := s.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := pgtest.Begin(t, s.pool)
 		var out idempotency.GuardResult
-		err = postgres.PipelineTx(t.Context(), tx, oneOf(s.keys.Resolve, idempotency.Resolution{
+		err := postgres.PipelineTx(t.Context(), tx, oneOf(s.keys.Resolve, idempotency.Resolution{
 			Execution: row.Execution(), Seen: idempotency.UnknownStatus,
 			Note:     idempotency.Note{Actor: "webhook", Reason: "declined"},
 			Response: idempotency.Response{Status: c.status, Body: []byte("{}")}, UnlessCharged: c.unlessCharged,

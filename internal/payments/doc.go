@@ -23,8 +23,8 @@
 //	statement.go           the settlement file of a day
 //	operator.go            an operator's decision about a dead letter
 //
-// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen. They have judge decide.
-// They have apply write the step.
+// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen. They have judge
+// decide. They have apply write the step.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The seven of this path:

@@ -12,7 +12,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
-	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -245,11 +244,7 @@ func TestOwnerStopsWhenItsStepIsNotReadInTime(t *testing.T) {
 	g := s.charging("order-0000000001")
 	limits := pgtest.Limits()
 	limits.StatementTimeout = 250 * time.Millisecond // an answer may take twice as long
-	impatient, err := postgres.Open(t.Context(), proxy.URL(), limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(impatient.Close)
+	impatient := pgtest.Open(t, proxy.URL(), limits)
 	s.service.keys = idempotency.New(impatient, terms(), time.Now)
 	if _, err := s.service.keys.FindDurably(t.Context(), g.reservation.Ref); err != nil { // connects and prepares
 		t.Fatal(err)

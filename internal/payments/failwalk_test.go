@@ -271,14 +271,10 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 			s := setupScan(t, psp)
 			psp.records = ledgerOf(s.lostOnes(3))
 			proxy := pgproxy.Start(t, s.pool.Config().ConnString())
-			db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(db.Close)
+			db := pgtest.Open(t, proxy.URL(), pgtest.Limits())
 			s.service.db = db
 			lost := proxy.On(write, pgproxy.DropAcknowledgement)
-			_, err = s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {})
+			_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {})
 			lost.Await(t)
 			var ambiguous *postgres.AmbiguousError
 			if !errors.As(err, &ambiguous) || postgres.RolledBack(err) {

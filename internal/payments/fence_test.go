@@ -8,6 +8,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // The statements of payments run behind one of package idempotency, in its transaction. They are tried here without it:
@@ -48,11 +49,7 @@ func (s *shop) keyAlone(c idempotency.Reservation) idempotency.Lease {
 	s.t.Helper()
 	var d idempotency.Decision
 	s.mustSend(s.reserving(c, &d))
-	won, ok := d.(idempotency.Execute)
-	if !ok {
-		s.t.Fatalf("decision is %T", d)
-	}
-	return won.Lease
+	return is[idempotency.Execute](s.t, d).Lease
 }
 
 // keyAgain retakes a key that was released, or has expired, for nothing.
@@ -60,16 +57,8 @@ func (s *shop) keyAgain(c idempotency.Reservation) idempotency.Lease {
 	s.t.Helper()
 	var d idempotency.Decision
 	s.mustSend(s.reserving(c, &d))
-	free, ok := d.(idempotency.Retake)
-	if !ok {
-		s.t.Fatalf("decision is %T", d)
-	}
-	s.mustSend(s.keys.Retake(c, free, &d))
-	won, ok := d.(idempotency.Execute)
-	if !ok {
-		s.t.Fatalf("decision is %T", d)
-	}
-	return won.Lease
+	s.mustSend(s.keys.Retake(c, is[idempotency.Retake](s.t, d), &d))
+	return is[idempotency.Execute](s.t, d).Lease
 }
 
 func (s *shop) release(l idempotency.Lease) {
@@ -180,9 +169,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			// A row with a verdict stays as it is, whatever its key says.
 			sql := map[string]string{"payments": "UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_42' WHERE id = $1",
 				"refunds": "UPDATE refunds SET status = 'succeeded', psp_refund_id = 'rf_42' WHERE id = $1"}[table]
-			if _, err := s.pool.Exec(t.Context(), sql, second.Subject); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, s.pool, sql, second.Subject)
 			s.mustSend(m.resume(c, second.Subject)...)
 			if s.withStatus(table, payment.Succeeded) != 1 {
 				t.Fatal("a verdict was taken back")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +17,8 @@ import (
 	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // Payments that arrive together share transactions. What each of them comes to is its own all the same.
@@ -34,11 +35,7 @@ func (s *shop) oneSlot() *shop {
 // reaching has the shop's service reach its database by a URL, within limits.
 func (s *shop) reaching(url string, l postgres.Limits) *shop {
 	s.t.Helper()
-	db, err := postgres.Open(s.t.Context(), url, l)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(db.Close)
+	db := pgtest.Open(s.t, url, l)
 	s.keys = idempotency.New(db, terms(), time.Now)
 	s.service.db, s.service.keys = db, s.keys
 	s.service.groups = s.service.newGroups()
@@ -48,14 +45,8 @@ func (s *shop) reaching(url string, l postgres.Limits) *shop {
 // closed keeps transactions from writing keys until open is called.
 func (s *shop) closed() (open func()) {
 	s.t.Helper()
-	tx, err := s.pool.Begin(s.t.Context())
-	if err == nil {
-		_, err = tx.Exec(s.t.Context(), "LOCK TABLE idempotency_keys IN EXCLUSIVE MODE")
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	tx := pgtest.Begin(s.t, s.pool)
+	pgtest.Exec(s.t, tx, "LOCK TABLE idempotency_keys IN EXCLUSIVE MODE")
 	return func() {
 		if err := tx.Rollback(s.t.Context()); err != nil {
 			s.t.Fatal(err)
@@ -66,14 +57,10 @@ func (s *shop) closed() (open func()) {
 // awaitQueue returns once the slot is taken and so many wait.
 func (s *shop) awaitQueue(n int) {
 	s.t.Helper()
-	for began := time.Now(); ; runtime.Gosched() {
-		if busy, waiting := s.service.db.CommitSlots(); busy == 1 && waiting == n {
-			return
-		}
-		if time.Since(began) > patience {
-			s.t.Fatalf("nobody waits")
-		}
-	}
+	wait.Until(s.t, "a taken slot and who waits for it", func() bool {
+		busy, waiting := s.service.db.CommitSlots()
+		return busy == 1 && waiting == n
+	})
 }
 
 func TestCrowdSharesCommitsAndEachPaymentIsItsOwn(t *testing.T) {
@@ -184,13 +171,8 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	s := setup(t).oneSlot()
 	k := keyed(t, "order-0000000042")
 	g := s.charging("order-0000000043")
-	held, err := s.pool.Begin(t.Context())
-	if err == nil {
-		_, err = held.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := pgtest.Begin(t, s.pool)
+	pgtest.Exec(t, held, "SELECT pg_advisory_xact_lock(1)")
 	holding := make(chan error, 1)
 	group := postgres.NewGroup(s.service.db, func(string) string { return "" },
 		func(ctx context.Context, members []string) ([]string, error) {
@@ -321,19 +303,14 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := s.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, s.pool)
 	if err := postgres.PipelineTx(t.Context(), tx, s.keys.LockKey(g.reservation.Ref, 1),
 		deadletters.Open(*deadLetter)); err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan LookupResult, 1)
 	go func() { got <- g.asks() }()
-	for s.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
-		runtime.Gosched()
-	}
+	pgtest.AwaitLock(t, s.pool)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
+	"payonce/test/pgtest"
 )
 
 // An operator has judged one attempt of a key. The next one is lost as well: without a dead letter of its own, nobody
@@ -42,11 +43,7 @@ func TestJudgementOfAnAttemptDoesNotCoverTheNext(t *testing.T) {
 // notExecuted resolves the one open dead letter, about the given key, as an operator does.
 func (s *shop) notExecuted(g *stage) {
 	s.t.Helper()
-	var id uuid.UUID
-	if err := s.pool.QueryRow(s.t.Context(),
-		"SELECT id FROM dead_letters WHERE status = 'open'").Scan(&id); err != nil {
-		s.t.Fatal(err)
-	}
+	id := pgtest.Value[uuid.UUID](s.t, s.pool, "SELECT id FROM dead_letters WHERE status = 'open'")
 	deadLetter := g.about(1)
 	deadLetter.ID = id
 	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter,

@@ -16,6 +16,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
 
 // Neighbours are payments, refunds and walks that differ from the one that is asked for in one part of its name, and
@@ -64,15 +65,9 @@ type scene struct {
 
 func (s *shop) scene(t *testing.T, edits ...string) *scene {
 	t.Helper()
-	tx, err := s.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // if the test has not ended it
+	tx := pgtest.Begin(t, s.pool)
 	for _, sql := range append([]string{amidNeighbours}, edits...) {
-		if _, err := tx.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
+		pgtest.Exec(t, tx, sql)
 	}
 	copied := *s
 	copied.t = t
@@ -90,17 +85,9 @@ func (s *scene) end() {
 // state is all that there is of payments, refunds and walks, a line for each.
 func (s *scene) state() []string {
 	s.t.Helper()
-	rows, err := s.tx.Query(s.t.Context(), `SELECT 'payment ' || to_jsonb(p)::text FROM payments AS p
+	return pgtest.Values[string](s.t, s.tx, `SELECT 'payment ' || to_jsonb(p)::text FROM payments AS p
 		UNION ALL SELECT 'refund ' || to_jsonb(r)::text FROM refunds AS r
 		UNION ALL SELECT 'walk ' || to_jsonb(w)::text FROM ledger_watermarks AS w ORDER BY 1`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return lines
 }
 
 // changed is what a statement has changed, a line for each row: its kind and name.
@@ -118,14 +105,11 @@ func (s *scene) changed(do func() error) (names []string) {
 	return names
 }
 
-func (s *scene) nameOf(line string) (name string) {
+func (s *scene) nameOf(line string) string {
 	s.t.Helper()
 	kind, row, _ := strings.Cut(line, " ")
-	if err := s.tx.QueryRow(s.t.Context(), `SELECT concat_ws(' ', $1::text, r ->> 'tenant_id', right(r ->> 'id', 2), r ->> 'account', r ->> 'object')
-		FROM (SELECT $2::jsonb AS r) AS row`, kind, row).Scan(&name); err != nil {
-		s.t.Fatal(err)
-	}
-	return name
+	return pgtest.Value[string](s.t, s.tx, `SELECT concat_ws(' ', $1::text, r ->> 'tenant_id', right(r ->> 'id', 2), r ->> 'account', r ->> 'object')
+		FROM (SELECT $2::jsonb AS r) AS row`, kind, row)
 }
 
 func TestStatementWritesNoNeighbour(t *testing.T) {
@@ -387,10 +371,7 @@ func TestLedgersOfAnAccountAreLockedTogether(t *testing.T) {
 	shop := setup(t)
 	shop.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to)
 		SELECT account, object, now() FROM unnest(ARRAY['acme', 'globex']) AS account, unnest(ARRAY['charge', 'refund']) AS object`)
-	tx, err := shop.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, shop.pool)
 	if err := dbsqlc.New(tx).LockLedgers(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}

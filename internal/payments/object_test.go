@@ -106,11 +106,7 @@ func (s *shop) remember(p dbsqlc.RememberObjectParams) (rows int64) {
 
 func (s *shop) remembered(id uuid.UUID) string {
 	s.t.Helper()
-	var object *string
-	if err := s.pool.QueryRow(s.t.Context(), "SELECT psp_object_id FROM payments WHERE id = $1",
-		id).Scan(&object); err != nil {
-		s.t.Fatal(err)
-	}
+	object := pgtest.Value[*string](s.t, s.pool, "SELECT psp_object_id FROM payments WHERE id = $1", id)
 	return postgres.Text(object)
 }
 

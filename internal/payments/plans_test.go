@@ -65,9 +65,7 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 	defer conn.Release()
 	run := func(sql string) {
 		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
+		pgtest.Exec(t, conn, sql, pgx.QueryExecModeSimpleProtocol)
 	}
 	for _, n := range []int{1, 32} {
 		for name, c := range overArrays(n) {
@@ -76,15 +74,8 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 			for _, mode := range []string{"generic", "custom"} {
 				run("SET plan_cache_mode = force_" + mode + "_plan")
 				run("PREPARE planned AS " + heard.SQL)
-				rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE planned ("+strings.Join(c.args, ", ")+")",
+				lines := pgtest.Values[string](t, conn, "EXPLAIN EXECUTE planned ("+strings.Join(c.args, ", ")+")",
 					pgx.QueryExecModeSimpleProtocol)
-				if err != nil {
-					t.Fatal(err)
-				}
-				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-				if err != nil {
-					t.Fatal(err)
-				}
 				run("DEALLOCATE planned")
 				plan := strings.Join(lines, "\n")
 				if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Hash") ||
@@ -108,20 +99,11 @@ func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 	defer conn.Release()
 	run := func(sql string) {
 		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
+		pgtest.Exec(t, conn, sql, pgx.QueryExecModeSimpleProtocol)
 	}
 	explain := func(execute string) string {
 		t.Helper()
-		rows, err := conn.Query(t.Context(), "EXPLAIN "+execute, pgx.QueryExecModeSimpleProtocol)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := pgtest.Values[string](t, conn, "EXPLAIN "+execute, pgx.QueryExecModeSimpleProtocol)
 		return strings.Join(lines, "\n")
 	}
 	run(manyTenants)

@@ -31,7 +31,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 	}
 	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: payment.RefundOperation, Key: k.Key}
 	silent := false
-	if p.Status == payment.Succeeded && p.VouchedFor() {
+	if p.VouchedFor() {
 		if p, silent, err = s.shownCharge(ctx, k.Merchant, p); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
+	"payonce/test/pgtest"
 )
 
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
@@ -18,11 +19,7 @@ func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.L
 	if err != nil || lost {
 		s.t.Fatalf("acknowledgement lost: %v, error %v", lost, err)
 	}
-	won, ok := d.(idempotency.Execute)
-	if !ok {
-		s.t.Fatalf("decision is %T", d)
-	}
-	return won.Lease
+	return is[idempotency.Execute](s.t, d).Lease
 }
 
 func (s *shop) reservation(operation idempotency.Operation, k Keyed) idempotency.Reservation {
@@ -90,10 +87,7 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 		{"id": "gen_random_uuid()", "status": "'processing'", "psp_charge_id": "NULL"},
 		{"id": "gen_random_uuid()", "tenant_id": "'globex'", "psp_charge_id": "'ch_of_globex'"},
 	} {
-		var id uuid.UUID
-		if err := s.pool.QueryRow(t.Context(), paymentRow(wrong)+" RETURNING id").Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		id := pgtest.Value[uuid.UUID](t, s.pool, paymentRow(wrong)+" RETURNING id")
 		m.payment.ID = payment.ID(id)
 		begin()
 	}

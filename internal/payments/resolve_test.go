@@ -12,6 +12,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/test/pgtest"
 )
 
 // patient are terms under which no test waits, and every wait can be told from the others.
@@ -52,13 +53,9 @@ func (g *stage) resolves(want LookupResult) {
 // wantWait compares the time to the next lookup, as it was when the latest line of the timeline was written.
 func (g *stage) wantWait(want time.Duration) {
 	g.t.Helper()
-	var seconds float64
-	err := g.pool.QueryRow(g.t.Context(), `SELECT extract(epoch FROM k.reconcile_after - e.at)
+	seconds := pgtest.Value[float64](g.t, g.pool, `SELECT extract(epoch FROM k.reconcile_after - e.at)
 		FROM idempotency_keys AS k JOIN idempotency_key_events AS e USING (tenant_id, operation, key)
-		WHERE k.key = $1 ORDER BY e.id DESC LIMIT 1`, g.key.Key.String()).Scan(&seconds)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+		WHERE k.key = $1 ORDER BY e.id DESC LIMIT 1`, g.key.Key.String())
 	// That line was written with it, or a little before: one that would say the same again is left out.
 	if wait := time.Duration(seconds * float64(time.Second)); wait > want+want/10 || wait < want-want/10 {
 		g.t.Fatalf("the next lookup is in %v, want %v", wait, want)

@@ -12,6 +12,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/test/pgtest"
 )
 
 // twins are two shops in which the same happens: equal ids, equal times of creation. What they store can be compared to
@@ -149,11 +150,7 @@ func (s *shop) resource(operation idempotency.Operation) payment.Resource {
 	s.t.Helper()
 	table := map[idempotency.Operation]string{payment.CreateOperation: "payments",
 		payment.RefundOperation: "refunds"}[operation]
-	var id uuid.UUID
-	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM "+table+
-		" ORDER BY id DESC LIMIT 1").Scan(&id); err != nil {
-		s.t.Fatal(err)
-	}
+	id := pgtest.Value[uuid.UUID](s.t, s.pool, "SELECT id FROM "+table+" ORDER BY id DESC LIMIT 1")
 	var r payment.Resource
 	var err error
 	if operation == payment.RefundOperation {

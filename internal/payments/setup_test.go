@@ -143,35 +143,22 @@ func (s *shop) create(key string, r payment.CreateRequest) Answer {
 	return answer
 }
 
-func (s *shop) count(sql string, args ...any) (n int) {
+func (s *shop) count(sql string, args ...any) int {
 	s.t.Helper()
-	if err := s.pool.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
+	return pgtest.Value[int](s.t, s.pool, sql, args...)
 }
 
 func (s *shop) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.pool.Exec(s.t.Context(), sql, args...); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(s.t, s.pool, sql, args...)
 }
 
 // timePasses runs a statement that no program of ours would, behind the back of the triggers: it plays what time does.
 func (s *shop) timePasses(sql string, args ...any) {
 	s.t.Helper()
-	tx, err := s.pool.Begin(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer tx.Rollback(s.t.Context())
-	if _, err := tx.Exec(s.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := tx.Exec(s.t.Context(), sql, args...); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
+	tx := pgtest.Begin(s.t, s.pool)
+	pgtest.Exec(s.t, tx, "SET LOCAL session_replication_role = replica")
+	pgtest.Exec(s.t, tx, sql, args...)
 	if err := tx.Commit(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/test/pgtest"
 )
 
 // stage is a key with the movement that it stands for, as some moment of its life has left it.
@@ -261,12 +262,8 @@ func (s *shop) everything() string {
 	s.t.Helper()
 	var all []string
 	for _, table := range []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds"} {
-		var rows string
-		err := s.pool.QueryRow(s.t.Context(), "SELECT coalesce(string_agg(r, E'\\n' ORDER BY r), '') FROM "+table+
-			" AS t, CAST(to_jsonb(t) - 'dead_letter_hold' - 'moved_outside_minor' AS text) AS r").Scan(&rows)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		rows := pgtest.Value[string](s.t, s.pool, "SELECT coalesce(string_agg(r, E'\\n' ORDER BY r), '') FROM "+table+
+			" AS t, CAST(to_jsonb(t) - 'dead_letter_hold' - 'moved_outside_minor' AS text) AS r")
 		all = append(all, rows)
 	}
 	return strings.Join(all, "\n\n")
@@ -284,21 +281,5 @@ func (s *shop) wantDeadLetters(want ...string) {
 // texts reads one column.
 func (s *shop) texts(sql string, args ...any) []string {
 	s.t.Helper()
-	rows, err := s.pool.Query(s.t.Context(), sql, args...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer rows.Close()
-	texts := []string{}
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			s.t.Fatal(err)
-		}
-		texts = append(texts, text)
-	}
-	if rows.Err() != nil {
-		s.t.Fatal(rows.Err())
-	}
-	return texts
+	return pgtest.Values[string](s.t, s.pool, sql, args...)
 }

@@ -43,6 +43,9 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		"an id and a note":   {judge.Step{Named: "psp_1", Note: &note}, false, false, 2, "confirmed"},
 		"a case, and a wait": {judge.Step{Open: &about, AskAgain: &judge.Wait{}}, true, false, 1, "dead_letter"},
 		"a case, and a move": {judge.Step{Open: &about, To: idempotency.UnknownStatus}, true, false, 1, "unknown"},
+		"an answered case":   {judge.Step{Answer: &judge.Case{}}, false, false, 1, "answered"},
+		// The lock of the key, the answer, and the two calls that write what holds the key now.
+		"an answered case of the key": {judge.Step{Answer: &about}, false, false, 4, "answered"},
 	} {
 		if got := c.step.Guarded(); got != c.guarded {
 			t.Errorf("%s: guarded %v", name, got)
@@ -85,6 +88,8 @@ func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 			" actor=webhook"},
 		"a case of nothing of ours": {gathered{}, judge.Step{Open: &judge.Case{Kind: "unknown_movement"}},
 			`to="" attempt=0 generation=0 dead_letter_kind=unknown_movement`},
+		"an answered case": {gathered{}, judge.Step{Answer: &judge.Case{Kind: "missing_at_psp"}},
+			`to="" attempt=0 generation=0 answered_kind=missing_at_psp`},
 	} {
 		var log bytes.Buffer
 		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil))}

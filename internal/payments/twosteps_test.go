@@ -19,6 +19,7 @@ import (
 	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // twoSteps is a shop whose tenant is at a PSP that makes an object first and executes it then: the mock PSP, in the
@@ -134,13 +135,10 @@ func (s *twoSteps) lookUp(key string) LookupResult {
 	return result
 }
 
-func (s *twoSteps) status(key string) (status string) {
+func (s *twoSteps) status(key string) string {
 	s.t.Helper()
 	const query = "SELECT status FROM idempotency_keys WHERE key = $1"
-	if err := s.pool.QueryRow(s.t.Context(), query, key).Scan(&status); err != nil {
-		s.t.Fatal(err)
-	}
-	return status
+	return pgtest.Value[string](s.t, s.pool, query, key)
 }
 
 // makeUnknown is what the sweeper does to a key whose lease is over.
@@ -242,10 +240,7 @@ func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 	s := setupTwoSteps(t)
 	s.chooses(func(step string, _ *http.Request) bool { return step == "create" })
 	is[Pending](t, s.pay(twoStepKey, "pm_ok"))
-	var id string
-	if err := s.pool.QueryRow(t.Context(), "SELECT id FROM payments").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	id := pgtest.Value[string](t, s.pool, "SELECT id FROM payments")
 	reference, err := uuid.Parse(id)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/test/wait"
 )
 
 // Requests that wait for an outcome, in the process that commits it and in another one.
@@ -39,36 +41,21 @@ func background[T any](wait func() (T, bool, error)) <-chan heard[T] {
 // hears is the answer of a request that has waited.
 func hears[T any](t *testing.T, from <-chan heard[T]) T {
 	t.Helper()
-	select {
-	case h := <-from:
-		if h.err != nil || !h.waited {
-			t.Fatalf("answered %+v", h)
-		}
-		return h.answer
-	case <-time.After(patience):
-		t.Fatal("still waits")
-		panic("unreachable")
+	h := wait.For(t, "the answer", from)
+	if h.err != nil || !h.waited {
+		t.Fatalf("answered %+v", h)
 	}
+	return h.answer
 }
 
 // awaitWaiting returns when so many requests of the service wait.
 func (s *shop) awaitWaiting(n int) {
 	s.t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
+	wait.Until(s.t, fmt.Sprintf("%d requests wait", n), func() bool {
 		s.service.waits.mu.Lock()
-		waiting := s.service.waits.waiting
-		s.service.waits.mu.Unlock()
-		if waiting == n {
-			return
-		}
-		select {
-		case <-deadline:
-			s.t.Fatalf("%d requests wait, want %d", waiting, n)
-		case <-tick.C:
-		}
-	}
+		defer s.service.waits.mu.Unlock()
+		return s.service.waits.waiting == n
+	})
 }
 
 // blind makes the service see no change that another process commits.

@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -24,11 +25,7 @@ func limits() postgres.Limits { return pgtest.Limits() }
 // open is a DB with one empty table, notes.
 func open(t *testing.T, l postgres.Limits) *postgres.DB {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), pgtest.NewURL(t), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, pgtest.NewURL(t), l)
 	run(t, db, `CREATE TABLE notes (
 		n    int CONSTRAINT notes_n_unique UNIQUE CONSTRAINT notes_n_small CHECK (n < 100),
 		late int CONSTRAINT notes_late_unique UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
@@ -37,20 +34,12 @@ func open(t *testing.T, l postgres.Limits) *postgres.DB {
 
 func run(t *testing.T, db *postgres.DB, sql string) {
 	t.Helper()
-	_, err := db.Pool().Exec(t.Context(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, db.Pool(), sql)
 }
 
 func read[T any](t *testing.T, db *postgres.DB, sql string) T {
 	t.Helper()
-	var value T
-	err := db.Reader().QueryRow(t.Context(), sql).Scan(&value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return value
+	return pgtest.Value[T](t, db.Reader(), sql)
 }
 
 func notes(t *testing.T, db *postgres.DB) int {
@@ -173,11 +162,7 @@ func TestErrorOfACallAfterItsStatementIsAmbiguous(t *testing.T) {
 func TestServerThatIsAwayIsUnavailable(t *testing.T) {
 	t.Parallel()
 	// Open does not connect: a process may start before its database.
-	db, err := postgres.Open(t.Context(), "postgres://nobody@127.0.0.1:1/none", postgres.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := pgtest.Open(t, "postgres://nobody@127.0.0.1:1/none", postgres.DefaultLimits())
 	for name, err := range map[string]error{
 		"send": db.Pipeline(t.Context(), calls("SELECT 1")...),
 		"ping": db.Ping(t.Context()),
@@ -232,10 +217,7 @@ func TestSessionsAreLimitedUnlessTheURLSaysOtherwise(t *testing.T) {
 			"idle_in_transaction_session_timeout": "10s",
 		},
 	} {
-		db, err := postgres.Open(t.Context(), url+suffix, postgres.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := pgtest.Open(t, url+suffix, postgres.DefaultLimits())
 		got := map[string]string{}
 		for name := range maps.Keys(want) {
 			got[name] = read[string](t, db, "SELECT current_setting('"+name+"')")
@@ -246,7 +228,6 @@ func TestSessionsAreLimitedUnlessTheURLSaysOtherwise(t *testing.T) {
 		if n := db.Stat().MaxConns(); n != 16 {
 			t.Errorf("up to %d connections, want 16", n)
 		}
-		db.Close()
 	}
 }
 
@@ -268,11 +249,7 @@ func backends(t *testing.T, db *postgres.DB, n int) map[int]bool {
 			t.Fatal(err)
 		}
 		defer c.Release()
-		var pid int
-		if err := c.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-			t.Fatal(err)
-		}
-		pids[pid] = true
+		pids[pgtest.Value[int](t, c, "SELECT pg_backend_pid()")] = true
 	}
 	return pids
 }
@@ -312,11 +289,7 @@ func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 	go func() { ended <- db.Reader().QueryRow(ctx, "SELECT pg_sleep(60)").Scan(nil) }()
 	const asleep = `SELECT EXISTS (SELECT FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event = 'PgSleep')`
-	for deadline := time.Now().Add(time.Minute); !read[bool](t, db, asleep); {
-		if time.Now().After(deadline) {
-			t.Fatal("the statement does not begin")
-		}
-	}
+	wait.Until(t, "the statement's beginning", func() bool { return read[bool](t, db, asleep) })
 	hangUp()
 	if err := <-ended; !postgres.Unavailable(err) {
 		t.Fatalf("the error is %v", err)
@@ -331,28 +304,14 @@ func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 func TestSessionThatOnlyReadsIsReplaced(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
-	outside, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer outside.Close(t.Context())
-	set := func(sql string) {
-		t.Helper()
-		if _, err := outside.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
+	outside := pgtest.Connect(t, url)
 	name := pgx.Identifier{outside.Config().Database}.Sanitize()
-	set("CREATE TABLE notes (n int)")
-	set("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
+	pgtest.Exec(t, outside, "CREATE TABLE notes (n int)")
+	pgtest.Exec(t, outside, "ALTER DATABASE "+name+" SET default_transaction_read_only = on")
 
 	l := limits()
 	l.MaxConns = 2
-	db, err := postgres.Open(t.Context(), url, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, url, l)
 	write := func() error { return db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)")...) }
 	if err := write(); err == nil || !postgres.RolledBack(err) || !postgres.Unavailable(err) ||
 		!strings.Contains(err.Error(), "25006") {
@@ -361,7 +320,7 @@ func TestSessionThatOnlyReadsIsReplaced(t *testing.T) {
 	if n := notes(t, db); n != 0 { // on a session that is as old
 		t.Fatalf("%d notes", n)
 	}
-	set("ALTER DATABASE " + name + " RESET default_transaction_read_only")
+	pgtest.Exec(t, outside, "ALTER DATABASE "+name+" RESET default_transaction_read_only")
 	_ = write() // It may be refused by the session that has read.
 	if err := write(); err != nil {
 		t.Fatalf("the database takes writes again, and the pool does not: %v", err)
@@ -373,10 +332,7 @@ func TestSessionThatOnlyReadsIsReplaced(t *testing.T) {
 func TestRoomIsFoundOutByWritingToTheDisk(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
-	db, err := postgres.Open(t.Context(), url, limits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := pgtest.Open(t, url, limits())
 	now := time.Unix(1_800_000_000, 0)
 	room := postgres.NewRoom(db, func() time.Time { return now })
 	for range 3 {
@@ -389,11 +345,7 @@ func TestRoomIsFoundOutByWritingToTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Close() // a session that ends has told what it did
-	other, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
+	other := pgtest.Connect(t, url)
 	const tries, megabyte = 2, 1 << 20
 	var files, bytes int64
 	deadline, cancel := context.WithTimeout(t.Context(), 30*time.Second)

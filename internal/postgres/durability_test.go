@@ -24,12 +24,7 @@ func TestSettingsByWhichAServerMayForgetAreListed(t *testing.T) {
 		"&synchronous_commit=on":           {"fsync = off", "full_page_writes = off"},
 		"&synchronous_commit=remote_apply": {"fsync = off", "full_page_writes = off"},
 	} {
-		db, err := postgres.Open(t.Context(), url+parameter, limits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := db.Forgetful(t.Context())
-		db.Close()
+		got, err := pgtest.Open(t, url+parameter, limits()).Forgetful(t.Context())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v (-want +got):\n%s", parameter, err, diff)
 		}
@@ -61,11 +56,7 @@ func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
 	url := pgtest.NewURL(t) + "&statement_timeout=0"
 	l := limits()
 	l.StatementTimeout = 100 * time.Millisecond
-	slow, err := postgres.Open(t.Context(), url, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
+	slow := pgtest.Open(t, url, l)
 	if err := slow.Pool().Ping(t.Context()); err != nil { // to connect takes some of the time, too
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // row is what a member of the tests' groups writes.
@@ -99,31 +101,15 @@ func (g *groups) hold() {
 // lock takes an advisory lock in a session of its own.
 func (g *groups) lock(n int) pgx.Tx {
 	g.t.Helper()
-	conn, err := pgx.ConnectConfig(g.t.Context(), g.Pool().Config().ConnConfig)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	tx, err := conn.Begin(g.t.Context())
-	if err == nil {
-		_, err = tx.Exec(g.t.Context(), "SELECT pg_advisory_xact_lock($1)", n)
-	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	tx := pgtest.Begin(g.t, pgtest.Connect(g.t, g.Pool().Config().ConnString()))
+	pgtest.Exec(g.t, tx, "SELECT pg_advisory_xact_lock($1)", n)
 	return tx
 }
 
 // await returns once something is so.
 func (g *groups) await(so func() bool) {
 	g.t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); !so(); <-tick.C {
-		if time.Since(began) > 30*time.Second {
-			g.t.Fatal("it did not come about")
-		}
-	}
+	wait.Until(g.t, "a change of the slots", so)
 }
 
 func (g *groups) busy() int {

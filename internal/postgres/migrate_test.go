@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -20,6 +19,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // empty is the connection string of a database without anything in it.
@@ -28,18 +28,13 @@ func empty(t *testing.T) string {
 	server := pgtest.Server(t)
 	// Everything of the test's name that a name in SQL cannot have is a hyphen or a slash.
 	name := strings.ToLower(strings.NewReplacer("/", "_", "-", "_").Replace(t.Name()))
-	admin := func(sql string) {
-		conn, err := pgx.Connect(context.Background(), server.URL("postgres"))
-		if err != nil {
-			t.Fatal(err)
+	admin := pgtest.Connect(t, server.URL("postgres"))
+	pgtest.Exec(t, admin, "CREATE DATABASE "+name)
+	t.Cleanup(func() {
+		if _, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
 		}
-		defer conn.Close(context.Background())
-		if _, err := conn.Exec(context.Background(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	admin("CREATE DATABASE " + name)
-	t.Cleanup(func() { admin("DROP DATABASE " + name + " WITH (FORCE)") })
+	})
 	return server.URL(name)
 }
 
@@ -54,11 +49,7 @@ func current(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := postgres.Open(t.Context(), url, limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := pgtest.Open(t, url, limits())
 	applied, err := db.AppliedVersion(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -124,32 +115,22 @@ func TestDatabaseOfADevelopmentVersionIsRefusedInOneSentence(t *testing.T) {
 	if err := migrate(t, url); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
+	conn := pgtest.Connect(t, url)
 	for _, sql := range []string{
 		"DELETE FROM goose_db_version WHERE version_id > 8",
 		"INSERT INTO goose_db_version (version_id, is_applied) SELECT v, true FROM generate_series(9, 26) AS v",
 	} {
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, conn, sql)
 	}
 	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) ||
 		strings.Contains(err.Error(), "goose") {
 		t.Errorf("refused with %v", err)
 	}
-	if _, err := conn.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id > 9"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, conn, "DELETE FROM goose_db_version WHERE version_id > 9")
 	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) {
 		t.Errorf("one that stopped half way is refused with %v", err)
 	}
-	if _, err := conn.Exec(t.Context(), "UPDATE goose_db_version SET version_id = 101 WHERE version_id = 9"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, conn, "UPDATE goose_db_version SET version_id = 101 WHERE version_id = 9")
 	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) {
 		t.Errorf("one that was squashed once is refused with %v", err)
 	}
@@ -162,15 +143,8 @@ func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 	if err := migrate(t, url); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(),
-		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)"); err != nil {
-		t.Fatal(err)
-	}
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
 	if err := migrate(t, url); err != nil {
 		t.Error(err)
 	}
@@ -183,11 +157,7 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	if err := migrate(t, url); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
+	conn := pgtest.Connect(t, url)
 	db := stdlib.OpenDB(*conn.Config())
 	defer db.Close()
 	schema, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS(), goose.WithDisableGlobalRegistry(true))
@@ -197,12 +167,9 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	if _, err := schema.DownTo(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	var left []string
-	if err := conn.QueryRow(t.Context(), `SELECT array_agg(name ORDER BY name) FROM (
+	left := pgtest.Value[[]string](t, conn, `SELECT array_agg(name ORDER BY name) FROM (
 		SELECT relname::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v')
-		UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace) AS things`).Scan(&left); err != nil {
-		t.Fatal(err)
-	}
+		UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace) AS things`)
 	if !slices.Equal(left, []string{"goose_db_version"}) {
 		t.Errorf("the way down leaves %q", left)
 	}
@@ -214,11 +181,7 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 
 func TestDatabaseWithoutASchemaHasNoVersion(t *testing.T) {
 	t.Parallel()
-	db, err := postgres.Open(t.Context(), empty(t), limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := pgtest.Open(t, empty(t), limits())
 	if v, err := db.AppliedVersion(t.Context()); err == nil {
 		t.Fatalf("version %d of nothing", v)
 	}
@@ -255,35 +218,20 @@ func TestMigrationThatWaitsStopsNoPayment(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
 	goBack(t, url)
-	job, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer job.Close(t.Context())
-	if _, err := job.Exec(t.Context(), "BEGIN; LOCK TABLE payments IN ROW EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	job := pgtest.Connect(t, url)
+	pgtest.Exec(t, job, "BEGIN; LOCK TABLE payments IN ROW EXCLUSIVE MODE")
 	migrated := make(chan error, 1)
 	go func() { migrated <- postgres.Migrate(t.Context(), url, slog.New(slog.DiscardHandler)) }()
 
-	db, err := postgres.Open(t.Context(), url, postgres.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	deadline := time.Now().Add(time.Minute)
-	for !read[bool](t, db, `SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
-		WHERE d.datname = current_database() AND l.relation = 'payments'::regclass AND NOT l.granted)`) {
-		if time.Now().After(deadline) {
-			t.Fatal("no migration waits for the table")
-		}
-	}
+	db := pgtest.Open(t, url, postgres.DefaultLimits())
+	wait.Until(t, "a migration that waits for the table", func() bool {
+		return read[bool](t, db, `SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+			WHERE d.datname = current_database() AND l.relation = 'payments'::regclass AND NOT l.granted)`)
+	})
 	if err := db.Pipeline(t.Context(), calls("UPDATE payments SET status = status WHERE false")...); err != nil {
 		t.Errorf("a payment waits behind the migration: %v", err)
 	}
-	if _, err := job.Exec(t.Context(), "COMMIT"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, job, "COMMIT")
 	if err := <-migrated; err != nil {
 		t.Fatalf("the job is over, and the migration has failed: %v", err)
 	}

@@ -44,27 +44,16 @@ END $$`
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), pgtest.NewURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	b := &bench{all: statements(t), takes: map[string]string{}}
-	if b.tx, err = conn.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	conn := pgtest.Connect(t, pgtest.NewURL(t))
+	b := &bench{tx: pgtest.Begin(t, conn), all: statements(t), takes: map[string]string{}}
 	if _, err := conn.PgConn().Exec(t.Context(), explains).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	if pgtest.OnCitus() {
 		// The coordinator alone is asked. A role that is set, and a right that is taken away for a moment, are not for
 		// the workers.
-		if _, err := b.tx.Exec(t.Context(), "SET LOCAL citus.propagate_set_commands = 'none'"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.tx.Exec(t.Context(), "SET LOCAL citus.enable_ddl_propagation = off"); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, b.tx, "SET LOCAL citus.propagate_set_commands = 'none'")
+		pgtest.Exec(t, b.tx, "SET LOCAL citus.enable_ddl_propagation = off")
 	}
 	// Who may make temporary tables may use them.
 	run := "SET LOCAL ROLE payonce_reconciler"
@@ -94,10 +83,7 @@ func (b *bench) arguments(t *testing.T, types []uint32) string {
 	for _, oid := range types {
 		argument := "NULL"
 		if pgtest.OnCitus() {
-			var name string
-			if err := b.tx.QueryRow(t.Context(), "SELECT format_type($1, NULL)", oid).Scan(&name); err != nil {
-				t.Fatal(err)
-			}
+			name := pgtest.Value[string](t, b.tx, "SELECT format_type($1, NULL)", oid)
 			if value, ok := ofType[name]; ok {
 				argument = "'" + value + "'"
 			}
@@ -111,13 +97,10 @@ func (b *bench) arguments(t *testing.T, types []uint32) string {
 }
 
 // may tells whether a role may run a statement.
-func (b *bench) may(t *testing.T, role postgres.Role, name string) (ok bool) {
+func (b *bench) may(t *testing.T, role postgres.Role, name string) bool {
 	t.Helper()
 	statement := fmt.Sprintf("EXPLAIN EXECUTE %q%s", name, b.takes[name])
-	if err := b.tx.QueryRow(t.Context(), "SELECT pg_temp.may($1, $2)", role, statement).Scan(&ok); err != nil {
-		t.Fatalf("explain %s as %s: %v", name, role, err)
-	}
-	return ok
+	return pgtest.Value[bool](t, b.tx, "SELECT pg_temp.may($1, $2)", role, statement)
 }
 
 func TestEveryStatementHasItsRights(t *testing.T) {
@@ -205,9 +188,7 @@ func (b *bench) needs(t *testing.T, role postgres.Role, r right) bool {
 	if r.Column != "" {
 		revoke += " (" + pgx.Identifier{r.Column}.Sanitize() + ")"
 	}
-	if _, err := nested.Exec(t.Context(), revoke+" ON "+r.Table+" FROM "+string(role)); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, nested, revoke+" ON "+r.Table+" FROM "+string(role))
 	for name := range b.takes {
 		if runs(role, name) && strings.Contains(b.all[name], r.Table) && !b.may(t, role, name) {
 			return true
@@ -223,15 +204,8 @@ const ours = "NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class
 func TestTablesOfNobodyAreKnown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	rows, err := b.tx.Query(t.Context(), `SELECT relname::text FROM pg_class AS c
+	tables := pgtest.Values[string](t, b.tx, `SELECT relname::text FROM pg_class AS c
 		WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'm', 'p', 'f') AND `+ours+` ORDER BY relname`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
 	var given []string
 	for _, role := range []postgres.Role{postgres.API, postgres.Reconciler} {
 		for _, r := range b.rights(t, role) {
@@ -369,12 +343,7 @@ var (
 // login is a connection as a role.
 func login(t *testing.T, url string, role postgres.Role) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), pgtest.As(t, url, role))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
+	return pgtest.Connect(t, pgtest.As(t, url, role))
 }
 
 // sqlstate of the refusal of a statement that is rolled back if it is not refused.
@@ -450,9 +419,7 @@ func TestTemporaryTableDoesNotBlindATrigger(t *testing.T) {
 		{conn, "CREATE TEMP TABLE idempotency_keys AS SELECT * FROM public.idempotency_keys WHERE false"},
 		{conn, "UPDATE river_job SET state = 'discarded', finalized_at = now()"},
 	} {
-		if _, err := each.as.Exec(t.Context(), each.sql); err != nil {
-			t.Fatalf("%s: %v", each.sql, err)
-		}
+		pgtest.Exec(t, each.as, each.sql)
 	}
 	var deadLetters int
 	var hold string

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // cluster is a server of the test's own, without roles: those are a server's, not a database's.
@@ -31,22 +30,10 @@ func newCluster(t *testing.T) *cluster { return &cluster{t, pgtest.OwnServer(t, 
 // exec runs statements one by one as the superuser.
 func (c *cluster) exec(database string, statements ...string) {
 	c.t.Helper()
-	conn := c.connect(c.server.URL(database))
+	conn := pgtest.Connect(c.t, c.server.URL(database))
 	for _, sql := range statements {
-		if _, err := conn.Exec(c.t.Context(), sql); err != nil {
-			c.t.Fatalf("%s: %v", sql, err)
-		}
+		pgtest.Exec(c.t, conn, sql)
 	}
-}
-
-func (c *cluster) connect(url string) *pgx.Conn {
-	c.t.Helper()
-	conn, err := pgx.Connect(c.t.Context(), url)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
 }
 
 func (c *cluster) create(role, database string) error {
@@ -54,12 +41,9 @@ func (c *cluster) create(role, database string) error {
 }
 
 // ask reads one value as a role.
-func ask[T any](c *cluster, role, database, sql string) (value T) {
+func ask[T any](c *cluster, role, database, sql string) T {
 	c.t.Helper()
-	if err := c.connect(c.server.URLAs(role, database)).QueryRow(c.t.Context(), sql).Scan(&value); err != nil {
-		c.t.Fatalf("%s as %s: %v", sql, role, err)
-	}
-	return value
+	return pgtest.Value[T](c.t, pgtest.Connect(c.t, c.server.URLAs(role, database)), sql)
 }
 
 // ready migrates as the migrator and checks that both processes' roles can look.
@@ -283,16 +267,13 @@ func TestMigrationTakesBackWhatIsNotInTheFiles(t *testing.T) {
 // locked waits until the server asks payonce_api for a password: it reads its rules some time after it was told to.
 func (c *cluster) locked(database string) {
 	c.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	wait.Until(c.t, "the server asks for a password", func() bool {
 		conn, err := pgx.Connect(c.t.Context(), c.server.URLAs("payonce_api", database))
-		if err != nil {
-			return
+		if err == nil {
+			_ = conn.Close(c.t.Context())
 		}
-		_ = conn.Close(c.t.Context())
-		if time.Now().After(deadline) {
-			c.t.Fatal("the server asks for no password")
-		}
-	}
+		return err != nil
+	})
 }
 
 // What the server gets is no password, and yet only the password opens.
@@ -393,7 +374,7 @@ func TestFormerOwnerGoesOnOnlyAsAMemberOfTheMigrator(t *testing.T) {
 	if err := c.create("payonce", "cut_off"); err != nil {
 		t.Fatal(err)
 	}
-	conn := c.connect(c.server.URLAs("owner", "cut_off"))
+	conn := pgtest.Connect(t, c.server.URLAs("owner", "cut_off"))
 	if got := sqlstate(t, conn, look); !strings.HasPrefix(got, "42501 ") {
 		t.Errorf("who owned the tables is answered %s", got)
 	}
@@ -409,7 +390,8 @@ func TestFormerOwnerGoesOnOnlyAsAMemberOfTheMigrator(t *testing.T) {
 	}
 	c.ready("goes_on")
 	c.exec("postgres", "REVOKE payonce_migrator FROM owner")
-	if got := sqlstate(t, c.connect(c.server.URLAs("owner", "goes_on")), look); !strings.HasPrefix(got, "42501 ") {
+	if got := sqlstate(t, pgtest.Connect(t, c.server.URLAs("owner", "goes_on")), look); !strings.HasPrefix(got,
+		"42501 ") {
 		t.Errorf("who is no member any more is answered %s", got)
 	}
 }
@@ -422,17 +404,8 @@ func TestCopyHasTheRightsOfTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rights = "SELECT datacl::text FROM pg_database WHERE datname = current_database()"
-	var made, copied string
-	for into, at := range map[*string]string{&made: url, &copied: pgtest.NewURL(t)} {
-		conn, err := pgx.Connect(t.Context(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.QueryRow(t.Context(), rights).Scan(into); err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.Close(t.Context())
-	}
+	made := pgtest.Value[string](t, pgtest.Connect(t, url), rights)
+	copied := pgtest.Value[string](t, pgtest.New(t), rights)
 	if made != copied {
 		t.Errorf("CreateRoles has given %s, DatabaseRights %s", made, copied)
 	}

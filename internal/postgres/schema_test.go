@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/test/pgtest"
 )
 
@@ -16,7 +14,7 @@ var ofTenants = []string{"idempotency_keys", "idempotency_key_events", "idempote
 // Tables can be spread by tenant only if no key of theirs reaches over tenants.
 func TestEveryKeyOfATenantsTableBeginsWithTheTenant(t *testing.T) {
 	t.Parallel()
-	rows, err := pgtest.New(t).Query(t.Context(), `
+	keys := pgtest.Values[string](t, pgtest.New(t), `
 		SELECT c.relname || ' ' || a.attname || ' ' || i.indexrelid::regclass AS key
 		FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
 		WHERE i.indisunique AND c.relname = ANY ($1)
@@ -24,13 +22,6 @@ func TestEveryKeyOfATenantsTableBeginsWithTheTenant(t *testing.T) {
 		SELECT c.relname || ' ' || a.attname || ' ' || f.conname
 		FROM pg_constraint AS f JOIN pg_class AS c ON c.oid = f.conrelid JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = f.conkey[1]
 		WHERE f.contype = 'f' AND c.relname = ANY ($1)`, ofTenants)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := map[string]bool{}
 	for _, key := range keys {
 		words := strings.Fields(key)
@@ -47,17 +38,10 @@ func TestEveryKeyOfATenantsTableBeginsWithTheTenant(t *testing.T) {
 // An index is used only by comparisons of its own collation: a tenant's id, and an account, must have one everywhere.
 func TestTenantsAreComparedInOneWay(t *testing.T) {
 	t.Parallel()
-	rows, err := pgtest.New(t).Query(t.Context(), `
+	otherwise := pgtest.Values[string](t, pgtest.New(t), `
 		SELECT c.relname::text FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
 		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attcollation <> '"C"'::regcollation
 		  AND (a.attname IN ('tenant_id', 'operation', 'psp_account', 'account') OR c.relname = 'tenants' AND a.attname = 'id')`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	otherwise, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
 	if len(otherwise) > 0 {
 		t.Errorf("another collation is in %q", otherwise)
 	}

@@ -286,19 +286,10 @@ func TestCitusPlansEveryStatement(t *testing.T) {
 	if !pgtest.OnCitus() {
 		t.Skip("for make citus: " + pgtest.Citus + " is not set")
 	}
-	conn, err := pgx.Connect(t.Context(), pgtest.NewURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
+	conn := pgtest.Connect(t, pgtest.NewURL(t))
 	all := statements(t)
-	if _, err := conn.Exec(t.Context(), strings.ReplaceAll(all["statement.createTables"], "ON COMMIT DROP",
-		"")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme')"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, conn, strings.ReplaceAll(all["statement.createTables"], "ON COMMIT DROP", ""))
+	pgtest.Exec(t, conn, "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme')")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(name, "river.") || !runs(postgres.API, name) && !runs(postgres.Reconciler, name) ||
 			strings.HasPrefix(name, "postgres.") {

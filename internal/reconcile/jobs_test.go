@@ -141,10 +141,7 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 func TestJobThatTheDatabaseDoesNotTakeIsAnError(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	tx, err := c.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, c.pool)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

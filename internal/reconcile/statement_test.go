@@ -146,14 +146,8 @@ func TestJobOfADayThatFailsIsNotPutOff(t *testing.T) {
 func TestAccountThatAnotherRunHasIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := setupStatements(t, "2026-03-10")
-	tx, err := c.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(),
-		"SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme', 0))"); err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, c.pool)
+	pgtest.Exec(t, tx, "SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme', 0))")
 	var snooze *river.JobSnoozeError
 	now := time.Now()
 	for _, age := range []time.Duration{0, 25 * time.Hour} {

@@ -69,15 +69,11 @@ func TestSweepGoesOnAfterACommitThatIsInDoubt(t *testing.T) {
 	c := setup(t)
 	reg := c.atWork()
 	proxy := pgproxy.Start(t, c.pool.Config().ConnString())
-	db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, proxy.URL(), pgtest.Limits())
 	c.r.DB = db
 	lost := proxy.On("commit", pgproxy.DropAcknowledgement)
 	rounds := 0
-	err = c.r.inBatches(t.Context(), func(context.Context, pgx.Tx) ([]idempotency.Due, error) {
+	err := c.r.inBatches(t.Context(), func(context.Context, pgx.Tx) ([]idempotency.Due, error) {
 		rounds++
 		return dueKeys(rounds)[rounds-1:], nil
 	})
@@ -94,10 +90,7 @@ func TestSweepGoesOnAfterACommitThatIsInDoubt(t *testing.T) {
 func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	c := setupStatements(t, "")
-	tx, err := c.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, c.pool)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

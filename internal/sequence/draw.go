@@ -58,7 +58,7 @@ func Draw(l Life) Diagram {
 			next = l.Timeline[i+1]
 		}
 		if e.From == idempotency.InProgressStatus && e.To == idempotency.UnknownStatus {
-			lost = e.At
+			lost = e.At.Time()
 		}
 		if e.Actor == "request" {
 			d.Requests++
@@ -66,7 +66,7 @@ func Draw(l Life) Diagram {
 			told = told && e.To != idempotency.InProgressStatus || answered && e.To == idempotency.InProgressStatus
 		}
 		if l.unanswered(i) && !told {
-			d.Steps = append(d.Steps, Step{At: e.At, From: PSP, To: API, Inferred: true, Lost: true,
+			d.Steps = append(d.Steps, Step{At: e.At.Time(), From: PSP, To: API, Inferred: true, Lost: true,
 				Label: "no answer was written"})
 		}
 		d.Steps = append(d.Steps, line{l, e, next, lost, answered}.steps()...)
@@ -89,7 +89,7 @@ func Draw(l Life) Diagram {
 		d.Steps = append(d.Steps, l.movement(r))
 	}
 	// What another process has answered is not remembered, so the picture may lack it.
-	d.Forgotten = !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At)
+	d.Forgotten = !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At.Time())
 	if d.Forgotten {
 		if l.startMatters(d.Steps) {
 			d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Label: "this API process starts"})
@@ -113,8 +113,8 @@ func (l Life) movement(r gateway.Record) Step {
 	short := status + ": " + payment.Currency(r.Currency).Money(payment.AmountMinor(r.AmountMinor))
 	s := Step{At: r.Created, From: PSP, To: PSP, Label: short + ", " + r.ID, Short: short}
 	for _, e := range l.Timeline {
-		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && s.At.Before(e.At) {
-			s.At = e.At
+		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && s.At.Before(e.At.Time()) {
+			s.At = e.At.Time()
 		}
 	}
 	return s

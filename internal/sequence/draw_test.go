@@ -37,8 +37,8 @@ func row(status idempotency.Status, response *idempotency.Response) idempotency.
 
 // event is a stored line of a timeline, of the first attempt.
 func event(seconds float64, actor string, from, to idempotency.Status, reason string) idempotency.Event {
-	return idempotency.Event{At: at(seconds), Actor: actor, From: from, To: to, Attempt: 1, Generation: 1,
-		Reason: reason}
+	return idempotency.Event{At: idempotency.Time(at(seconds)), Actor: actor, From: from, To: to, Attempt: 1,
+		Generation: 1, Reason: reason}
 }
 
 // life is a key with these stored lines.

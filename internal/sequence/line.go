@@ -19,7 +19,7 @@ type line struct {
 }
 
 func (l line) step(from, to Column, label string) Step {
-	return Step{At: l.e.At, From: from, To: to, Label: label}
+	return Step{At: l.e.At.Time(), From: from, To: to, Label: label}
 }
 
 // with adds what the client was sent, unless that is remembered. Nobody records whether it has arrived.
@@ -27,7 +27,7 @@ func (l line) with(answer string, steps ...Step) []Step {
 	if l.answered {
 		return steps
 	}
-	return append(steps, Step{At: l.e.At, From: API, To: Client, Inferred: true, Label: answer})
+	return append(steps, Step{At: l.e.At.Time(), From: API, To: Client, Inferred: true, Label: answer})
 }
 
 // steps are the arrows of the line.
@@ -76,8 +76,8 @@ func (l line) create() []Step {
 		return nil
 	}
 	return []Step{
-		{At: l.e.At, From: API, To: PSP, Label: "create " + l.life.Object, Short: "create"},
-		{At: l.e.At, From: API, To: Database, Label: "store " + l.life.Object, Short: "store the id"},
+		{At: l.e.At.Time(), From: API, To: PSP, Label: "create " + l.life.Object, Short: "create"},
+		{At: l.e.At.Time(), From: API, To: Database, Label: "store " + l.life.Object, Short: "store the id"},
 	}
 }
 
@@ -88,7 +88,7 @@ func cancelled(released idempotency.Event) bool { return released.Reason == "the
 // send is the request to the PSP that moves the money. It is known to have been sent only if the owner has written what
 // came of it.
 func (l line) send() Step {
-	send := Step{At: l.e.At, From: API, To: PSP, Inferred: l.next.Actor != "owner", Label: "charge"}
+	send := Step{At: l.e.At.Time(), From: API, To: PSP, Inferred: l.next.Actor != "owner", Label: "charge"}
 	switch {
 	case l.life.Row.Ref.Operation == payment.RefundOperation:
 		send.Label = "refund"
@@ -117,8 +117,8 @@ func (l line) ownerSteps(written Step) []Step {
 			return l.with("503, not executed", why, written)
 		}
 		why.From = PSP
-		return l.with("503, not executed", Step{At: l.e.At, From: API, To: PSP, Inferred: true, Label: "cancel"}, why,
-			written)
+		return l.with("503, not executed", Step{At: l.e.At.Time(), From: API, To: PSP, Inferred: true, Label: "cancel"},
+			why, written)
 	case idempotency.InProgressStatus, idempotency.ExpiredStatus:
 	}
 	return []Step{written}
@@ -127,7 +127,7 @@ func (l line) ownerSteps(written Step) []Step {
 // found is what a lookup has found, and until when finding nothing proves nothing.
 func (l line) found() string {
 	end := l.lost.Add(l.life.GracePeriod)
-	if l.e.To != idempotency.UnknownStatus || l.lost.IsZero() || !l.e.At.Before(end) {
+	if l.e.To != idempotency.UnknownStatus || l.lost.IsZero() || !l.e.At.Time().Before(end) {
 		return l.e.Reason
 	}
 	return l.e.Reason + ", no proof before " + end.UTC().Format(time.TimeOnly)

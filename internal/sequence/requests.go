@@ -58,7 +58,7 @@ const Replayed = "replayed"
 // wrote reports whether the request may have written the line.
 func (r Request) wrote(e idempotency.Event, skew time.Duration) bool {
 	return e.Actor == "request" && !r.Bystander &&
-		!e.At.Before(r.Began.Add(-skew)) && !e.At.After(r.At.Add(skew))
+		!e.At.Time().Before(r.Began.Add(-skew)) && !e.At.Time().After(r.At.Add(skew))
 }
 
 // ownAnswer is the answer to the request that wrote line i. By a clock that is slow, it would come before the outcome
@@ -66,8 +66,8 @@ func (r Request) wrote(e idempotency.Event, skew time.Duration) bool {
 func (l Life) ownAnswer(i int, r Request) Step {
 	for _, e := range l.Timeline[i+1:] {
 		if e.Actor == "owner" && e.Attempt == l.Timeline[i].Attempt && e.Generation == l.Timeline[i].Generation &&
-			e.At.After(r.At) && e.At.Before(r.At.Add(maxSkew)) {
-			r.At = e.At
+			e.At.Time().After(r.At) && e.At.Time().Before(r.At.Add(maxSkew)) {
+			r.At = e.At.Time()
 		}
 	}
 	return r.answer(1)
@@ -121,7 +121,7 @@ func (l Life) others(others []Request) []Step {
 		}
 		last := others[n-1]
 		asks := Step{At: first.Began, From: Client, To: API, Label: "the same key again"}
-		if len(l.Timeline) == 0 || first.Began.Before(l.Timeline[0].At) {
+		if len(l.Timeline) == 0 || first.Began.Before(l.Timeline[0].At.Time()) {
 			asks.Label = string(l.Row.Ref.Operation)
 		}
 		asks.Label += repeated(n)
@@ -132,6 +132,6 @@ func (l Life) others(others []Request) []Step {
 
 func (l Life) happensBetween(from, to time.Time) bool {
 	return slices.ContainsFunc(l.Timeline, func(e idempotency.Event) bool {
-		return e.At.After(from) && e.At.Before(to)
+		return e.At.Time().After(from) && e.At.Time().Before(to)
 	})
 }

@@ -17,14 +17,10 @@ import (
 )
 
 // persisted is all that runs have written, in a form to compare.
-func (d *fixture) persisted() (text string) {
+func (d *fixture) persisted() string {
 	d.t.Helper()
-	err := d.pool.QueryRow(d.t.Context(), `SELECT coalesce((SELECT string_agg(b::text, E'\n' ORDER BY id) FROM statement_breaks AS b), '')
-		|| coalesce((SELECT string_agg(r::text, E'\n' ORDER BY id) FROM statement_runs AS r), '')`).Scan(&text)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return text
+	return pgtest.Value[string](d.t, d.pool, `SELECT coalesce((SELECT string_agg(b::text, E'\n' ORDER BY id) FROM statement_breaks AS b), '')
+		|| coalesce((SELECT string_agg(r::text, E'\n' ORDER BY id) FROM statement_runs AS r), '')`)
 }
 
 // The database has refused a line, and so the reading of the statement was ended. That end is not the cause.
@@ -34,9 +30,7 @@ func TestLineThatIsNotStoredIsAnErrorOfTheDatabase(t *testing.T) {
 	lines := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 20_000)
 	d.files["acct_acme "+d.day.Format(time.DateOnly)] = header + lines + "total,20000,,,,,,,\r\n"
 	j := d.judging()
-	if _, err := j.tx.Exec(t.Context(), "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, j.tx, "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)")
 	if err := j.load(t.Context(), d.day); err == nil || !strings.Contains(err.Error(), "copy statement: ") {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/test/pgtest"
 )
 
 // hugeLines is the length of the test's file; STATEMENT_LINES=1000000 tries a real one.
@@ -182,9 +183,7 @@ func TestStatementIsReadNoFurtherThanTheDatabaseTakesIt(t *testing.T) {
 	})
 	d.config.MaxLines = 1_000_000 // far more than are on their way when the database refuses
 	j := d.judging()
-	if _, err := j.tx.Exec(t.Context(), "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, j.tx, "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)")
 	err := j.load(t.Context(), d.day)
 	if err == nil || !strings.Contains(err.Error(), "copy statement: ") || errors.Is(j.readErr, ErrTooLong) {
 		t.Fatalf("%v, the reading has ended with: %v", err, j.readErr)

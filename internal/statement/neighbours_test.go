@@ -13,16 +13,13 @@ import (
 	"payonce/internal/gateway/native"
 	"payonce/internal/payment"
 	"payonce/internal/statement/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
 
 // judging is the run of acme's day that has not read a statement yet. Its transaction is rolled back.
 func (d *fixture) judging() *judgement {
 	d.t.Helper()
-	tx, err := d.pool.Begin(d.t.Context())
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { _ = tx.Rollback(d.t.Context()) })
+	tx := pgtest.Begin(d.t, d.pool)
 	j := &judgement{dbsqlc.FindAccountsRow{Tenant: "acme", Psp: native.Name, Account: "acct_acme"},
 		d.config, tx, dbsqlc.New(tx), d.day, uuid.Must(uuid.NewV7()), time.Time{}, nil, 0}
 	if err := j.begin(d.t.Context()); err != nil {
@@ -55,14 +52,7 @@ func (d *fixture) load(j *judgement, lines []loadedLine) {
 // wantRows compares what a run has in its tables, as text.
 func (d *fixture) wantRows(j *judgement, what, sql string, want ...string) {
 	d.t.Helper()
-	rows, err := j.tx.Query(d.t.Context(), sql)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	got := pgtest.Values[string](d.t, j.tx, sql)
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {

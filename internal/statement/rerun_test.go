@@ -14,6 +14,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/judge"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // told has OnBreak write down the breaks that it is told of.
@@ -195,11 +196,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	d := setup(t)
 	limits := postgres.DefaultLimits()
 	limits.MaxConns, limits.StatementTimeout = 1, 54321*time.Millisecond
-	db, err := postgres.Open(t.Context(), d.pool.Config().ConnString(), limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, d.pool.Config().ConnString(), limits)
 	d.config.DB = db
 	var during, after string
 	show := func(ctx context.Context, q interface {
@@ -211,7 +208,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()
-	err = show(t.Context(), db.Reader(), &after)
+	err := show(t.Context(), db.Reader(), &after)
 	if err != nil || during != "0" || after != "54321ms" {
 		t.Fatalf("%q during, %q after: %v", during, after, err)
 	}
@@ -221,11 +218,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	db, err := postgres.Open(t.Context(), d.pool.Config().ConnString(), postgres.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, d.pool.Config().ConnString(), postgres.DefaultLimits())
 	d.config.DB = db
 	var seen []string
 	show := func(ctx context.Context, tx pgx.Tx, _ judge.Break) error {

@@ -268,15 +268,10 @@ func (d *fixture) want(want ...string) {
 
 func (d *fixture) exec(sql string, args ...any) {
 	d.t.Helper()
-	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
-		d.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(d.t, d.pool, sql, args...)
 }
 
-func (d *fixture) count(sql string, args ...any) (n int64) {
+func (d *fixture) count(sql string, args ...any) int64 {
 	d.t.Helper()
-	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&n); err != nil {
-		d.t.Fatalf("%s: %v", sql, err)
-	}
-	return n
+	return pgtest.Value[int64](d.t, d.pool, sql, args...)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestSecretSpeaksForItsTenant(t *testing.T) {
@@ -322,14 +324,8 @@ func TestReadingThatHangsHoldsNobodyUpForLong(t *testing.T) {
 	if _, err := o.directory.Authenticate(t.Context(), "known"); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := o.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, o.pool)
+	pgtest.Exec(t, tx, "LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE")
 	o.later(freshFor + time.Second)
 	var all sync.WaitGroup
 	for range 5 {
@@ -344,9 +340,5 @@ func TestReadingThatHangsHoldsNobodyUpForLong(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		t.Fatal("requests hang with the reading")
-	}
+	wait.For(t, "the requests hang with the reading", done)
 }

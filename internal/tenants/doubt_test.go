@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -20,11 +19,7 @@ func behindProxy(t *testing.T) (*fixture, *pgproxy.Proxy) {
 	o := setup(t)
 	o.tenant()
 	proxy := pgproxy.Start(t, o.pool.Config().ConnString())
-	db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, proxy.URL(), pgtest.Limits())
 	o.registry = NewRegistry(db, uuid.NewV7)
 	return o, proxy
 }

@@ -371,13 +371,8 @@ func TestChangeOfOneTenantOrKeyChangesNoOther(t *testing.T) {
 func TestTenantThatAnotherProcessHasJustMadeIsFound(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	tx, err := o.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('initech', 'initech')"); err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, o.pool)
+	pgtest.Exec(t, tx, "INSERT INTO tenants (id, psp_account) VALUES ('initech', 'initech')")
 	made := make(chan error, 1)
 	go func() { made <- o.registry.EnsureTenant(t.Context(), "initech") }()
 	pgtest.AwaitLock(t, o.pool)

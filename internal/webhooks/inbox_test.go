@@ -11,6 +11,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestEventIsKeptToTheByteWithOneJob(t *testing.T) {
@@ -107,7 +108,7 @@ func TestEventIsSeenOnlyTogetherWithItsJob(t *testing.T) {
 	pgtest.AwaitLock(t, d.pool)
 	d.want(0, 0)
 	release()
-	if o := await(t, "the commit", done); o.err != nil {
+	if o := wait.For(t, "the commit", done); o.err != nil {
 		t.Fatal(o.err)
 	}
 	d.want(1, 1)
@@ -119,15 +120,8 @@ func TestDuplicateThatArrivesMeanwhileWaitsForTheFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
-			first, err := d.pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = first.Rollback(context.Background()) }()
-			if _, err := first.Exec(t.Context(),
-				"INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '')"); err != nil {
-				t.Fatal(err)
-			}
+			first := pgtest.Begin(t, d.pool)
+			pgtest.Exec(t, first, "INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '')")
 			second := d.inBackground(d.inbox, "evt_1")
 			pgtest.AwaitLock(t, d.pool)
 			end, jobs := first.Rollback, 1
@@ -137,7 +131,7 @@ func TestDuplicateThatArrivesMeanwhileWaitsForTheFirst(t *testing.T) {
 			if err := end(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			o := await(t, "the end of the second", second)
+			o := wait.For(t, "the end of the second", second)
 			if _, duplicate := o.receipt.(Duplicate); o.err != nil || duplicate != commits {
 				t.Fatalf("the second is %#v, %v", o.receipt, o.err)
 			}
@@ -156,7 +150,7 @@ func TestManyDeliveriesAtOnceAreOneEvent(t *testing.T) {
 	}
 	received := 0
 	for _, c := range done {
-		o := await(t, "a delivery", c)
+		o := wait.For(t, "a delivery", c)
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
@@ -254,11 +248,13 @@ func TestSenderThatHasGoneLeavesNothingHalfDone(t *testing.T) {
 	}()
 	pgtest.AwaitLock(t, d.pool)
 	hangUp()
-	if err := await(t, "the end", done); err == nil {
+	if err := wait.For(t, "the end", done); err == nil {
 		t.Fatal("stored without a commit")
 	}
 	release()
-	d.eventually("the end of what was sent", func() bool { return d.lockWaits() == 0 })
+	wait.Until(t, "the end of what was sent", func() bool {
+		return d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0
+	})
 	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != j {
 		t.Fatalf("%d events and %d jobs", e, j)
 	}

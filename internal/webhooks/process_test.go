@@ -198,14 +198,8 @@ func TestPrunersDoNotWaitForEachOther(t *testing.T) {
 	d := setup(t)
 	d.processedAgo("evt_1", 2*time.Hour)
 	d.processedAgo("evt_2", time.Hour)
-	rival, err := d.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rival.Rollback(t.Context())
-	if _, err := rival.Exec(t.Context(), "SELECT FROM webhook_events WHERE id = 'evt_1' FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	rival := pgtest.Begin(t, d.pool)
+	pgtest.Exec(t, rival, "SELECT FROM webhook_events WHERE id = 'evt_1' FOR UPDATE")
 	d.prune(time.Minute, 1, 1)
 	if got := d.left(); got != "evt_1" {
 		t.Fatalf("left are %s", got)
@@ -228,23 +222,9 @@ func TestPruningSearchesTheIndexByTime(t *testing.T) {
 	defer conn.Release()
 	for _, statement := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE pruning AS " +
 		d.proxy.SQL("PruneEvents")} {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, conn, statement)
 	}
-	rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE pruning ('5 hours', 100)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var plan []string
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
-		plan = append(plan, strings.TrimSpace(line))
-	}
-	text := strings.Join(plan, "\n")
+	text := strings.Join(pgtest.Values[string](t, conn, "EXPLAIN EXECUTE pruning ('5 hours', 100)"), "\n")
 	if !strings.Contains(text, "webhook_events_processed_at") ||
 		!strings.Contains(text, "Index Cond: (processed_at <=") || strings.Contains(text, "Seq Scan") {
 		t.Fatalf("the plan is\n%s", text)

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
-	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -34,14 +33,9 @@ type fixture struct {
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	url := pgtest.NewURL(t)
-	d := &fixture{t: t, proxy: pgproxy.Start(t, url), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
+	d := &fixture{t: t, pool: pgtest.New(t), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
 		beforeJob: "SELECT $1::text"}
-	var err error
-	if d.pool, err = pgxpool.New(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(d.pool.Close)
+	d.proxy = pgproxy.Start(t, d.pool.Config().ConnString())
 	d.exec("CREATE TABLE jobs (event_id text NOT NULL)")
 	d.inbox = d.anotherInbox()
 	return d
@@ -50,11 +44,7 @@ func setup(t *testing.T) *fixture {
 // anotherInbox is one in another process, on the same database. It goes through the proxy.
 func (d *fixture) anotherInbox() *Inbox {
 	d.t.Helper()
-	db, err := postgres.Open(context.Background(), d.proxy.URL(), pgtest.Limits())
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(db.Close)
+	db := pgtest.Open(d.t, d.proxy.URL(), pgtest.Limits())
 	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
 		if _, err := tx.Exec(ctx, d.beforeJob, eventID); err != nil {
 			return err
@@ -92,39 +82,6 @@ type outcome struct {
 	err     error
 }
 
-func await[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		t.Fatalf("%s did not happen", what)
-		panic("unreachable")
-	}
-}
-
-func (d *fixture) lockWaits() int {
-	d.t.Helper()
-	return d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-}
-
-func (d *fixture) eventually(what string, happened func() bool) {
-	d.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			d.t.Fatal("did not happen: " + what)
-		}
-	}
-}
-
 // holdJobs has every job wait, once its event is stored, until release.
 func (d *fixture) holdJobs() (release func()) {
 	d.t.Helper()
@@ -133,9 +90,7 @@ func (d *fixture) holdJobs() (release func()) {
 		d.t.Fatal(err)
 	}
 	const lock, unlock = "SELECT pg_advisory_lock(42)", "SELECT pg_advisory_unlock(42)"
-	if _, err := gate.Exec(d.t.Context(), lock); err != nil {
-		d.t.Fatal(err)
-	}
+	pgtest.Exec(d.t, gate, lock)
 	d.beforeJob = "SELECT pg_advisory_xact_lock_shared(42) WHERE $1::text <> ''"
 	release = sync.OnceFunc(func() {
 		defer gate.Release()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/pgbench"
@@ -40,11 +38,7 @@ func newSide(t *testing.T) side {
 		t.Fatal(err)
 	}
 	url := pgtest.NewURL(t)
-	admin, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	admin := pgtest.Connect(t, url)
 	s := side{b: &bench{db: rig.Existing(url, admin), pgbench: program, queries: queries}}
 	s.b.db.APIKey = "bench-key-of-a-test"
 	addTenant(t, s.b.db)
@@ -58,11 +52,7 @@ func newSide(t *testing.T) side {
 
 func addTenant(t *testing.T, d *rig.Database) {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), d.URL, pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := pgtest.Open(t, d.URL, pgtest.Limits())
 	registry := tenants.NewRegistry(db, app.NewID)
 	if err := registry.EnsureTenant(t.Context(), rig.Tenant); err != nil {
 		t.Fatal(err)

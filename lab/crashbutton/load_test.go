@@ -17,6 +17,7 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
+	"payonce/test/pgtest"
 )
 
 const (
@@ -74,11 +75,7 @@ func newLoad(t *testing.T, d *demo, seed uint64) *load {
 // addTenants adds those that the demo does not have, and lifts the limits of requests of all of them.
 func addTenants(t *testing.T, databaseURL string) (keys map[string]string) {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), databaseURL, postgres.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := pgtest.Open(t, databaseURL, postgres.DefaultLimits())
 	registry := tenants.NewRegistry(db, app.NewID)
 	keys = map[string]string{"acme": "demo-acme-key", "globex": "demo-globex-key"}
 	for _, tenant := range plan.SmallTenants() {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"payonce/test/pgtest"
 )
 
 // asProgram makes the test binary the program itself, so that it can be killed.
@@ -56,11 +56,7 @@ func awaitReserved(t *testing.T, url, key string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	conn := pgtest.Connect(t, url)
 	for {
 		var id string
 		err := conn.QueryRow(ctx, `SELECT p.payment_id::text FROM lab_dbos.payments p

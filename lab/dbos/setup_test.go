@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/test/pgtest"
 )
 
@@ -134,13 +132,9 @@ func mustPay(t *testing.T, base, key, body string) string {
 // wantSucceeded counts the application's rows for a key.
 func wantSucceeded(t *testing.T, url, key string, want int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
+	conn := pgtest.Connect(t, url)
 	var rows, succeeded int
-	err = conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE status = 'succeeded' AND psp_charge_id IS NOT NULL)
+	err := conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE status = 'succeeded' AND psp_charge_id IS NOT NULL)
 		FROM lab_dbos.payments WHERE idempotency_key = $1`, key).Scan(&rows, &succeeded)
 	if err != nil {
 		t.Fatal(err)

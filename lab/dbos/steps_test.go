@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"payonce/test/pgtest"
+
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // What a crash between a plain step's write and its checkpoint leads to: the step finds its own row.
@@ -57,14 +58,8 @@ func TestVanishedPaymentFailsForGood(t *testing.T) {
 			answered <- status
 		}()
 		awaitReserved(t, url, "key-1")
-		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close(t.Context())
-		if _, err := conn.Exec(t.Context(), "DELETE FROM lab_dbos.payments"); err != nil {
-			t.Fatal(err)
-		}
+		conn := pgtest.Connect(t, url)
+		pgtest.Exec(t, conn, "DELETE FROM lab_dbos.payments")
 		if status := <-answered; status != http.StatusInternalServerError {
 			t.Errorf("first answer: %d", status)
 		}

@@ -122,10 +122,7 @@ func (s *shop) seed(url string) {
 			s.t.Fatal(err)
 		}
 	}
-	_, err = db.Pool().Exec(s.t.Context(), "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, db.Pool(), "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
 }
 
 func apiKey(tenant string) string { return "test-" + tenant + "-key" }
@@ -231,17 +228,12 @@ func (s *shop) ask(tenant, route, path, key, body string) int {
 
 func (s *shop) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.Exec(s.t, s.db, sql, args...)
 }
 
-func (s *shop) text(sql string, args ...any) (text string) {
+func (s *shop) text(sql string, args ...any) string {
 	s.t.Helper()
-	if err := s.db.QueryRow(s.t.Context(), "SELECT ("+sql+")::text", args...).Scan(&text); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
-	return text
+	return pgtest.Value[string](s.t, s.db, "SELECT ("+sql+")::text", args...)
 }
 
 // breach changes what no program of ours could, behind the back of the triggers.

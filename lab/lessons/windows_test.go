@@ -47,14 +47,8 @@ func pagesWithSessions(t *testing.T) []string {
 func newDatabase(t *testing.T) string {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {
-		t.Fatal(err)
-	}
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, "CREATE SCHEMA "+schema)
 	return url
 }
 

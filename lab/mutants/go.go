@@ -13,8 +13,9 @@ import (
 // packages whose conditions are taken away, by their directories.
 func packages() []string {
 	return []string{
-		"internal/payment", "internal/judge", "internal/payments", "internal/idempotency", "internal/operator", "internal/gateway", "internal/gateway/native",
-		"internal/gateway/stripe", "internal/gateway/wire", "internal/webhooks", "internal/deadletters",
+		"internal/payment", "internal/judge", "internal/payments", "internal/idempotency", "internal/operator",
+		"internal/gateway", "internal/gateway/native", "internal/gateway/stripe", "internal/gateway/wire",
+		"internal/webhooks", "internal/deadletters",
 		"internal/tenants", "internal/statement", "internal/reconcile",
 	}
 }

@@ -56,6 +56,7 @@ var places = []string{
 	"test/pgtest",
 	"test/psp",
 	"test/testrun",
+	"test/wait",
 	"tools/readingpath",
 	"tools/size",
 	"tools/structure",

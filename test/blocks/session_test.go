@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"payonce/internal/postgres"
 	"payonce/test/pgtest"
 )
 
@@ -32,11 +31,7 @@ func newSession(t *testing.T) *session {
 	if pgtest.OnCitus() {
 		t.Skip("it counts the blocks of one server")
 	}
-	db, err := postgres.Open(t.Context(), pgtest.NewURL(t), pgtest.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, pgtest.NewURL(t), pgtest.Limits())
 	conn, err := db.Pool().Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"payonce/internal/postgres"
 	"payonce/test/heldport"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // canary is a text that is sent in one place only, and looks like nothing else. It is a customer's id as well as a part
@@ -153,13 +153,8 @@ func (p *programs) stop() {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- command.Wait() }()
-		select {
-		case err := <-ended:
-			if err != nil {
-				p.t.Errorf("%s ended: %v", command.Path, err)
-			}
-		case <-time.After(patience):
-			p.t.Fatalf("%s does not end", command.Path)
+		if err := wait.For(p.t, "the end of "+command.Path, ended); err != nil {
+			p.t.Errorf("%s ended: %v", command.Path, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/config"
 	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 // What happens when a connection breaks while a commit is under way. The client of the database cannot tell a
@@ -197,15 +198,8 @@ func TestInterruptedCommitOfAPaymentIsInvisible(t *testing.T) {
 // transitions checks a key's timeline.
 func (w *world) transitions(key string, want ...string) {
 	w.t.Helper()
-	rows, err := w.db.Query(w.t.Context(),
+	got := pgtest.Values[string](w.t, w.db,
 		"SELECT from_status || ' ' || to_status FROM idempotency_key_events WHERE key = $1 ORDER BY id", key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	if !slices.Equal(got, want) {
 		w.t.Fatalf("timeline is %q, want %q", got, want)
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,19 +23,13 @@ func quietServer(t *testing.T) (url string) {
 	t.Helper()
 	server := pgtest.OwnServer(t, false)
 	url = pgtest.Migrate(t, server)
-	admin, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(context.Background())
+	admin := pgtest.Connect(t, url)
 	for _, sql := range []string{
 		"ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET checkpoint_timeout = '1h'",
 		// Otherwise the background writer logs a snapshot of the running transactions, every 15 s after a change.
 		"ALTER SYSTEM SET bgwriter_lru_maxpages = 0", "SELECT pg_reload_conf()", "CHECKPOINT",
 	} {
-		if _, err := admin.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, admin, sql)
 	}
 	return url
 }
@@ -270,14 +263,7 @@ func (s *session) explain(sql, args string) string {
 	for range 6 {
 		s.run("BEGIN; EXECUTE planned (" + args + "); ROLLBACK")
 	}
-	rows, err := s.conn.Query(s.t.Context(), "EXPLAIN EXECUTE planned ("+args+")", pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		s.t.Fatalf("explain: %v", err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		s.t.Fatalf("explain: %v", err)
-	}
+	lines := pgtest.Values[string](s.t, s.conn, "EXPLAIN EXECUTE planned ("+args+")", pgx.QueryExecModeSimpleProtocol)
 	return strings.Join(lines, "\n")
 }
 

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"payonce/internal/app"
 	"payonce/internal/config"
@@ -16,6 +15,7 @@ import (
 	"payonce/test/heldport"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // asAPI in the environment makes the test binary an API process, so that it can be killed.
@@ -139,11 +139,7 @@ func TestCrashWindow3LeavesAnUnknownPaymentThatIsNotSentAgain(t *testing.T) {
 	})
 	key := freshKey()
 	v.payUnanswered(key)
-	select {
-	case <-charged:
-	case <-time.After(patience):
-		t.Fatal("the PSP was not asked")
-	}
+	wait.For(t, "the PSP is asked", charged)
 	v.kill()
 	v.loseLease(key, "pm_ok")
 	v.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")

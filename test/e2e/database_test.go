@@ -230,9 +230,7 @@ func (w *world) session() *session {
 func (s *session) run(statements ...string) {
 	s.t.Helper()
 	for _, sql := range statements {
-		if _, err := s.conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-			s.t.Fatalf("%s: %v", sql, err)
-		}
+		pgtest.Exec(s.t, s.conn, sql, pgx.QueryExecModeSimpleProtocol)
 	}
 }
 
@@ -513,18 +511,11 @@ func (w *world) fillDisk() (empty func()) {
 	if _, err := os.Stat(full); err != nil {
 		w.t.Skip("no ", full)
 	}
-	var data string
-	if err := w.db.QueryRow(w.t.Context(), "SHOW data_directory").Scan(&data); err != nil {
-		w.t.Fatal(err)
-	}
-	rows, err := w.db.Query(w.t.Context(),
+	data := pgtest.Value[string](w.t, w.db, "SHOW data_directory")
+	sessions := pgtest.Values[int](w.t, w.db,
 		"SELECT pid FROM pg_stat_activity WHERE usename = 'payonce_api' AND datname = current_database()")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	sessions, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil || len(sessions) == 0 {
-		w.t.Fatalf("sessions %v, %v", sessions, err)
+	if len(sessions) == 0 {
+		w.t.Fatal("the API has no session")
 	}
 	dir := filepath.Join(data, "base", "pgsql_tmp")
 	w.serversOwn(data, dir)

@@ -26,6 +26,7 @@ import (
 	"payonce/internal/tenants"
 	"payonce/test/contract"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -198,10 +199,7 @@ func seedTenants(t testing.TB, url string, atStripe bool) {
 		}
 	}
 	// Rate limits have a test of their own.
-	_, err = db.Pool().Exec(ctx, "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, db.Pool(), "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
 }
 
 // call is one request. Zero members mean the ordinary: acme's key, JSON.
@@ -386,20 +384,7 @@ func (w *world) count(sql string, args ...any) int {
 }
 
 // eventually asks until the answer is yes.
-func eventually(t testing.TB, what string, ask func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ask() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}
+var eventually = wait.Until
 
 // checked holds every exchange against openapi.yaml.
 func checked(t testing.TB, base http.RoundTripper) http.RoundTripper {

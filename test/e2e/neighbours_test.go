@@ -167,9 +167,7 @@ func (w *world) slow(tenant string) (open func()) {
 	w.exec("ALTER TABLE payments ENABLE ROW LEVEL SECURITY")
 	do := func(sql string) {
 		w.t.Helper()
-		if _, err := gate.Exec(w.t.Context(), sql); err != nil {
-			w.t.Fatal(err)
-		}
+		pgtest.Exec(w.t, gate, sql)
 	}
 	do("SELECT pg_advisory_lock(1)")
 	return func() { do("SELECT pg_advisory_unlock(1)") }

@@ -24,6 +24,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/test/heldport"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // pooler starts PgBouncer in transaction mode in front of a database, and returns the connection string that leads
@@ -84,17 +85,10 @@ func exists(path string) bool {
 
 func setForPooler(t testing.TB, database, name string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
+	conn := pgtest.Connect(t, database)
 	for _, setting := range []string{"statement_timeout = '5s'", "lock_timeout = '2s'",
 		"idle_in_transaction_session_timeout = '10s'", "enable_seqscan = off", "enable_bitmapscan = off", "jit = off"} {
-		if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+
-			setting); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, conn, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+setting)
 	}
 }
 
@@ -133,13 +127,8 @@ func startPooler(t testing.TB, program, config, socketDir string) {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		_ = cmd.Wait()
 	})
-	select {
-	case err := <-up:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(patience):
-		t.Fatal("PgBouncer does not come up")
+	if err := wait.For(t, "PgBouncer comes up", up); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -167,9 +156,9 @@ func TestEverythingWorksThroughAPoolerInTransactionMode(t *testing.T) {
 	w.pay(silent, "pm_silent_charged").expect(t, http.StatusAccepted, "")
 	w.pay(never, "pm_timeout_not_charged").expect(t, http.StatusAccepted, "")
 	reconcileThroughPooler(t, pgtest.As(t, pooled, postgres.Reconciler), w.psp.URL)
-	w.awaitStatus(silent, "completed")
+	w.becomes(silent, "completed")
 	w.pay(silent, "pm_silent_charged").expect(t, http.StatusCreated, "")
-	w.awaitStatus(never, "failed_retryable")
+	w.becomes(never, "failed_retryable")
 }
 
 // reconcileThroughPooler runs a reconciler until the test ends.
@@ -200,16 +189,4 @@ func reconcileThroughPooler(t *testing.T, database, psp string) {
 			t.Error(err)
 		}
 	})
-}
-
-// awaitStatus waits until a key stands where it should.
-func (w *world) awaitStatus(key, status string) {
-	w.t.Helper()
-	deadline := time.Now().Add(patience)
-	for w.keyRow(key).Status != status {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("key is %+v, want %s", w.keyRow(key), status)
-		}
-		<-time.After(50 * time.Millisecond)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/config"
+	"payonce/test/pgtest"
 )
 
 // What webhooks and lookups have missed, the walk along the PSP's own list finds.
@@ -28,13 +29,10 @@ func (w *world) scannedFromNow() {
 }
 
 // watermark is how far acme's charges have been compared.
-func (w *world) watermark() (at time.Time) {
+func (w *world) watermark() time.Time {
 	w.t.Helper()
-	if err := w.db.QueryRow(w.t.Context(),
-		"SELECT scanned_to FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'").Scan(&at); err != nil {
-		w.t.Fatalf("read watermark: %v", err)
-	}
-	return at
+	return pgtest.Value[time.Time](w.t, w.db,
+		"SELECT scanned_to FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'")
 }
 
 // It was believed that there is nothing, and then there is: the PSP was later than it ever should be.

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/app"
 	"payonce/internal/config"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // gracePeriod is how long "not found" is no proof in these tests.
@@ -143,13 +143,8 @@ func (w *world) sweptFromNow() {
 func (r *reconciler) stop() {
 	r.t.Helper()
 	r.interrupt()
-	select {
-	case err := <-r.ended:
-		if err != nil {
-			r.t.Fatalf("ended: %v", err)
-		}
-	case <-time.After(patience):
-		r.t.Fatal("the reconciler does not end")
+	if err := wait.For(r.t, "the reconciler's end", r.ended); err != nil {
+		r.t.Fatalf("ended: %v", err)
 	}
 	<-r.over
 }
@@ -173,16 +168,8 @@ func (w *world) becomes(key, status string) keyRow {
 // left out.
 func (w *world) moves(key string) []string {
 	w.t.Helper()
-	rows, err := w.db.Query(w.t.Context(), `SELECT actor || ': ' || from_status || ' > ' || to_status FROM idempotency_key_events
+	return pgtest.Values[string](w.t, w.db, `SELECT actor || ': ' || from_status || ' > ' || to_status FROM idempotency_key_events
 		WHERE key = $1 AND from_status <> to_status ORDER BY id`, key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return got
 }
 
 func (w *world) wantMoves(key string, want ...string) {

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/config"
 	"payonce/test/pgproxy"
+	"payonce/test/wait"
 )
 
 // The end of a reconciler, in order and out of order, at the worst moment: when lookups are under way.
@@ -55,11 +56,7 @@ func TestAnotherReconcilerTakesOverWhatWasBrokenOff(t *testing.T) {
 	t.Parallel()
 	w, r, held, keys := lookingUp(t, func(c *config.Reconciler) { c.StopLimit = 100 * time.Millisecond })
 	r.interrupt() // at the limit, the lookups are broken off
-	select {
-	case <-r.over:
-	case <-time.After(patience):
-		t.Fatal("the reconciler does not end")
-	}
+	wait.For(t, "the reconciler's end", r.over)
 	if err := <-r.ended; err != nil {
 		t.Logf("ended: %v", err) // lookups that were broken off are said to be
 	}

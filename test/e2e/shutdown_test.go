@@ -20,6 +20,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/test/heldport"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // process is an API that runs as the command does: listeners of its own, and an end.
@@ -66,13 +67,7 @@ func (w *world) run(edit func(*config.API)) *process {
 // end waits for the process.
 func (p *process) end() error {
 	p.t.Helper()
-	select {
-	case err := <-p.ended:
-		return err
-	case <-time.After(patience):
-		p.t.Fatal("the process does not end")
-		return nil
-	}
+	return wait.For(p.t, "the process's end", p.ended)
 }
 
 // ask sends a GET on a connection of its own; 0 is the status of no answer.

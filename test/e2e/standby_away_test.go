@@ -103,11 +103,8 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 	leave()
 	key := freshKey()
 	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
-	var id payment.ID
-	if err := w.db.QueryRow(t.Context(), "SELECT subject FROM idempotency_keys WHERE key = $1", key).
-		Scan((*uuid.UUID)(&id)); err != nil {
-		t.Fatal(err)
-	}
+	id := payment.ID(pgtest.Value[uuid.UUID](t, w.db,
+		"SELECT subject FROM idempotency_keys WHERE key = $1", key))
 	another := paymentOf(key, "pm_ok")
 	another.body = strings.Replace(another.body, "12000", "12001", 1)
 	asked := map[string]call{

@@ -13,6 +13,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
 	"payonce/internal/config"
+	"payonce/test/pgtest"
 )
 
 const stripeAccount = "acct_acme"
@@ -289,19 +290,7 @@ func TestEveryFaultOfARefundEndsByItselfAtStripe(t *testing.T) {
 // that nobody has asked for, and of objects that are not final, are no cases for an operator.
 func (w *world) wantNoOtherDeadLetters(kinds ...string) {
 	w.t.Helper()
-	var found []string
-	rows, err := w.db.Query(w.t.Context(), "SELECT kind FROM dead_letters ORDER BY kind DESC")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var kind string
-		if err := rows.Scan(&kind); err != nil {
-			w.t.Fatal(err)
-		}
-		found = append(found, kind)
-	}
+	found := pgtest.Values[string](w.t, w.db, "SELECT kind FROM dead_letters ORDER BY kind DESC")
 	if strings.Join(found, " ") != strings.Join(kinds, " ") {
 		w.t.Fatalf("dead letters are %q, want %q", found, kinds)
 	}

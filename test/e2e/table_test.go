@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payonce/internal/config"
+	"payonce/test/wait"
 )
 
 func TestNewKeyIsCharged(t *testing.T) {
@@ -437,9 +438,5 @@ func (g *gate) open() { close(g.opened) }
 
 func (g *gate) awaitArrival(t testing.TB) {
 	t.Helper()
-	select {
-	case <-g.arrived:
-	case <-time.After(patience):
-		t.Fatal("nothing arrived at the PSP")
-	}
+	wait.For(t, "an arrival at the PSP", g.arrived)
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"payonce/internal/config"
+	"payonce/test/pgtest"
 )
 
 // Traces as a collector gets them from the processes. That no secret is in them is a part of canary_test.go.
@@ -291,14 +292,9 @@ func attribute(s *otlp.Span, key string) string {
 }
 
 // traceOf is the id of the trace of the payment that a key stands for.
-func (w *world) traceOf(key string) (id string) {
+func (w *world) traceOf(key string) string {
 	w.t.Helper()
-	err := w.db.QueryRow(w.t.Context(), "SELECT replace(id::text, '-', '') FROM payments WHERE idempotency_key = $1",
-		key).Scan(&id)
-	if err != nil {
-		w.t.Fatalf("read payment: %v", err)
-	}
-	return id
+	return pgtest.Value[string](w.t, w.db, "SELECT replace(id::text, '-', '') FROM payments WHERE idempotency_key = $1", key)
 }
 
 // drawn is a trace as text: a line for each span, with its time since the trace began.

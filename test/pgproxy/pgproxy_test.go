@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +13,7 @@ import (
 
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -32,30 +32,15 @@ type bundle struct {
 func setup(t *testing.T) bundle {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	b := bundle{proxy: pgproxy.Start(t, url), direct: connect(t, url)}
-	if _, err := b.direct.Exec(t.Context(), "CREATE TABLE notes (n int)"); err != nil {
-		t.Fatal(err)
-	}
+	b := bundle{proxy: pgproxy.Start(t, url), direct: pgtest.Connect(t, url)}
+	pgtest.Exec(t, b.direct, "CREATE TABLE notes (n int)")
 	return b
-}
-
-func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
 }
 
 // notes is what is really there.
 func (b bundle) notes(t *testing.T) int {
 	t.Helper()
-	var n int
-	if err := b.direct.QueryRow(t.Context(), count).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	n := pgtest.Value[int](t, b.direct, count)
 	return n
 }
 
@@ -73,21 +58,10 @@ func inBackground(do func() error) <-chan error {
 	return done
 }
 
-func await(t *testing.T, done <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(30 * time.Second):
-		t.Fatal("the client did not return")
-		return nil
-	}
-}
-
 func TestEverythingElsePassesUnchanged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	if _, err := conn.CopyFrom(t.Context(), pgx.Identifier{"notes"}, []string{"n"},
 		pgx.CopyFromSlice(1000, func(i int) ([]any, error) {
 			return []any{i}, nil
@@ -109,33 +83,32 @@ func TestEverythingElsePassesUnchanged(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "SELECT 1/0"); err == nil || !strings.Contains(err.Error(), "22012") {
 		t.Fatalf("the server's error came back as %v", err)
 	}
-	if _, err := conn.Exec(t.Context(), "SELECT 1; SELECT 2", pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, conn, "SELECT 1; SELECT 2", pgx.QueryExecModeSimpleProtocol)
+}
+
+// awaitSleep returns once a statement sleeps.
+func (b bundle) awaitSleep(t *testing.T) {
+	t.Helper()
+	wait.Until(t, "a statement that sleeps", func() bool {
+		return pgtest.Value[bool](t, b.direct, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event = 'PgSleep')`)
+	})
 }
 
 func TestRequestToCancelPasses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	slept := inBackground(func() error {
 		_, err := conn.PgConn().Exec(context.Background(), "SELECT pg_sleep(60)").ReadAll()
 		return err
 	})
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for running := 0; running == 0; <-tick.C {
-		err := b.direct.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event = 'PgSleep'`).Scan(&running)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.awaitSleep(t)
 	if err := conn.PgConn().CancelRequest(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var pg *pgconn.PgError
-	if err := await(t, slept); !errors.As(err, &pg) || pg.Code != "57014" {
+	if err := wait.For(t, "the client's return", slept); !errors.As(err, &pg) || pg.Code != "57014" {
 		t.Fatalf("the statement ended with %v", err)
 	}
 }
@@ -143,20 +116,14 @@ func TestRequestToCancelPasses(t *testing.T) {
 func TestRoundsBearTheNamesOfTheirQueries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	for range 2 {
 		if err := puts(conn); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n int
-	if err := tx.QueryRow(t.Context(), count).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, conn)
+	pgtest.Value[int](t, tx, count)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -175,13 +142,13 @@ func TestRoundsBearTheNamesOfTheirQueries(t *testing.T) {
 func TestRoundCutBeforeTheServerNeverHappens(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	cut := b.proxy.On("Put", pgproxy.CutBefore)
 	if err := puts(conn); err == nil || !conn.IsClosed() {
 		t.Fatalf("the client heard %v", err)
 	}
 	cut.Await(t)
-	if err := puts(connect(t, b.proxy.URL())); err != nil {
+	if err := puts(pgtest.Connect(t, b.proxy.URL())); err != nil {
 		t.Fatalf("an event for one round has met two: %v", err)
 	}
 	if n := b.notes(t); n != 2 {
@@ -192,7 +159,7 @@ func TestRoundCutBeforeTheServerNeverHappens(t *testing.T) {
 func TestDroppedAcknowledgementIsOfACommit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	lost := b.proxy.On("Put", pgproxy.DropAcknowledgement)
 	err := puts(conn)
 	var pg *pgconn.PgError
@@ -209,7 +176,7 @@ func TestDroppedAcknowledgementIsOfACommit(t *testing.T) {
 func TestAcknowledgementIsDroppedOnlyAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	b.proxy.On("Put", pgproxy.DropAcknowledgement)
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT repeat('x', 1000000)")
@@ -226,7 +193,7 @@ func TestAcknowledgementIsDroppedOnlyAfterItsEnd(t *testing.T) {
 func TestExplicitCommitCanBeLostToo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	b.proxy.On("commit", pgproxy.DropAcknowledgement)
 	err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), put, 1)
@@ -240,7 +207,7 @@ func TestExplicitCommitCanBeLostToo(t *testing.T) {
 func TestRoundHeldBeforeTheServerLandsWhenReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	held := b.proxy.On("Put", pgproxy.HoldBefore)
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
@@ -251,7 +218,7 @@ func TestRoundHeldBeforeTheServerLandsWhenReleased(t *testing.T) {
 	}
 	held.Release()
 	held.AwaitLanding(t)
-	if err := await(t, done); err != nil {
+	if err := wait.For(t, "the client's return", done); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.notes(t); n != 2 || !slices.ContainsFunc(b.proxy.Answered(), isPut) {
@@ -262,12 +229,12 @@ func TestRoundHeldBeforeTheServerLandsWhenReleased(t *testing.T) {
 func TestHeldRoundOutlivesItsClient(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	held := b.proxy.On("Put", pgproxy.HoldBefore)
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
 	held.CutClients()
-	if err := await(t, done); err == nil {
+	if err := wait.For(t, "the client's return", done); err == nil {
 		t.Fatal("the client was not cut off")
 	}
 	if n := b.notes(t); n != 0 {
@@ -283,7 +250,7 @@ func TestHeldRoundOutlivesItsClient(t *testing.T) {
 func TestAnswerHeldAfterTheServerIsOfACommit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	held := b.proxy.On("Put", pgproxy.HoldAfter)
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
@@ -296,7 +263,7 @@ func TestAnswerHeldAfterTheServerIsOfACommit(t *testing.T) {
 	default:
 	}
 	held.Release()
-	if err := await(t, done); err != nil {
+	if err := wait.For(t, "the client's return", done); err != nil {
 		t.Fatal(err)
 	}
 	if err := puts(conn); err != nil {
@@ -310,7 +277,7 @@ func TestEventMeetsAsManyRoundsAsAsked(t *testing.T) {
 	b.proxy.OnNext(2, "Put", pgproxy.CutBefore)
 	b.proxy.On("Put", pgproxy.DropAcknowledgement) // after those
 	for i, want := range []int{0, 0, 2, 4} {
-		conn := connect(t, b.proxy.URL())
+		conn := pgtest.Connect(t, b.proxy.URL())
 		if err := puts(conn); (err == nil) != (i == 3) {
 			t.Fatalf("round %d: %v", i, err)
 		}
@@ -323,7 +290,7 @@ func TestEventMeetsAsManyRoundsAsAsked(t *testing.T) {
 func TestDownCutsAndRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	b.proxy.Down()
 	b.proxy.Down() // is down already
 	if err := puts(conn); err == nil {
@@ -335,7 +302,7 @@ func TestDownCutsAndRefuses(t *testing.T) {
 	}
 	b.proxy.Up(t)
 	b.proxy.Up(t)
-	if err := puts(connect(t, b.proxy.URL())); err != nil {
+	if err := puts(pgtest.Connect(t, b.proxy.URL())); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.notes(t); n != 2 {
@@ -346,12 +313,12 @@ func TestDownCutsAndRefuses(t *testing.T) {
 func TestDownTakesWhatIsHeldAlong(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	held := b.proxy.On("Put", pgproxy.HoldBefore)
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
 	b.proxy.Down()
-	if err := await(t, done); err == nil {
+	if err := wait.For(t, "the client's return", done); err == nil {
 		t.Fatal("the client was not cut off")
 	}
 	held.Release()
@@ -363,7 +330,7 @@ func TestDownTakesWhatIsHeldAlong(t *testing.T) {
 func TestServerThatEndsASessionIsHeard(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	_, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())")
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != "57P01" || pg.SeverityUnlocalized != "FATAL" {
@@ -376,7 +343,7 @@ func TestServerThatEndsASessionIsHeard(t *testing.T) {
 func TestRequestToCancelOfAClientThatWasCutOffIsDropped(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	key := conn.PgConn()
 	held := b.proxy.On("Put", pgproxy.HoldBefore)
 	done := inBackground(func() error {
@@ -387,19 +354,11 @@ func TestRequestToCancelOfAClientThatWasCutOffIsDropped(t *testing.T) {
 	})
 	held.Await(t)
 	held.CutClients()
-	if err := await(t, done); err == nil {
+	if err := wait.For(t, "the client's return", done); err == nil {
 		t.Fatal("the client was not cut off")
 	}
 	held.Release()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for running := 0; running == 0; <-tick.C {
-		err := b.direct.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event = 'PgSleep'`).Scan(&running)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.awaitSleep(t)
 	if err := key.CancelRequest(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +380,7 @@ func TestChosenRoundsFailAndAreNotRemembered(t *testing.T) {
 		return []pgproxy.Action{pgproxy.CutBefore, pgproxy.DropAcknowledgement, pgproxy.Pass}[turn-1]
 	})
 	for i, want := range []int{0, 2, 4} {
-		if err := puts(connect(t, b.proxy.URL())); (err == nil) != (i == 2) {
+		if err := puts(pgtest.Connect(t, b.proxy.URL())); (err == nil) != (i == 2) {
 			t.Fatalf("round %d: %v", i, err)
 		}
 		if n := b.notes(t); n != want {
@@ -436,7 +395,7 @@ func TestChosenRoundsFailAndAreNotRemembered(t *testing.T) {
 func TestHeldRoundNamesTheServersSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	held := b.proxy.On("Put", pgproxy.HoldBefore)
 	done := inBackground(func() error { return puts(conn) })
 	if err := held.Reached(t.Context()); err != nil {
@@ -445,11 +404,9 @@ func TestHeldRoundNamesTheServersSession(t *testing.T) {
 	if len(held.Backends()) != 1 {
 		t.Fatalf("%v hold the round", held.Backends())
 	}
-	if _, err := b.direct.Exec(t.Context(), "SELECT pg_terminate_backend($1)", held.Backends()[0]); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, b.direct, "SELECT pg_terminate_backend($1)", held.Backends()[0])
 	held.Release()
-	if err := await(t, done); err == nil || b.notes(t) != 0 {
+	if err := wait.For(t, "the client's return", done); err == nil || b.notes(t) != 0 {
 		t.Fatalf("the client heard %v of %d notes, though its session was ended", err, b.notes(t))
 	}
 	over, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // inTransaction puts one note in an explicit transaction.
@@ -21,11 +23,11 @@ func inTransaction(conn *pgx.Conn) error {
 func TestCommitOfAHeldStatementCanBeToldFromOtherCommits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	statement, conn := b.proxy.On("Put", pgproxy.HoldAfter), connect(t, b.proxy.URL())
+	statement, conn := b.proxy.On("Put", pgproxy.HoldAfter), pgtest.Connect(t, b.proxy.URL())
 	done := inBackground(func() error { return inTransaction(conn) })
 	statement.Await(t)
 	commit := b.proxy.OnSame(statement, "commit", pgproxy.HoldBefore)
-	if err := inTransaction(connect(t, b.proxy.URL())); err != nil {
+	if err := inTransaction(pgtest.Connect(t, b.proxy.URL())); err != nil {
 		t.Fatalf("another session's commit: %v", err)
 	}
 	statement.Release()
@@ -37,7 +39,7 @@ func TestCommitOfAHeldStatementCanBeToldFromOtherCommits(t *testing.T) {
 	if landed, err := commit.Landed(t.Context()); err != nil || !landed {
 		t.Fatalf("landed: %t, %v", landed, err)
 	}
-	if err := await(t, done); err != nil || b.notes(t) != 2 {
+	if err := wait.For(t, "the client's return", done); err != nil || b.notes(t) != 2 {
 		t.Fatalf("%v; %d notes, want 2", err, b.notes(t))
 	}
 }
@@ -46,17 +48,15 @@ func TestCommitOfAHeldStatementCanBeToldFromOtherCommits(t *testing.T) {
 func TestRoundThatIsDroppedWithItsSessionDoesNotLand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), connect(t, b.proxy.URL())
+	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), pgtest.Connect(t, b.proxy.URL())
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
-	if _, err := b.direct.Exec(t.Context(), "SELECT pg_terminate_backend(id) FROM unnest($1::bigint[]::int[]) AS id",
-		held.Backends()); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, b.direct, "SELECT pg_terminate_backend(id) FROM unnest($1::bigint[]::int[]) AS id",
+		held.Backends())
 	if landed, err := held.Landed(t.Context()); err != nil || landed {
 		t.Fatalf("landed: %t, %v", landed, err)
 	}
-	if err := await(t, done); err == nil || b.notes(t) != 0 {
+	if err := wait.For(t, "the client's return", done); err == nil || b.notes(t) != 0 {
 		t.Fatalf("the client heard %v of %d notes", err, b.notes(t))
 	}
 }
@@ -66,7 +66,7 @@ func TestRoundWhoseSessionEndsUnderItDoesNotLand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	held := b.proxy.On("SELECT", pgproxy.HoldBefore)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	done := inBackground(func() error {
 		_, err := conn.Exec(context.Background(), "SELECT pg_terminate_backend(pg_backend_pid())")
 		return err
@@ -76,7 +76,7 @@ func TestRoundWhoseSessionEndsUnderItDoesNotLand(t *testing.T) {
 	if landed, err := held.Landed(t.Context()); err != nil || landed {
 		t.Fatalf("landed: %t, %v", landed, err)
 	}
-	if err := await(t, done); err == nil {
+	if err := wait.For(t, "the client's return", done); err == nil {
 		t.Fatal("the client heard of no error")
 	}
 }
@@ -88,7 +88,7 @@ func TestRoundMeetsTheEventThatItsParametersFit(t *testing.T) {
 	const say = "-- name: Say :one\nSELECT unnest($1::text[])"
 	held := b.proxy.OnWhere("Say", func(round []byte) bool { return bytes.Contains(round, []byte("the-key")) },
 		pgproxy.HoldBefore)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	asks := func(key string) error {
 		var got string
 		return conn.QueryRow(context.Background(), say, []string{key}).Scan(&got)
@@ -99,7 +99,7 @@ func TestRoundMeetsTheEventThatItsParametersFit(t *testing.T) {
 	done := inBackground(func() error { return asks("the-key") })
 	held.Await(t)
 	held.Release()
-	if err := await(t, done); err != nil {
+	if err := wait.For(t, "the client's return", done); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -107,7 +107,7 @@ func TestRoundMeetsTheEventThatItsParametersFit(t *testing.T) {
 func TestForgottenEventMeetsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	conn := connect(t, b.proxy.URL())
+	conn := pgtest.Connect(t, b.proxy.URL())
 	b.proxy.Forget(b.proxy.On("Put", pgproxy.CutBefore))
 	if err := puts(conn); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestForgottenEventMeetsNothing(t *testing.T) {
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
 	b.proxy.Forget(held)
-	if err := await(t, done); err != nil {
+	if err := wait.For(t, "the client's return", done); err != nil {
 		t.Fatalf("what it held was not let go: %v", err)
 	}
 }
@@ -124,11 +124,11 @@ func TestForgottenEventMeetsNothing(t *testing.T) {
 func TestRoundThatIsCutBeforeTheServerNeverHappens(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), connect(t, b.proxy.URL())
+	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), pgtest.Connect(t, b.proxy.URL())
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
 	held.Cut()
-	if err := await(t, done); err == nil {
+	if err := wait.For(t, "the client's return", done); err == nil {
 		t.Fatal("the client was not cut off")
 	}
 	<-held.Dropped()

@@ -12,21 +12,69 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Exec runs a statement straight on the database.
-func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+// Connect is a connection until the test ends.
+func Connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Open is postgres.Open until the test ends.
+func Open(t testing.TB, url string, l postgres.Limits) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// Begin is a transaction that is rolled back when the test ends, if the test has not ended it.
+func Begin(t testing.TB, on interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}) pgx.Tx {
+	t.Helper()
+	tx, err := on.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+// Exec runs a statement straight on the database.
+func Exec(t testing.TB, on postgres.DBTX, sql string, args ...any) {
+	t.Helper()
+	if _, err := on.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
 
 // Value is the one value that a query returns.
-func Value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (value T) {
+func Value[T any](t testing.TB, on postgres.DBTX, sql string, args ...any) (value T) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
+	if err := on.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return value
+}
+
+// Values are those of the one column that a query returns.
+func Values[T any](t testing.TB, on postgres.DBTX, sql string, args ...any) (values []T) {
+	t.Helper()
+	rows, err := on.Query(t.Context(), sql, args...)
+	if err == nil {
+		values, err = pgx.CollectRows(rows, pgx.RowTo[T])
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return values
 }
 
 // AwaitLock returns once a session of this database waits for a lock.

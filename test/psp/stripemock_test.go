@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/test/heldport"
+	"payonce/test/wait"
 )
 
 // Stripe's own mock knows no state. It refuses a request whose path or parameters are not in Stripe's OpenAPI document.
@@ -102,7 +103,7 @@ func startStripeMock(t *testing.T) (address string) {
 		_ = run.Wait()
 	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
-	await(t, "stripe-mock answers", func() bool {
+	wait.Until(t, "stripe-mock answers", func() bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
+	"payonce/test/wait"
 )
 
 // Every client and server of these tests ends with its test.
@@ -185,21 +186,6 @@ func (w *world) ledger() (entries []entry) {
 	return entries
 }
 
-// await polls until the claim holds.
-func await(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", claim)
-		}
-	}
-}
-
 // awaitWebhooks waits until every webhook has ended.
 func (w *world) awaitWebhooks() {
 	w.t.Helper()
@@ -207,7 +193,7 @@ func (w *world) awaitWebhooks() {
 		Pending int     `json:"pending"`
 		Dialect *counts `json:"dialect"`
 	}
-	await(w.t, "the webhooks are sent", func() bool {
+	wait.Until(w.t, "the webhooks are sent", func() bool {
 		c := read[counts](w.t, w.admin(http.MethodGet, "/_webhooks", ""))
 		return c.Pending == 0 && (c.Dialect == nil || c.Dialect.Pending == 0)
 	})
@@ -221,7 +207,7 @@ func (w *world) later() {
 	w.stop()
 	w.clock.advance(2 * due)
 	w.start()
-	await(w.t, "everything that was due has happened", func() bool { return w.mock.due() == 0 })
+	wait.Until(w.t, "everything that was due has happened", func() bool { return w.mock.due() == 0 })
 	w.awaitWebhooks()
 }
 

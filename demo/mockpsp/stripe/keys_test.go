@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"payonce/test/wait"
 )
 
 func TestARepeatIsAnsweredFromMemory(t *testing.T) {
@@ -82,7 +84,7 @@ func TestAKeyThatIsBeingExecutedIsInUse(t *testing.T) {
 	id := p.intent("pm_timeout_charged")
 	ended := make(chan result)
 	go func() { ended <- p.confirm(id, "confirm") }()
-	await(t, "the intent is charged", func() bool { return p.status(id) == "succeeded" })
+	wait.Until(t, "the intent is charged", func() bool { return p.status(id) == "succeeded" })
 	p.confirm(id, "confirm").want(http.StatusConflict, "error.code", "idempotency_key_in_use")
 	p.stop()
 	(<-ended).wantLost()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"payonce/test/wait"
 )
 
 // soon lets what is due come at once.
@@ -27,7 +29,7 @@ func TestACancellationBeatsALateConfirmation(t *testing.T) {
 	p.confirm(next, "confirm-3").want(http.StatusOK, "status", "succeeded")
 	other := p.post("/v1/payment_intents", "", intentForm("pm_late_charge", "pay_2")).want(http.StatusOK).text("id")
 	p.confirm(other, "confirm-2").wantLost()
-	await(t, "the other one lands", func() bool { return p.status(other) == "succeeded" })
+	wait.Until(t, "the other one lands", func() bool { return p.status(other) == "succeeded" })
 	if got := p.status(id); got != "canceled" {
 		t.Errorf("the canceled intent is %s", got)
 	}
@@ -39,7 +41,7 @@ func TestALateConfirmationBeatsACancellation(t *testing.T) {
 	p := setup(t, soon)
 	id := p.intent("pm_late_charge")
 	p.confirm(id, "confirm").wantLost()
-	await(t, "it lands", func() bool { return p.status(id) == "succeeded" })
+	wait.Until(t, "it lands", func() bool { return p.status(id) == "succeeded" })
 	p.cancel(id, "cancel").want(http.StatusBadRequest, "error.code", "payment_intent_unexpected_state",
 		"error.payment_intent.status", "succeeded", "error.payment_intent.id", id)
 	p.confirm(id, "confirm").want(http.StatusOK, "status", "succeeded")
@@ -77,7 +79,7 @@ func TestALateConfirmationOutlivesAKill(t *testing.T) {
 	id := p.intent("pm_late_charge")
 	p.confirm(id, "confirm").wantLost()
 	p = p.restart(func(b *bundle) { b.psp.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
-	await(t, "it lands", func() bool { return p.status(id) == "succeeded" })
+	wait.Until(t, "it lands", func() bool { return p.status(id) == "succeeded" })
 	p.confirm(id, "confirm").want(http.StatusOK, "status", "succeeded")
 	p.wantCharges(1)
 }
@@ -87,7 +89,7 @@ func TestTheCustomerAuthenticatesAfterAWhile(t *testing.T) {
 	p := setup(t, soon)
 	id := p.intent("pm_requires_action")
 	p.confirm(id, "confirm").want(http.StatusOK, "status", "requires_action", "next_action.type", "redirect_to_url")
-	await(t, "the customer has authenticated", func() bool { return p.status(id) == "succeeded" })
+	wait.Until(t, "the customer has authenticated", func() bool { return p.status(id) == "succeeded" })
 	p.wantCharges(1)
 	if got := p.types(); !slices.Equal(got, []string{"payment_intent.created", "payment_intent.requires_action",
 		"charge.succeeded", "payment_intent.succeeded"}) {
@@ -116,7 +118,7 @@ func TestADebitClearsAfterAWhile(t *testing.T) {
 	p.cancel(id, "cancel").want(http.StatusBadRequest, "error.code", "payment_intent_unexpected_state")
 	p.wantCharges(0)
 	p = p.restart(func(b *bundle) { b.psp.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
-	await(t, "the debit has cleared", func() bool { return p.status(id) == "succeeded" })
+	wait.Until(t, "the debit has cleared", func() bool { return p.status(id) == "succeeded" })
 	p.one("/v1/charges", chargeID).want(http.StatusOK, "status", "succeeded")
 	p.wantCharges(1)
 	if booked := p.data("/v1/balance_transactions"); len(booked) != 1 || booked[0]["type"] != "payment" {
@@ -129,7 +131,7 @@ func TestADebitThatFailsNeedsAnotherPaymentMethod(t *testing.T) {
 	p := setup(t, soon)
 	id := p.intent("pm_bank_debit_fails")
 	p.confirm(id, "confirm").want(http.StatusOK, "status", "processing")
-	await(t, "the debit has failed", func() bool { return p.status(id) == "requires_payment_method" })
+	wait.Until(t, "the debit has failed", func() bool { return p.status(id) == "requires_payment_method" })
 	if got := p.types(); got[len(got)-1] != "payment_intent.payment_failed" {
 		t.Errorf("events %v", got)
 	}

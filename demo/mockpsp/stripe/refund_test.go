@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/demo/mockpsp"
+	"payonce/test/wait"
 )
 
 func (p *running) refund(id, key, further string) result {
@@ -93,11 +94,11 @@ func TestTheReasonPicksTheFaultOfARefund(t *testing.T) {
 	}
 	late := p.charged()
 	p.refund(late, "late", "&reason=pm_late_charge").wantLost()
-	await(t, "the refund lands", func() bool { return len(p.data("/v1/refunds?payment_intent="+late)) == 1 })
+	wait.Until(t, "the refund lands", func() bool { return len(p.data("/v1/refunds?payment_intent="+late)) == 1 })
 	pending := p.refund(p.charged(), "", "&reason=pm_bank_debit").want(http.StatusOK, "status", "pending").text("id")
 	lost := p.refund(p.charged(), "", "&reason=pm_bank_debit_fails").want(http.StatusOK, "status", "pending").text("id")
 	for id, end := range map[string]string{pending: "succeeded", lost: "failed"} {
-		await(t, "the refund has "+end, func() bool {
+		wait.Until(t, "the refund has "+end, func() bool {
 			return p.one("/v1/refunds", id).want(http.StatusOK).text("status") == end
 		})
 	}
@@ -112,7 +113,7 @@ func TestARefundThatFailsLaterGivesTheMoneyBackToTheAccount(t *testing.T) {
 	id := made.text("id")
 	p.refund(charged, "", "").want(http.StatusBadRequest, "error.code", "charge_already_refunded")
 	p = p.restart(func(b *bundle) { b.psp.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
-	await(t, "the refund has failed", func() bool { return p.dialect.Due() == 0 })
+	wait.Until(t, "the refund has failed", func() bool { return p.dialect.Due() == 0 })
 	p = p.restart()
 	failed := p.one("/v1/refunds", id).want(http.StatusOK, "status", "failed", "failure_reason",
 		"expired_or_canceled_card", "balance_transaction", made.text("balance_transaction"))

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"payonce/test/wait"
 )
 
 func TestEverythingOutlivesAKill(t *testing.T) {
@@ -57,10 +59,11 @@ func TestUndeliveredEventsAreSentAfterAKill(t *testing.T) {
 	})
 	p.intent("pm_ok")
 	p = p.restart(func(b *bundle) { b.psp.WebhookDelay = 0 })
-	if a := next(t, arrived); a.event["type"] != "payment_intent.created" || !a.verify(DemoWebhookSecret) {
+	a := wait.For(t, "an event", arrived)
+	if a.event["type"] != "payment_intent.created" || !a.verify(DemoWebhookSecret) {
 		t.Errorf("event %s", a.body)
 	}
-	await(t, "it is delivered", func() bool {
+	wait.Until(t, "it is delivered", func() bool {
 		return p.back(http.MethodGet, "/_webhooks", "").at("dialect.delivered") == 1.0
 	})
 	p = p.restart()

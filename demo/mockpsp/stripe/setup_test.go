@@ -18,9 +18,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen.
-const patience = time.Minute
-
 // bundle is what a test runs against. Its delays are out of the way: nothing slow, late or due, until a test says so.
 type bundle struct {
 	psp    mockpsp.Config
@@ -274,19 +271,4 @@ func (p *running) types() []string {
 		types = append(types, kind)
 	}
 	return types
-}
-
-// await polls until the claim holds.
-func await(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", claim)
-		}
-	}
 }

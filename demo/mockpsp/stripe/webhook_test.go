@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"payonce/test/wait"
+
 	"github.com/go-json-experiment/json"
 )
 
@@ -61,17 +63,6 @@ func told(url string) func(*bundle) {
 	}
 }
 
-func next(t *testing.T, from <-chan arrival) arrival {
-	t.Helper()
-	select {
-	case a := <-from:
-		return a
-	case <-time.After(patience):
-		t.Fatal("no event has come")
-		panic("unreachable")
-	}
-}
-
 func TestEventsAreSentAndSigned(t *testing.T) {
 	t.Parallel()
 	url, arrived := receiver(t, accept)
@@ -82,7 +73,7 @@ func TestEventsAreSentAndSigned(t *testing.T) {
 	id := p.charged()
 	kinds := map[any]bool{}
 	for range 3 {
-		a := next(t, arrived)
+		a := wait.For(t, "an event", arrived)
 		if !a.verify("whsec_old") || !a.verify("whsec_new") || a.verify("whsec_other") {
 			t.Errorf("signature %s", a.signature)
 		}
@@ -95,7 +86,7 @@ func TestEventsAreSentAndSigned(t *testing.T) {
 		t.Errorf("events %v", kinds)
 	}
 	p.back(http.MethodPost, "/_webhooks/"+id, "").want(http.StatusOK)
-	if a := next(t, arrived); a.event["type"] != "payment_intent.succeeded" {
+	if a := wait.For(t, "an event", arrived); a.event["type"] != "payment_intent.succeeded" {
 		t.Errorf("by hand: %s", a.body)
 	}
 	printed := p.back(http.MethodGet, "/_webhooks/"+id, "").want(http.StatusOK)
@@ -115,7 +106,7 @@ func TestAnEventIsTriedAgainWithTheSameBytes(t *testing.T) {
 	})
 	p := setup(t, told(url))
 	p.intent("pm_ok")
-	first, second := next(t, arrived), next(t, arrived)
+	first, second := wait.For(t, "an event", arrived), wait.For(t, "an event", arrived)
 	if first.body != second.body {
 		t.Errorf("%s, and then %s", first.body, second.body)
 	}
@@ -131,7 +122,7 @@ func TestSilentAndStuckChargesSendNoEvent(t *testing.T) {
 	}
 	p.post("/v1/payment_intents", "", "amount=1000&currency=krw&description=last").want(http.StatusOK)
 	for {
-		a := next(t, arrived)
+		a := wait.For(t, "an event", arrived)
 		if a.event["type"] != "payment_intent.created" {
 			t.Errorf("event %s", a.body)
 		}
@@ -149,7 +140,7 @@ func TestDisordersReachTheEvents(t *testing.T) {
 	p.intent("pm_ok")
 	good, bad := 0, 0
 	for range 3 {
-		if next(t, arrived).verify(DemoWebhookSecret) {
+		if wait.For(t, "an event", arrived).verify(DemoWebhookSecret) {
 			good++
 		} else {
 			bad++

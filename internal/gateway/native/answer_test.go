@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/test/wait"
 )
 
 func replace(s, from, to string) string {
@@ -185,7 +186,7 @@ Content-Type: application/json
 Idempotency-Key: canary-key-0123456789
 Psp-Account: canary-account
 ` + row.body
-		if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+		if diff := cmp.Diff(want, wait.For(t, "the request", got)); diff != "" {
 			t.Fatalf("%s: request differs (-want +got):\n%s", name, diff)
 		}
 	}
@@ -199,7 +200,7 @@ func TestChargeIDCannotLeaveItsPlaceInThePath(t *testing.T) {
 	r := aRefund()
 	r.ChargeID = "../x?y#z/%"
 	newClient(t, s.URL).Refund(t.Context(), r)
-	if path := await(t, "the request", got); path != "/v1/charges/..%2Fx%3Fy%23z%2F%25/refunds" {
+	if path := wait.For(t, "the request", got); path != "/v1/charges/..%2Fx%3Fy%23z%2F%25/refunds" {
 		t.Fatalf("asked for %s", path)
 	}
 }

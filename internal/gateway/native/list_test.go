@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/test/wait"
 )
 
 func (c *client) list() (gateway.Page, error) {
@@ -55,7 +56,7 @@ func TestListIsSentAsTheContractSays(t *testing.T) {
 		if _, err := c.List(t.Context(), row.object, "canary-account", row.after, row.cursor); err != nil {
 			t.Fatal(err)
 		}
-		if asked := await(t, "the request", got); asked != want {
+		if asked := wait.For(t, "the request", got); asked != want {
 			t.Errorf("asked for %s, want %s", asked, want)
 		}
 	}

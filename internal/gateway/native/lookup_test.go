@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/test/wait"
 )
 
 const nothingHeld = `{"data":[],"hasMore":false}`
@@ -68,7 +69,7 @@ Authorization: Bearer ` + secret + `
 Cache-Control: no-cache
 Psp-Account: canary-account
 `
-		if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+		if diff := cmp.Diff(want, wait.For(t, "the request", got)); diff != "" {
 			t.Fatalf("request differs (-want +got):\n%s", diff)
 		}
 	}

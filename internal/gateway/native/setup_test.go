@@ -180,15 +180,3 @@ func serving(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	})
 	return s
 }
-
-// await waits for an event.
-func await[T any](t *testing.T, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s did not happen", what)
-	}
-	panic("unreachable")
-}

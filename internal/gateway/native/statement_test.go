@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/test/wait"
 )
 
 const (
@@ -66,7 +67,7 @@ Authorization: Bearer ` + secret + `
 Cache-Control: no-cache
 Psp-Account: canary-account
 `
-	if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+	if diff := cmp.Diff(want, wait.For(t, "the request", got)); diff != "" {
 		t.Fatalf("request differs (-want +got):\n%s", diff)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
+	"payonce/test/wait"
 )
 
 const failures = 3
@@ -151,36 +152,36 @@ func TestHalfOpenBreakerLetsOneThroughAndCloses(t *testing.T) {
 	open := func() {
 		for range failures {
 			failing := c.inBackground()
-			await(t, "a request", g.arrived)
+			wait.For(t, "a request", g.arrived)
 			g.release <- http.StatusBadGateway
-			answered(t, await(t, "an outcome", failing), 502)
+			answered(t, wait.For(t, "an outcome", failing), 502)
 		}
 		// It is open now, or has been and is half-open already.
-		eventually(t, "the breaker's second look", func() bool { return c.Ready(account) })
+		wait.Until(t, "the breaker's second look", func() bool { return c.Ready(account) })
 	}
 	open()
 	probe := c.inBackground()
-	await(t, "the probe", g.arrived)
+	wait.For(t, "the probe", g.arrived)
 	notSent(t, c.post(), "breaker open") // only one
 	g.release <- http.StatusBadGateway
-	answered(t, await(t, "the probe's outcome", probe), 502)
+	answered(t, wait.For(t, "the probe's outcome", probe), 502)
 	// One failure is enough to open it again.
-	eventually(t, "the breaker's third look", func() bool { return c.Ready(account) })
+	wait.Until(t, "the breaker's third look", func() bool { return c.Ready(account) })
 
 	probe = c.inBackground()
-	await(t, "the second probe", g.arrived)
+	wait.For(t, "the second probe", g.arrived)
 	notSent(t, c.post(), "breaker open")
 	g.release <- http.StatusCreated
-	answered(t, await(t, "the second probe's outcome", probe), 201)
+	answered(t, wait.For(t, "the second probe's outcome", probe), 201)
 
 	// Closed: as many as like to come in.
 	one, two := c.inBackground(), c.inBackground()
-	await(t, "one request", g.arrived)
-	await(t, "two requests", g.arrived)
+	wait.For(t, "one request", g.arrived)
+	wait.For(t, "two requests", g.arrived)
 	g.release <- http.StatusCreated
 	g.release <- http.StatusCreated
-	answered(t, await(t, "one outcome", one), 201)
-	answered(t, await(t, "two outcomes", two), 201)
+	answered(t, wait.For(t, "one outcome", one), 201)
+	answered(t, wait.For(t, "two outcomes", two), 201)
 	if n := g.requests.Load(); n != failures+4 {
 		t.Fatalf("the PSP saw %d requests, want %d", n, failures+4)
 	}
@@ -248,7 +249,7 @@ func TestFullBulkheadProvesThatNothingWasSent(t *testing.T) {
 	const queue = 50 * time.Millisecond
 	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue, l.BreakerFailures = 1, queue, 1 })
 	first := c.inBackground()
-	await(t, "the first request", g.arrived)
+	wait.For(t, "the first request", g.arrived)
 	if n := c.InFlight(); n != 1 {
 		t.Fatalf("%d requests in flight, want 1", n)
 	}
@@ -266,12 +267,12 @@ func TestFullBulkheadProvesThatNothingWasSent(t *testing.T) {
 	}
 
 	g.release <- http.StatusCreated
-	answered(t, await(t, "the first answer", first), 201)
+	answered(t, wait.For(t, "the first answer", first), 201)
 	second := c.inBackground()
-	await(t, "a request in the free place", g.arrived)
+	wait.For(t, "a request in the free place", g.arrived)
 	g.release <- http.StatusCreated
-	answered(t, await(t, "the second answer", second), 201)
-	eventually(t, "the last place's return", func() bool { return c.InFlight() == 0 })
+	answered(t, wait.For(t, "the second answer", second), 201)
+	wait.Until(t, "the last place's return", func() bool { return c.InFlight() == 0 })
 }
 
 func TestPlaceInTheQueueIsTakenWhenItFalls(t *testing.T) {
@@ -279,13 +280,13 @@ func TestPlaceInTheQueueIsTakenWhenItFalls(t *testing.T) {
 	g := newGated(t)
 	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue = 1, patience })
 	first := c.inBackground()
-	await(t, "the first request", g.arrived)
+	wait.For(t, "the first request", g.arrived)
 	second := c.inBackground()
 	g.release <- http.StatusCreated
-	answered(t, await(t, "the first answer", first), 201)
-	await(t, "the second request", g.arrived)
+	answered(t, wait.For(t, "the first answer", first), 201)
+	wait.For(t, "the second request", g.arrived)
 	g.release <- http.StatusCreated
-	answered(t, await(t, "the second answer", second), 201)
+	answered(t, wait.For(t, "the second answer", second), 201)
 }
 
 // Nor does it speak against the PSP's health: one failure would open the breaker.
@@ -306,7 +307,7 @@ func TestRequestThatEndsInTheQueueIsNotSent(t *testing.T) {
 	g := newGated(t)
 	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue = 1, patience })
 	first := c.inBackground()
-	await(t, "the first request", g.arrived)
+	wait.For(t, "the first request", g.arrived)
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	notSent(t, c.postOf(ctx, account), "ended before it was sent")
@@ -314,7 +315,7 @@ func TestRequestThatEndsInTheQueueIsNotSent(t *testing.T) {
 		t.Fatalf("the PSP saw %d requests, want 1", n)
 	}
 	g.release <- http.StatusCreated
-	answered(t, await(t, "the first answer", first), 201)
+	answered(t, wait.For(t, "the first answer", first), 201)
 }
 
 // An account whose requests hang, charges and reads alike, leaves room for the others.
@@ -339,7 +340,7 @@ func TestAccountThatHangsLeavesRoomForOthers(t *testing.T) {
 		}()
 	}
 	for range 64 - share {
-		if got := await(t, "a refusal", replies); got != "too many requests to the PSP in flight" {
+		if got := wait.For(t, "a refusal", replies); got != "too many requests to the PSP in flight" {
 			t.Fatalf("reply %q", got)
 		}
 	}
@@ -347,15 +348,15 @@ func TestAccountThatHangsLeavesRoomForOthers(t *testing.T) {
 		t.Fatalf("the account holds %d places, want %d", n, share)
 	}
 	for range share {
-		await(t, "a request that hangs", g.arrived)
+		wait.For(t, "a request that hangs", g.arrived)
 	}
 	good := c.inBackground()
-	await(t, "another account's request", g.arrived)
+	wait.For(t, "another account's request", g.arrived)
 	for range share + 1 {
 		g.release <- http.StatusCreated
 	}
-	answered(t, await(t, "its answer", good), 201)
+	answered(t, wait.For(t, "its answer", good), 201)
 	for range share {
-		await(t, "the end of the others", replies)
+		wait.For(t, "the end of the others", replies)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/test/wait"
 )
 
 // The types of frames, and the codes of errors, that these tests use (RFC 9113, sections 6 and 7).
@@ -178,10 +179,10 @@ func TestNoConnectionProvesThatNothingWasSentOnHTTP2(t *testing.T) {
 	c := newH2Client(t, l.url, roots)
 	answered(t, c.post(), 201)
 	first, second := c.inBackground(), c.inBackground()
-	eventually(t, "two requests on their way", func() bool { return c.InFlight() == 2 })
+	wait.Until(t, "two requests on their way", func() bool { return c.InFlight() == 2 })
 	close(held)
-	lost(t, await(t, "the first reply", first), "connection lost")
-	lost(t, await(t, "the second reply", second), "connection lost")
+	lost(t, wait.For(t, "the first reply", first), "connection lost")
+	lost(t, wait.For(t, "the second reply", second), "connection lost")
 
 	notSent(t, newH2Client(t, "https"+nobodyListens(t)[len("http"):], roots).post(), "no connection to the PSP")
 	// A server that speaks no TLS is not reached either.

@@ -16,6 +16,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
 	"payonce/test/heldport"
+	"payonce/test/wait"
 )
 
 func TestNoListenerProvesThatNothingWasSent(t *testing.T) {
@@ -302,7 +303,7 @@ func TestHeadersWithoutAnEndAreCutOffEarly(t *testing.T) {
 	})
 	lost(t, newClient(t, l.url).post(), "connection lost")
 	// What the two sockets hold in their buffers counts as written, too.
-	if n := await(t, "the end of the headers", written); n >= len(block)*256<<10 {
+	if n := wait.For(t, "the end of the headers", written); n >= len(block)*256<<10 {
 		t.Fatalf("the client took all %d bytes of headers", n)
 	}
 }

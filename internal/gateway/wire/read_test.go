@@ -14,6 +14,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
+	"payonce/test/wait"
 )
 
 // most is how many bytes a read of these tests may have.
@@ -104,9 +105,9 @@ func TestReadThatItsCallerEndsFails(t *testing.T) {
 		_, err := c.readOf(ctx, account, most)
 		done <- err
 	}()
-	await(t, "the request", asked)
+	wait.For(t, "the request", asked)
 	cancel()
-	failed(t, await(t, "the end", done), "ended by the caller")
+	failed(t, wait.For(t, "the end", done), "ended by the caller")
 }
 
 func TestReadMayHaveItsLimitAndNoMore(t *testing.T) {
@@ -171,7 +172,7 @@ func TestReadsAreNotServedFromACache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if header := await(t, "the request", got); header != "no-cache " {
+		if header := wait.For(t, "the request", got); header != "no-cache " {
 			t.Fatalf("asked with %q", header)
 		}
 	}
@@ -244,7 +245,7 @@ func TestReadsTakeAPlaceAmongThoseInFlight(t *testing.T) {
 		_, err := c.read(most)
 		done <- err
 	}()
-	await(t, "the read", g.arrived)
+	wait.For(t, "the read", g.arrived)
 	if n := c.InFlight(); n != 1 {
 		t.Fatalf("%d in flight, want 1", n)
 	}
@@ -255,10 +256,10 @@ func TestReadsTakeAPlaceAmongThoseInFlight(t *testing.T) {
 	}
 	notSent(t, c.post(), string(full))
 	g.release <- http.StatusOK
-	if err := await(t, "the read's end", done); err != nil {
+	if err := wait.For(t, "the read's end", done); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the place's return", func() bool { return c.InFlight() == 0 })
+	wait.Until(t, "the place's return", func() bool { return c.InFlight() == 0 })
 }
 
 func stall(d time.Duration) func(*gateway.Limits) {

@@ -288,29 +288,3 @@ func serving(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	})
 	return s
 }
-
-// await waits for an event.
-func await[T any](t *testing.T, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s did not happen", what)
-	}
-	panic("unreachable")
-}
-
-func eventually(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	over := time.After(patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ask() {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}

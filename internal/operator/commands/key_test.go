@@ -12,6 +12,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/test/pgtest"
 )
 
 const refundKey = "give-0000000042-back"
@@ -68,9 +69,7 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 	c.lost()
 	id := c.charge("order-0000000043")
 	c.giveBack(id)
-	if _, err := c.pool.Exec(t.Context(), "UPDATE payments SET moved_outside_minor = 4500 WHERE id = $1", id); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, c.pool, "UPDATE payments SET moved_outside_minor = 4500 WHERE id = $1", id)
 	for _, row := range []struct {
 		args  []string
 		wants []string
@@ -207,14 +206,10 @@ func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
 }
 
 // everyKey is all that the database has about keys and payments.
-func (c *operatorCall) everyKey() (all string) {
+func (c *operatorCall) everyKey() string {
 	c.t.Helper()
-	if err := c.pool.QueryRow(c.t.Context(), `SELECT (SELECT jsonb_agg(k ORDER BY key) FROM idempotency_keys AS k)::text ||
-		(SELECT jsonb_agg(p ORDER BY id) FROM payments AS p)::text || (SELECT count(*) FROM idempotency_key_events)`).
-		Scan(&all); err != nil {
-		c.t.Fatal(err)
-	}
-	return all
+	return pgtest.Value[string](c.t, c.pool, `SELECT (SELECT jsonb_agg(k ORDER BY key) FROM idempotency_keys AS k)::text ||
+		(SELECT jsonb_agg(p ORDER BY id) FROM payments AS p)::text || (SELECT count(*) FROM idempotency_key_events)`)
 }
 
 // At a PSP that executes in two steps, the payment's row has the id of the PSP's object.
@@ -223,9 +218,7 @@ func TestTimelineHasThePSPsObject(t *testing.T) {
 	c := terminal(t)
 	c.lost()
 	const made = "UPDATE payments SET psp_object_id = 'pi_1' WHERE status = 'processing'"
-	if _, err := c.pool.Exec(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, c.pool, made)
 	out, err := c.drawKey(lostKey, "--tenant", "acme")
 	if err != nil || !strings.Contains(out, "create pi_1\n") || !strings.Contains(out, "store pi_1\n") {
 		t.Errorf("%v\n%s", err, out)

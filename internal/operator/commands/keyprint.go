@@ -107,7 +107,7 @@ func printTimeline(w io.Writer, events []idempotency.Event) error {
 	rows := [][]string{{"AT", "ACTOR", "FROM", "TO", "ATTEMPT", "GENERATION", "REASON"}}
 	for _, e := range events {
 		from := cmp.Or(string(e.From), "-") // there was no key before
-		rows = append(rows, []string{clock(e.At), e.Actor, from, string(e.To), strconv.Itoa(int(e.Attempt)),
+		rows = append(rows, []string{clock(e.At.Time()), e.Actor, from, string(e.To), strconv.Itoa(int(e.Attempt)),
 			strconv.Itoa(int(e.Generation)), e.Reason})
 	}
 	return printRows(w, rows)

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +18,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
-	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 	"payonce/test/pgtest"
@@ -41,16 +39,9 @@ type operatorCall struct {
 
 func terminal(t *testing.T) *operatorCall {
 	t.Helper()
-	c := &operatorCall{t: t}
-	url := pgtest.NewURL(t)
-	for _, pool := range []**pgxpool.Pool{&c.pool, &c.its} {
-		var err error
-		if *pool, err = pgxpool.New(context.Background(), url); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup((*pool).Close)
-	}
-	db := postgres.Wrap(c.its, 20*time.Second)
+	c := &operatorCall{t: t, pool: pgtest.New(t)}
+	db := pgtest.Open(t, c.pool.Config().ConnString(), pgtest.Limits())
+	c.its = db.Pool()
 	if err := tenants.NewRegistry(db, uuid.NewV7).EnsureTenant(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}

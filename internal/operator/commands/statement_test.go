@@ -47,10 +47,7 @@ func statementServer(t *testing.T, files map[string]string) *statementCall {
 	t.Helper()
 	term := &statementCall{t: t}
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(),
-		"INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')")
 	config := statement.DefaultConfig()
 	config.DB, config.NewID = postgres.Wrap(pool, statementPatience), uuid.NewV7
 	config.PSPs = statementPSP(t, func(w http.ResponseWriter, r *http.Request) {

@@ -24,20 +24,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func newMade(t *testing.T) made {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	m := made{Database: Existing(url, conn)}
-	if m.db, err = postgres.Open(t.Context(), url, pgtest.Limits()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.db.Close)
+	conn := pgtest.Connect(t, url)
+	m := made{Database: Existing(url, conn), db: pgtest.Open(t, url, pgtest.Limits())}
 	m.keys = idempotency.New(m.db, idempotency.Terms{
 		Lease: time.Minute, Retention: time.Hour, PSPMemory: time.Hour, GracePeriod: time.Minute, Audit: time.Hour,
 	}, time.Now)
-	_, err = m.behindTheGuard(t.Context(), "make the sample", `
+	_, err := m.behindTheGuard(t.Context(), "make the sample", `
 WITH key AS (
     INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at,
         expires_at, response_status, response_content_type, response_location, response_schema_version, response_body)
@@ -52,12 +44,9 @@ VALUES ('01890000-0000-7000-8000-000000000000', 'bench', 'the-sample-itself', 1,
 	return m
 }
 
-func (m made) count(t *testing.T, sql string, args ...any) (n int) {
+func (m made) count(t *testing.T, sql string, args ...any) int {
 	t.Helper()
-	if err := m.Admin.QueryRow(t.Context(), "SELECT count(*) FROM "+sql, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return pgtest.Value[int](t, m.Admin, "SELECT count(*) FROM "+sql, args...)
 }
 
 func TestLostPaymentsAreDueAndProcessing(t *testing.T) {
