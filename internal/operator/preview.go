@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/judge"
@@ -20,9 +19,6 @@ type Preview struct {
 	Refused *judge.Refusal // nil if it would be carried out
 	Does    string         // what it would do; "" if it would be refused
 }
-
-// errPreviewed ends a transaction that must not be committed.
-var errPreviewed = errors.New("only previewed")
 
 // Preview tries each action on a dead letter without writing anything, and says which of them would be refused now. It
 // asks the PSP as the actions themselves would, until ctx ends. It takes no lock. It fails with
@@ -55,25 +51,17 @@ func (d *Service) preview(
 	if err != nil {
 		return p, err
 	}
-	err = d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		// closing is called only if the decision is not refused, and before anything is written.
-		step, err := d.config.Payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
-		switch {
-		case err == nil && step.Refuse != nil:
-			p.Refused = step.Refuse
-			return errPreviewed
-		case errors.Is(err, errPreviewed):
-			p.Does = step.Does()
-		}
-		return err
-	})
+	decided, err := d.config.Payments.Preview(ctx, inquiry)
 	switch {
-	case errors.Is(err, errPreviewed):
-		return p, nil
 	case errors.Is(err, payments.ErrMoved):
 		p.Refused = &judge.Refusal{Ground: judge.Conflict,
 			Detail: "The key is moving at this moment. Look again."}
 		return p, nil
+	case err != nil:
+		return p, err
 	}
-	return p, err
+	if p.Refused = decided.Step.Refuse; p.Refused == nil {
+		p.Does = decided.Step.Does()
+	}
+	return p, nil
 }

@@ -79,7 +79,7 @@ func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Deci
 }
 
 // decide asks the PSP if the decision needs that, and then writes everything in one transaction. A refusal is a
-// payments.Refusal.
+// judge.Refusal.
 func (d *Service) decide(
 	ctx context.Context, deadLetter deadletters.DeadLetter, asked Decision,
 ) (resolved deadletters.DeadLetter, err error) {
@@ -94,15 +94,19 @@ func (d *Service) decide(
 		if _, err := d.holdTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
-		step, err := d.config.Payments.DecideTx(ctx, tx, deadLetter, inquiry, func() (err error) {
-			resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision)
-			return err
-		})
+		decided, err := d.config.Payments.JudgeTx(ctx, tx, inquiry)
 		switch {
 		case err != nil:
 			return err
-		case step.Refuse != nil:
-			return step.Refuse
+		case decided.Step.Refuse != nil:
+			return decided.Step.Refuse
+		}
+		if resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision); err != nil {
+			return err
+		}
+		step, err := d.config.Payments.CarryOutTx(ctx, tx, decided)
+		if err != nil {
+			return err
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {

@@ -53,17 +53,28 @@ func (r refusedDecision) Is(other error) bool {
 
 func on(g problem.Code) error { return refusedDecision{judge.Refusal{Ground: g}} }
 
-// decideTx carries out what was inquired about.
-func (g *stage) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry) error {
-	step, err := g.service.DecideTx(ctx, tx, g.about(1), i, func() error { return nil })
-	if err == nil && step.Refuse != nil {
-		err = refusedDecision{*step.Refuse}
+// decideTx carries out what was inquired about. closing is nil if the test leaves the dead letter open.
+func (s *shop) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry, closing *deadletters.Decision) (judge.Step, error) {
+	r, err := s.service.JudgeTx(ctx, tx, i)
+	if err == nil && r.Step.Refuse == nil {
+		if closing != nil {
+			_, err = deadletters.ResolveTx(ctx, tx, *closing)
+		}
+		if err == nil {
+			r.Step, err = s.service.CarryOutTx(ctx, tx, r)
+		}
 	}
-	return err
+	if r.Step.Refuse != nil {
+		err = refusedDecision{*r.Step.Refuse}
+	}
+	return r.Step, err
 }
 
-func (g *stage) decide(i Inquiry) error {
-	return g.inTx(func(ctx context.Context, tx pgx.Tx) error { return g.decideTx(ctx, tx, i) })
+func (s *shop) decide(i Inquiry) error {
+	return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.decideTx(ctx, tx, i, nil)
+		return err
+	})
 }
 
 // executes decides that the money has moved, under an id where the operator names one.
@@ -79,13 +90,7 @@ func (g *stage) wakes(about deadletters.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	return g.inTx(func(ctx context.Context, tx pgx.Tx) error {
-		step, err := g.service.DecideTx(ctx, tx, about, i, func() error { return nil })
-		if err == nil && step.Refuse != nil {
-			err = refusedDecision{*step.Refuse}
-		}
-		return err
-	})
+	return g.decide(i)
 }
 
 // wantRefused wants a decision to fail with this error, and to change nothing.
@@ -363,7 +368,7 @@ func TestDecisionThatIsRolledBackLeavesNothing(t *testing.T) {
 		i := g.inquire(action, "")
 		s.wantRefused(string(action), undone, func() error {
 			return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
-				if err := g.decideTx(ctx, tx, i); err != nil {
+				if _, err := g.decideTx(ctx, tx, i, nil); err != nil {
 					return err
 				}
 				return undone

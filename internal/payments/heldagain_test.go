@@ -40,15 +40,12 @@ func (s *shop) retried(l deadletters.DeadLetter) *judge.Again {
 		if err = postgres.PipelineTx(ctx, tx, s.keys.LockKey(ref, l.About.Generation)); err != nil {
 			return err
 		}
-		step, err = s.service.DecideTx(ctx, tx, l, i, func() error {
-			_, err := deadletters.ResolveTx(ctx, tx, deadletters.Decision{DeadLetter: l.ID, Version: l.Version,
-				Action: deadletters.Retry, Actor: "ops", Reason: "again"})
-			return err
-		})
+		step, err = s.decideTx(ctx, tx, i, &deadletters.Decision{DeadLetter: l.ID, Version: l.Version,
+			Action: deadletters.Retry, Actor: "ops", Reason: "again"})
 		return err
 	})
-	if err != nil || step.Refuse != nil {
-		s.t.Fatalf("retry: %+v %v", step.Refuse, err)
+	if err != nil {
+		s.t.Fatal(err)
 	}
 	return step.Again
 }
@@ -159,13 +156,7 @@ func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantRefused("the PSP has nothing", on(judge.ContradictsPSP), func() error {
-		return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
-			step, err := s.service.DecideTx(ctx, tx, next.about(2), i, func() error { return nil })
-			if err == nil && step.Refuse != nil {
-				err = refusedDecision{*step.Refuse}
-			}
-			return err
-		})
+		return s.decide(i)
 	})
 }
 

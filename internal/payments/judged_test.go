@@ -52,14 +52,8 @@ func (s *shop) notExecuted(g *stage) {
 		s.t.Fatal(err)
 	}
 	err = s.service.db.Transact(s.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		step, err := s.service.DecideTx(ctx, tx, deadLetter, inquiry, func() error {
-			_, err := deadletters.ResolveTx(ctx, tx, deadletters.Decision{DeadLetter: id, Version: 1,
-				Action: deadletters.NotExecuted, Actor: "ann", Reason: "the PSP says no"})
-			return err
-		})
-		if err == nil && step.Refuse != nil {
-			err = refusedDecision{*step.Refuse}
-		}
+		_, err := s.decideTx(ctx, tx, inquiry, &deadletters.Decision{DeadLetter: id, Version: 1,
+			Action: deadletters.NotExecuted, Actor: "ann", Reason: "the PSP says no"})
 		return err
 	})
 	if err != nil {

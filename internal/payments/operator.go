@@ -17,9 +17,10 @@ import (
 
 // Inquiry is a decision about a dead letter. If the decision needs it, it also holds what the PSP says about the key.
 type Inquiry struct {
-	gathered gathered // what was read before the PSP was asked
-	decision judge.OperatorDecision
-	record   *recordAgain // nil if the decision judges no record in its own transaction
+	deadLetter deadletters.DeadLetter
+	decision   judge.OperatorDecision
+	gathered   gathered     // what was read before the PSP was asked
+	record     *recordAgain // nil if the decision judges no record in its own transaction
 }
 
 // Inquire asks the PSP, if the decision must be compared with the PSP's answer. No transaction is open.
@@ -30,53 +31,69 @@ func (s *Service) Inquire(
 	if err != nil {
 		return Inquiry{}, err
 	}
-	step := judge.Judge(g.seen, d)
-	if !step.Ask {
-		record, err := s.gatherAgainFor(ctx, g.seen, step)
-		return Inquiry{gathered: g, decision: d, record: record}, err
+	i := Inquiry{deadLetter: deadLetter, decision: d, gathered: g}
+	if step := judge.Judge(g.seen, d); step.Ask {
+		i.decision.Answer, i.decision.Others, i.decision.Unbooked, err = s.ask(ctx, g, d.MayEnd(g.seen))
+	} else {
+		i.record, err = s.gatherAgainFor(ctx, g.seen, step)
 	}
-	d.Answer, d.Others, d.Unbooked, err = s.ask(ctx, g, d.MayEnd(g.seen))
-	return Inquiry{gathered: g, decision: d}, err
+	return i, err
 }
 
-// DecideTx judges a decision, and writes the step in the operator's transaction. closing closes the dead letter in the
-// same transaction. The caller must hold the lock of the key's row, so that the key does not move. If the step refuses
-// the decision, the caller must roll the transaction back. DecideTx fails with ErrMoved if the key has moved since the
-// PSP was asked.
-func (s *Service) DecideTx(
-	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter, i Inquiry, closing func() error,
-) (judge.Step, error) {
-	g, err := s.gatherDeadLetter(ctx, deadLetter, i.decision, sendIn(tx))
+// Decided is what judge says of a decision, and what it was judged by. It may refuse the decision.
+type Decided struct {
+	Step    judge.Step
+	inquiry Inquiry
+	seen    gathered // at the moment of the decided
+}
+
+// Preview judges a decision, and writes nothing. It fails with ErrMoved as JudgeTx does.
+func (s *Service) Preview(ctx context.Context, i Inquiry) (Decided, error) {
+	return s.decided(ctx, i, s.db.Pipeline)
+}
+
+// JudgeTx judges a decision in the operator's transaction. The caller must hold the lock of the key's row, so that the
+// key does not move before CarryOutTx. It fails with ErrMoved if the key has moved since the PSP was asked.
+func (s *Service) JudgeTx(ctx context.Context, tx pgx.Tx, i Inquiry) (Decided, error) {
+	return s.decided(ctx, i, sendIn(tx))
+}
+
+func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided, error) {
+	g, err := s.gatherDeadLetter(ctx, i.deadLetter, i.decision, send)
 	if err != nil {
-		return judge.Step{}, err
+		return Decided{}, err
 	}
 	if i.decision.Answer != nil {
 		before := i.gathered
 		if g.seen.Status != before.seen.Status || g.seen.Key != before.seen.Key {
-			return judge.Step{}, ErrMoved
+			return Decided{}, ErrMoved
 		}
 		// The PSP's answer is judged by what was known before the PSP was asked.
 		g.askedAt, g.seen.GraceLeft, g.seen.MemoryOver = before.askedAt, before.seen.GraceLeft, before.seen.MemoryOver
 	}
-	step := judge.Judge(g.seen, i.decision)
-	switch {
-	case step.Refuse != nil:
-		return step, nil //nolint:nilerr // a refusal is what was decided, and the caller rolls back for it
-	case step.Ask:
-		return step, ErrMoved // The PSP was not asked, because the key was not unknown then.
-	case g.seen.FreedByRetry(step) && i.record == nil:
-		return step, ErrMoved
+	r := Decided{Step: judge.Judge(g.seen, i.decision), inquiry: i, seen: g}
+	// Otherwise the key was not unknown when it was inquired about, and nobody has asked.
+	if r.Step.Ask || g.seen.FreedByRetry(r.Step) && i.record == nil {
+		return Decided{}, ErrMoved
 	}
-	// The dead letter is closed first, because the database does not release a key with an open dead letter.
-	if err := closing(); err != nil {
-		return step, err
+	return r, nil
+}
+
+// CarryOutTx writes the step of a decision that is not refused, and returns the step. The caller has closed the dead
+// letter in the same transaction before: the database does not release a key with an open dead letter. If a constraint
+// makes judge refuse the decision, the error is a judge.Refusal.
+func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.Step, error) {
+	if r.seen.seen.FreedByRetry(r.Step) {
+		r.Step.Again = nil
+		again := r.inquiry.record
+		_, err := s.judgeAndApplyTx(ctx, tx, again.gathered, again.evidence)
+		return r.Step, err
 	}
-	if g.seen.FreedByRetry(step) {
-		step.Again = nil
-		_, err := s.judgeAndApplyTx(ctx, tx, i.record.gathered, i.record.evidence)
-		return step, err
+	step, err := s.judgeAndApplyTx(ctx, tx, r.seen, r.inquiry.decision)
+	if err == nil && step.Refuse != nil {
+		err = step.Refuse
 	}
-	return s.judgeAndApplyTx(ctx, tx, g, i.decision)
+	return step, err
 }
 
 // gatherDeadLetter reads the key of a dead letter, the key's movement, another open dead letter of the key, and whether

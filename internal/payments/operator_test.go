@@ -2,7 +2,6 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/google/uuid"
@@ -62,7 +61,7 @@ func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.inTx(func(ctx context.Context, tx pgx.Tx) error {
-		step, err := s.service.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return nil })
+		step, err := s.decideTx(ctx, tx, inquiry, nil)
 		if step.Again == nil || step.Again.JobID != 7 {
 			t.Errorf("the step is %+v", step)
 		}
@@ -73,7 +72,7 @@ func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
 	}
 }
 
-// What could not be read, or a dead letter that could not be closed, is an error, and no decision.
+// What could not be read is an error, and no decision.
 func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -94,26 +93,15 @@ func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 		t.Errorf("a retry has asked the PSP %d times, and only the next lookup may", lookups)
 	}
 	before := s.everything()
-	failed := errors.New("not closed")
-	for name, c := range map[string]struct {
-		do      func(tx pgx.Tx) error
-		closing error
-	}{
-		"the key is not read":           {func(tx pgx.Tx) error { return tx.Rollback(t.Context()) }, nil},
-		"the dead letter is not closed": {func(pgx.Tx) error { return nil }, failed},
-	} {
-		tx, err := s.pool.Begin(t.Context())
-		if err == nil {
-			err = c.do(tx)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		step, err := s.service.DecideTx(t.Context(), tx, deadLetter, inquiry, func() error { return c.closing })
-		if err == nil || c.closing != nil && !errors.Is(err, failed) {
-			t.Errorf("%s: %+v, %v", name, step, err)
-		}
-		_ = tx.Rollback(t.Context())
+	tx, err := s.pool.Begin(t.Context())
+	if err == nil {
+		err = tx.Rollback(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step, err := s.decideTx(t.Context(), tx, inquiry, nil); err == nil {
+		t.Errorf("the key is not read: %+v", step)
 	}
 	if s.everything() != before {
 		t.Error("something has moved")
