@@ -32,8 +32,12 @@ func before(t *testing.T, statements ...string) (dir string) {
 	if err := postgres.Migrate(t.Context(), server.URL(databaseName), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
+	conn := pgtest.Connect(t, server.URL(databaseName))
 	for _, sql := range statements {
-		pgtest.Exec(t, pgtest.Connect(t, server.URL(databaseName)), sql)
+		pgtest.Exec(t, conn, sql)
+	}
+	if err := conn.Close(t.Context()); err != nil { // An older demo has ended before its server.
+		t.Fatal(err)
 	}
 	return server.DataDir()
 }

@@ -52,17 +52,18 @@ func TestBothProcessesWarnOfAServerThatMayForget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
-			defer interrupt()
 			told := warnings{make(chan string, 1)}
 			run, ended := start(ctx, slog.New(slog.NewTextHandler(told, nil))), make(chan error, 1)
 			go func() { ended <- run() }()
+			defer func() {
+				interrupt()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}()
 			line := wait.For(t, "the warning", told.found)
 			if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "synchronous_commit = off") {
 				t.Error(line)
-			}
-			interrupt()
-			if err := <-ended; err != nil {
-				t.Error(err)
 			}
 		})
 	}

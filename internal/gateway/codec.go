@@ -9,7 +9,7 @@ import (
 
 // stored is a record as evidence: in a timeline, in a dead letter, and in the job that judges it again. It is a form of
 // our own. No provider's dialect may change it, because stored evidence is read for years. db/queries and saysCharged
-// in package payments read its status.
+// in package judge read its status.
 type stored struct {
 	ID             string `json:"id"`
 	Object         Object `json:"object"`

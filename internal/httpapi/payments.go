@@ -42,7 +42,7 @@ func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.K
 	}, nil
 }
 
-// toDomain lists everything that is wrong. It finds missing members, and package payments finds values that are not
+// toDomain lists everything that is wrong. It finds missing members, and package payment finds values that are not
 // allowed.
 func (p paymentRequest) toDomain() (payment.CreateRequest, *requestError) {
 	bad := slices.Concat(required(p.CustomerID == nil, "/customerId"), required(p.AmountCents == nil, "/amountCents"),

@@ -17,7 +17,7 @@ import (
 //sumtype:decl
 type Evidence interface{ judge(Seen) Step }
 
-// Judge decides what evidence means for a key. Each kind of evidence judges itself, in a file of its own.
+// Judge decides what evidence means for a key. Each kind of evidence judges itself.
 // docs/reconciliation.md shows the decisions as a table. Package gateway says what a reply or a record means for our
 // request (an Outcome); Judge says what follows for the key (a Step).
 func Judge(s Seen, e Evidence) Step { return e.judge(s) }

@@ -52,7 +52,7 @@ func planned(p LookupPolicy, e Evidence) Evidence {
 	return e
 }
 
-// Own is the execution of the movement that all evidence here is about.
+// own is the execution of the movement that all evidence here is about.
 func own() idempotency.Execution {
 	return idempotency.Execution{
 		Ref:     idempotency.StoredRef("acme", "POST /payments", "order-0000000001"),

@@ -105,9 +105,9 @@ type NoAnswer struct {
 	Chance float64
 }
 
-// The wait until the next lookup doubles with each failure, up to a
-// limit. When the budget of failures is spent, a dead letter asks an operator. If we did not ask because we had too
-// many requests in flight ourselves, that is no failure of the PSP and takes nothing from the budget.
+// The wait until the next lookup doubles with each failure, up to a limit. When the budget of failures is spent, a dead
+// letter asks an operator. If we did not ask because we had too many requests in flight ourselves, that is no failure of
+// the PSP and takes nothing from the budget.
 func (e NoAnswer) judge(s Seen) Step {
 	if !s.ours() || s.Status != idempotency.UnknownStatus {
 		return Step{}
@@ -137,7 +137,7 @@ func (e NoAnswer) judge(s Seen) Step {
 // the key's row has no other count. Only a client that repeats its key again and again comes that far.
 const MostAttempts = 20
 
-// lostTooOften is for a lookup that proves that the last of mostAttempts was not executed. The key is not released:
+// lostTooOften is for a lookup that proves that the last of MostAttempts was not executed. The key is not released:
 // each further attempt would be one more request to the PSP, and no end. An operator finds out why it is lost each
 // time, and may release it.
 func lostTooOften(p LookupPolicy, s Seen) Step {

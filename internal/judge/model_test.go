@@ -199,12 +199,12 @@ func (question modelQuestion) rowsOf(evidence string, facts []string, fact map[s
 //
 // There is one exception: judge is not asked about an OperatorDecision. The operators of key.pml and generations.pml
 // know whether the PSP has executed the payment, and say so. They say "not executed" only after the grace period. That
-// judge refuses a decision before that, or one that the PSP contradicts, is tested in decide_test.go alone.
+// judge refuses a decision before that, or one that the PSP contradicts, is tested in operator_test.go alone.
 func TestModelsAskJudge(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString(`/*
- * What evidence v does to the key of a payment or refund m. This is internal/payments/judge.go, asked for every state that a model
+ * What evidence v does to the key of a payment or refund m. This is package internal/judge, asked for every state that a model
  * knows: go test ./internal/judge -run TestModels -update writes it. step is the key's next status, and none if it stays;
  * opens says that a dead letter is opened. Each model says in its guards what STATUS, OURS, RESULT and the others are.
  */

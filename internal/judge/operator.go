@@ -44,7 +44,7 @@ type Again struct {
 	Record  []byte
 }
 
-// It refuses a decision that the PSP contradicts.
+// A decision that the PSP contradicts is refused.
 func (d OperatorDecision) judge(s Seen) Step {
 	switch l := s.DeadLetter; {
 	case l == nil:

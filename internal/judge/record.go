@@ -12,7 +12,7 @@ type Record struct {
 	Source Source
 	PSP    string // the PSP that says so; "" if an operator retries a stored record
 	Record gateway.Record
-	// Policy is set for a record that a lookup has found.
+	// Policy is set by the reconciler's lookup, for a record about an unknown key.
 	Policy LookupPolicy
 }
 

@@ -70,8 +70,7 @@ func BreakKinds() []BreakKind {
 		BreakPSPID}
 }
 
-// A difference in amount or currency is not judged here: such
-// evidence comes from the ledger scan.
+// A difference in amount or currency is not judged here: such evidence comes from the ledger scan.
 func (b Break) judge(s Seen) Step {
 	t := report{source: SourceStatement, object: b.Object, id: b.PSPID, moved: b.Kind != BreakMissingThere,
 		whole: b.kept(s)}

@@ -51,7 +51,7 @@ func (d *Service) preview(
 	if err != nil {
 		return p, err
 	}
-	decided, err := d.config.Payments.Preview(ctx, inquiry)
+	step, err := d.config.Payments.Preview(ctx, inquiry)
 	switch {
 	case errors.Is(err, payments.ErrMoved):
 		p.Refused = &judge.Refusal{Ground: judge.Conflict,
@@ -60,8 +60,8 @@ func (d *Service) preview(
 	case err != nil:
 		return p, err
 	}
-	if p.Refused = decided.Step.Refuse; p.Refused == nil {
-		p.Does = decided.Step.Does()
+	if p.Refused = step.Refuse; p.Refused == nil {
+		p.Does = step.Does()
 	}
 	return p, nil
 }

@@ -95,18 +95,17 @@ func (d *Service) decide(
 			return err
 		}
 		decided, err := d.config.Payments.JudgeTx(ctx, tx, inquiry)
+		step := decided.Step
+		if err == nil && step.Refuse == nil {
+			if resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision); err == nil {
+				step, err = d.config.Payments.CarryOutTx(ctx, tx, decided)
+			}
+		}
 		switch {
 		case err != nil:
 			return err
-		case decided.Step.Refuse != nil:
-			return decided.Step.Refuse
-		}
-		if resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision); err != nil {
-			return err
-		}
-		step, err := d.config.Payments.CarryOutTx(ctx, tx, decided)
-		if err != nil {
-			return err
+		case step.Refuse != nil: // also by a constraint
+			return step.Refuse
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {

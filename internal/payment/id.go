@@ -31,7 +31,7 @@ func (id ID) String() string { return encode(paymentPrefix, uuid.UUID(id)) }
 // String gives "re_" and 26 characters.
 func (id RefundID) String() string { return encode(refundPrefix, uuid.UUID(id)) }
 
-// ParseID reads what PaymentID.String writes, and nothing else.
+// ParseID reads what ID.String writes, and nothing else.
 func ParseID(s string) (ID, error) {
 	id, err := decode(paymentPrefix, s)
 	return ID(id), err

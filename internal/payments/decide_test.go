@@ -64,7 +64,7 @@ func (s *shop) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry, closing *dead
 			r.Step, err = s.service.CarryOutTx(ctx, tx, r)
 		}
 	}
-	if r.Step.Refuse != nil {
+	if err == nil && r.Step.Refuse != nil {
 		err = refusedDecision{*r.Step.Refuse}
 	}
 	return r.Step, err

@@ -44,12 +44,13 @@ func (s *Service) Inquire(
 type Decided struct {
 	Step    judge.Step
 	inquiry Inquiry
-	seen    gathered // at the moment of the decided
+	seen    gathered // at that moment
 }
 
 // Preview judges a decision, and writes nothing. It fails with ErrMoved as JudgeTx does.
-func (s *Service) Preview(ctx context.Context, i Inquiry) (Decided, error) {
-	return s.decided(ctx, i, s.db.Pipeline)
+func (s *Service) Preview(ctx context.Context, i Inquiry) (judge.Step, error) {
+	d, err := s.decided(ctx, i, s.db.Pipeline)
+	return d.Step, err
 }
 
 // JudgeTx judges a decision in the operator's transaction. The caller must hold the lock of the key's row, so that the
@@ -80,8 +81,8 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 }
 
 // CarryOutTx writes the step of a decision that is not refused, and returns the step. The caller has closed the dead
-// letter in the same transaction before: the database does not release a key with an open dead letter. If a constraint
-// makes judge refuse the decision, the error is a judge.Refusal.
+// letter in the same transaction before: the database does not release a key with an open dead letter. A constraint may
+// make judge refuse the decision here. Then the caller must roll the transaction back, as for an error.
 func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.Step, error) {
 	if r.seen.seen.FreedByRetry(r.Step) {
 		r.Step.Again = nil
@@ -89,11 +90,7 @@ func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.S
 		_, err := s.judgeAndApplyTx(ctx, tx, again.gathered, again.evidence)
 		return r.Step, err
 	}
-	step, err := s.judgeAndApplyTx(ctx, tx, r.seen, r.inquiry.decision)
-	if err == nil && step.Refuse != nil {
-		err = step.Refuse
-	}
-	return step, err
+	return s.judgeAndApplyTx(ctx, tx, r.seen, r.inquiry.decision)
 }
 
 // gatherDeadLetter reads the key of a dead letter, the key's movement, another open dead letter of the key, and whether

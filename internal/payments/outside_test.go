@@ -18,7 +18,7 @@ import (
 	"payonce/internal/payment"
 )
 
-// ByOthers is what others have done to a charge.
+// byOthers is what others have done to a charge.
 func byOthers(o gateway.Object, charge, id, status string, amount int64) gateway.Record {
 	return gateway.Record{
 		Object: o, ID: id, Account: "acme", ChargeID: charge, AmountMinor: amount, Currency: "USD", Status: status,

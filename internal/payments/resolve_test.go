@@ -15,10 +15,10 @@ import (
 	"payonce/test/pgtest"
 )
 
-// patient are terms under which no test waits, and every wait can be told from the others.
 // never shortens no wait.
 func never() float64 { return 0 }
 
+// patient are terms under which no test waits, and every wait can be told from the others.
 func patient() judge.LookupPolicy {
 	return judge.LookupPolicy{
 		Budget: 4, Base: 10 * time.Second, Cap: 30 * time.Second, Recheck: 10 * time.Minute,
@@ -53,12 +53,17 @@ func (g *stage) resolves(want LookupResult) {
 // wantWait compares the time to the next lookup, as it was when the latest line of the timeline was written.
 func (g *stage) wantWait(want time.Duration) {
 	g.t.Helper()
-	seconds := pgtest.Value[float64](g.t, g.pool, `SELECT extract(epoch FROM k.reconcile_after - e.at)
+	g.shop.wantWait(g.key.Key.String(), want)
+}
+
+func (s *shop) wantWait(key string, want time.Duration) {
+	s.t.Helper()
+	seconds := pgtest.Value[float64](s.t, s.pool, `SELECT extract(epoch FROM k.reconcile_after - e.at)
 		FROM idempotency_keys AS k JOIN idempotency_key_events AS e USING (tenant_id, operation, key)
-		WHERE k.key = $1 ORDER BY e.id DESC LIMIT 1`, g.key.Key.String())
+		WHERE k.key = $1 ORDER BY e.id DESC LIMIT 1`, key)
 	// That line was written with it, or a little before: one that would say the same again is left out.
 	if wait := time.Duration(seconds * float64(time.Second)); wait > want+want/10 || wait < want-want/10 {
-		g.t.Fatalf("the next lookup is in %v, want %v", wait, want)
+		s.t.Fatalf("the next lookup is in %v, want %v", wait, want)
 	}
 }
 

@@ -330,6 +330,7 @@ func TestLookupLeavesThePaymentToTheCustomerWithinTheGracePeriod(t *testing.T) {
 	if s.steps() != "create confirm read" {
 		t.Fatalf("steps %q", s.steps())
 	}
+	s.wantWait(twoStepKey, patient().Cap)
 	s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval", terms().GracePeriod)
 	if got := s.lookUp(twoStepKey); got != Resolved || s.status(twoStepKey) != "failed_retryable" {
 		t.Fatalf("lookup %s, key %s", got, s.status(twoStepKey))

@@ -106,10 +106,10 @@ func (g *groups) lock(n int) pgx.Tx {
 	return tx
 }
 
-// await returns once something is so.
+// await returns once something about the slots or their locks is so.
 func (g *groups) await(so func() bool) {
 	g.t.Helper()
-	wait.Until(g.t, "a change of the slots", so)
+	wait.Until(g.t, "a change of the slots, or of what waits for them", so)
 }
 
 func (g *groups) busy() int {

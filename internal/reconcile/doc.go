@@ -10,7 +10,7 @@
 //	statement  one account's day          → a report of breaks                         every hour, for missing days
 //	prune      what is past its time      → expired, then deleted                      every ten seconds or so
 //
-// A job here decides nothing. Package payments decides, and its guards make a repeated run harmless. If a
+// A job here decides nothing. Package judge decides, and its guards make a repeated run harmless. If a
 // lookup's job is lost, another one is made, because its key is still unknown. A webhook has only its one job: both are
 // stored in one transaction. If a job fails for the last time, it
 // becomes a dead letter. A trigger on River's own table (discarded_jobs_become_dead_letters) opens the dead letter in

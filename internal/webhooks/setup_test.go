@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds every wait for an event. Reaching it is a failure, not a measurement.
+// patience is a limit that no test reaches.
 const patience = time.Minute
 
 // fixture is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 // What the PSP says about another tenant's charge is evidence for an operator, and nobody else's to read.
@@ -94,7 +95,8 @@ func TestOwnerOfACommitInDoubtAnswersWhatIsStored(t *testing.T) {
 	inDoubt := proxy.On("CompleteKeys", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	inDoubt.Await(t)
-	w.exec("UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_stored' WHERE idempotency_key = $1", key)
+	_ = pgtest.Value[string](t, w.db, `UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_stored'
+		WHERE idempotency_key = $1 RETURNING id::text`, key)
 	shown := w.do(call{method: "GET", path: "/payments"})
 	stored := shown.body[bytes.IndexByte(shown.body, '[')+1 : bytes.LastIndexByte(shown.body, ']')]
 	location := "/payments/" + reply{body: stored}.text(t, "paymentId")

@@ -24,7 +24,7 @@ import (
 // Every client and server of these tests ends with its test.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait. Reaching it is a failure, not a measurement.
+// patience is a limit that no test reaches.
 const patience = time.Minute
 
 // clock is the time of both sides. It stands still until a test moves it.

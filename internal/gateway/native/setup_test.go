@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	secret = "canary-psp-secret"
-	// patience bounds every wait for an event. Reaching it is a failure, not a measurement.
+	// patience is a limit that no test reaches.
 	patience = time.Minute
 )
 

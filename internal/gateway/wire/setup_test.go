@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// patience bounds every wait for an event. Reaching it is a failure, not a measurement.
+	// patience is a limit that no test reaches.
 	patience = time.Minute
 	// soon is the deadline of a request that is meant to reach it.
 	soon = 150 * time.Millisecond
