@@ -51,7 +51,7 @@ func TestMoneyThatMovedForARefusalHasADeadLetter(t *testing.T) {
 	}
 }
 
-// deadLetterOf tells a reconciler of a break, and reads the dead letter that this opens, if it does.
+// deadLetterOf has a reconciler judge a break, and reads the dead letter that this opens, if it does.
 func deadLetterOf(t *testing.T, kind judge.BreakKind, ours string) (deadLetter, evidence string) {
 	t.Helper()
 	env := map[string]string{"DATABASE_URL": pgtest.NewURL(t), "PSP_SECRET": strings.Repeat("x", 24)}
@@ -72,11 +72,12 @@ func deadLetterOf(t *testing.T, kind judge.BreakKind, ours string) (deadLetter, 
 		return &judge.Side{AmountMinor: 5, Currency: "USD", PSPID: id, Status: ours}
 	}
 	err = r.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		return r.onBreak(ctx, tx, judge.Break{
+		_, err := r.StatementConfig().Payments.BreakTx(ctx, tx, judge.Break{
 			Account: "acme", Day: time.Now(), Object: gateway.ChargeObject, Kind: kind, PSPID: "ch_theirs",
 			Subject:   &subject,
 			Reference: "pay_x", Theirs: side(""), Ours: side("ch_ours"),
 		})
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/config"
@@ -69,21 +68,9 @@ func (r *Reconciler) assemble() error {
 // StatementConfig is what statements are reconciled with.
 func (r *Reconciler) StatementConfig() statement.Config {
 	c := statement.DefaultConfig()
-	c.DB, c.PSPs, c.NewID, c.OnBreak = r.db, r.psps, NewID, r.onBreak
+	c.DB, c.PSPs, c.Payments, c.Metrics, c.NewID = r.db, r.psps, r.Payments, r.metrics, NewID
 	c.Horizon = r.Settings.PSPMemory + time.Hour
 	return c
-}
-
-// onBreak counts a break that is new, and has the break judged as evidence, in the statement's transaction.
-func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b judge.Break) error {
-	if !b.Listed {
-		r.metrics.Discrepancy("statement_" + string(b.Kind))
-	}
-	completed, err := r.Payments.BreakTx(ctx, tx, b)
-	if completed {
-		r.metrics.Reconciled("resolved", string(judge.SourceStatement))
-	}
-	return err
 }
 
 // Run listens, and serves as Serve does.

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"fmt"
 
 	"payonce/internal/deadletters"
@@ -62,14 +61,4 @@ func (s Seen) refused(step Step, source Source) Step {
 			evidenceOf(source, ownerRecord(step.Verdict)))
 	}
 	return step
-}
-
-// outside is the line of a break as a record of what others have done to a payment.
-func (b Break) outside(s Seen) gateway.Record {
-	charge, _ := s.Request.(gateway.Charge)
-	return gateway.Record{
-		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference,
-		ChargeID: cmp.Or(s.Row.PSPID, charge.ObjectID), AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency,
-		Status: cmp.Or(b.Theirs.Status, gateway.StatusSucceeded), Created: b.Moved,
-	}
 }

@@ -15,22 +15,22 @@ import (
 
 // Break is a difference between the PSP's statement of a day and our books.
 type Break struct {
-	Kind    BreakKind
-	Account string
-	Day     time.Time // the day in whose run it was found, at 00:00 UTC
-	Object  gateway.Object
-	PSPID   string // from the statement; for BreakMissingThere from our books
+	Kind    BreakKind      `json:"kind"`
+	Account string         `json:"account"`
+	Day     time.Time      `json:"-"` // the day in whose run it was found, at 00:00 UTC
+	Object  gateway.Object `json:"object"`
+	PSPID   string         `json:"pspId"` // from the statement; for BreakMissingThere from our books
 	// Subject is our payment or refund, if there is one. For BreakMissingHere it is the payment that the line changes.
-	Subject *uuid.UUID
+	Subject *uuid.UUID `json:"-"`
 	// Reference is our id as the statement gives it. For BreakMissingThere it is our id as we write it.
-	Reference string
+	Reference string `json:"reference"`
 	// OtherTenant is true if the reference belongs to a payment or refund of another tenant.
-	OtherTenant bool
-	Theirs      *Side // the statement's side; nil for BreakMissingThere
-	Ours        *Side // our side; nil if Subject is nil. BreakStatus has both sides.
-	Moved       time.Time
+	OtherTenant bool      `json:"otherTenant"`
+	Theirs      *Side     `json:"theirs"` // the statement's side; nil for BreakMissingThere
+	Ours        *Side     `json:"ours"`   // our side; nil if Subject is nil. BreakStatus has both sides.
+	Moved       time.Time `json:"movedAt"`
 	// Listed: a statement has the movement after all. It is set for BreakMissingThere only.
-	Listed bool
+	Listed bool `json:"-"`
 }
 
 // Side is what the statement, or our books, say about a movement.
@@ -80,7 +80,9 @@ func (b Break) judge(s Seen) Step {
 		return judgeStatusBreak(s, b, t)
 	case BreakMissingHere:
 		if s.Known() {
-			r := b.outside(s)
+			r := b.line()
+			charge, _ := s.Request.(gateway.Charge)
+			r.ChargeID = cmp.Or(s.Row.PSPID, charge.ObjectID)
 			t.record, t.whole = r.Evidence(), nil
 			return judgeOutside(s, t, r)
 		}
@@ -92,7 +94,7 @@ func (b Break) judge(s Seen) Step {
 			"the PSP's statement has a "+object+" that nothing of ours asked for", false)}
 	case BreakDuplicate:
 		return s.counting(Step{Open: s.foundRecord(deadletters.DuplicateMovement, b.Account, t,
-			"the PSP's statement has a further "+object+" for one of ours", s.Known())}, b.record(s, true))
+			"the PSP's statement has a further "+object+" for one of ours", s.Known())}, b.assumed(s))
 	case BreakPSPID:
 		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
@@ -129,31 +131,33 @@ func judgeStatusBreak(s Seen, b Break, t report) Step {
 // judgeLine judges a line of the statement as a record. The statement gives no decline code, so a declined line is not
 // compared with the request.
 func judgeLine(s Seen, b Break, t report) Step {
-	t.record = b.record(s, false).Evidence()
+	t.record = b.line().Evidence()
 	if b.declined() {
 		t.moved, t.outcome = false, gateway.Declined{ID: b.PSPID}
 	} else {
-		t.outcome = s.Request.Judge(b.record(s, true))
+		t.outcome = s.Request.Judge(b.assumed(s))
 	}
-	return s.counting(judgeOutcome(s, t), b.record(s, true))
+	return s.counting(judgeOutcome(s, t), b.assumed(s))
 }
 
 // declined reports whether the statement lists as declined what has succeeded here.
 func (b Break) declined() bool { return b.Ours.Status == string(payment.Succeeded) }
 
-// record is the line of a status break as a record of the PSP's ledger. The line does not tell the key, or the charge
-// of a refund. If assumed is true, the record has the key and the charge that we have sent.
-func (b Break) record(s Seen, assumed bool) gateway.Record {
+// line is the line of a break as a record of the PSP's ledger. It does not tell the key, or the charge of a refund.
+func (b Break) line() gateway.Record {
 	r := gateway.Record{
-		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, Status: "succeeded",
-		AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency, Created: b.Moved,
+		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, AmountMinor: b.Theirs.AmountMinor,
+		Currency: b.Theirs.Currency, Status: cmp.Or(b.Theirs.Status, gateway.StatusSucceeded), Created: b.Moved,
 	}
-	if b.declined() {
-		r.Status = "declined"
+	if b.Kind != BreakMissingHere && b.declined() {
+		r.Status = gateway.StatusDeclined
 	}
-	if !assumed {
-		return r
-	}
+	return r
+}
+
+// assumed is the line with the key and the charge that we have sent.
+func (b Break) assumed(s Seen) gateway.Record {
+	r := b.line()
 	r.Key = s.Own.PassThroughKey()
 	if refund, ok := s.Request.(gateway.Refund); ok {
 		r.ChargeID = refund.ChargeID
@@ -185,7 +189,7 @@ func (b Break) kept(s Seen) []byte {
 		kept.OurPSPID = b.Ours.PSPID
 	}
 	if s.Known() && b.Kind == BreakStatus {
-		kept.Record, kept.Assumed = b.record(s, true).Evidence(), []string{"idempotencyKey", "chargeId"}
+		kept.Record, kept.Assumed = b.assumed(s).Evidence(), []string{"idempotencyKey", "chargeId"}
 	}
 	raw, err := json.Marshal(kept)
 	if err != nil {

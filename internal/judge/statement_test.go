@@ -131,15 +131,15 @@ func TestOnlyARetryIsToldWhatIsAssumed(t *testing.T) {
 		t.Errorf("the timeline has %s", step.Note.Evidence)
 	}
 	s.Request, b.Object = gateway.Refund{ChargeID: "psp_charge"}, gateway.RefundObject
-	r := b.record(s, true)
+	r := b.assumed(s)
 	if r.Key != own().PassThroughKey() || r.ChargeID != "psp_charge" || r.Status != "succeeded" {
 		t.Errorf("a retry judges %+v", r)
 	}
-	if r := b.record(s, false); r.Key != "" || r.ChargeID != "" {
+	if r := b.line(); r.Key != "" || r.ChargeID != "" {
 		t.Errorf("the timeline has %+v", r)
 	}
 	b.Ours.Status = string(payment.Succeeded)
-	if r := b.record(s, true); r.Status != "declined" {
+	if r := b.assumed(s); r.Status != "declined" {
 		t.Errorf("a retry of a decline judges %+v", r)
 	}
 }

@@ -16,27 +16,24 @@ import (
 // BreakTx judges a break, and writes the step in the statement's transaction. completed reports whether the step has
 // completed a key.
 func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (completed bool, err error) {
-	g, err := s.gatherBreakTx(ctx, tx, b)
-	if err != nil {
-		return false, err
-	}
-	for range maxReads {
-		step, err := s.judgeAndApplyTx(ctx, tx, g, b)
+	for read := 1; ; read++ {
+		var step judge.Step
+		g, err := s.gatherBreakTx(ctx, tx, b)
+		if err == nil {
+			step, err = s.judgeAndApplyTx(ctx, tx, g, b)
+		}
 		switch {
 		case err == nil:
 			return step.To == idempotency.CompletedStatus, nil
-		case !errors.Is(err, ErrMoved):
+		case !errors.Is(err, ErrMoved) || read == maxReads:
 			return false, fmt.Errorf("resolve by statement: %w", err)
 		}
-		if g, err = s.gatherBreakTx(ctx, tx, b); err != nil {
-			return false, err
-		}
 	}
-	return false, fmt.Errorf("resolve by statement: %w", ErrMoved)
 }
 
-// gatherBreakTx reads the movement that a break is about, and its key.
-func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (gathered, error) {
+// gatherBreakTx reads the movement that a break is about, and its key. For a break about nothing of ours, the result
+// has no movement.
+func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (g gathered, err error) {
 	if b.Subject == nil {
 		return gathered{}, nil
 	}
@@ -45,11 +42,11 @@ func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (
 		object = gateway.ChargeObject
 	}
 	own, err := executionBy(ctx, dbsqlc.New(tx), b.Account, *b.Subject, object)
-	switch {
-	case errors.Is(err, errNotOurs):
-		return gathered{}, nil
-	case err != nil:
-		return gathered{}, fmt.Errorf("find what a break is about: %w", err)
+	if err == nil {
+		g, err = s.gatherBy(ctx, own, sendIn(tx))
 	}
-	return s.gatherBy(ctx, own, sendIn(tx))
+	if errors.Is(err, errNotOurs) {
+		return gathered{}, nil
+	}
+	return g, err
 }

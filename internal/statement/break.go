@@ -14,20 +14,15 @@ import (
 type Break struct {
 	judge.Break
 
-	ID int64
+	ID int64 `json:"-"`
 	// Lines is how many lines of the statement have this PSPID.
-	Lines int64
-	// FirstSeen is when a run first found the break. Age counts from FirstSeen, MovementAge from Moved.
-	FirstSeen        time.Time
-	Age, MovementAge time.Duration
-}
-
-// changed is the id of our payment that others have changed by the line; "" if there is none.
-func (b Break) changed() string {
-	if b.Kind != judge.BreakMissingHere || b.Subject == nil {
-		return ""
-	}
-	return payment.ID(*b.Subject).String()
+	Lines int64 `json:"lines"`
+	// FirstSeen is when a run first found the break. The age counts from it, and the movement's age from Moved.
+	FirstSeen          time.Time `json:"firstSeen"`
+	AgeSeconds         int64     `json:"ageSeconds"`
+	MovementAgeSeconds int64     `json:"movementAgeSeconds"`
+	// Changed is the id of our payment that others have changed by the line; "" if there is none.
+	Changed string `json:"changedPaymentId,omitzero"`
 }
 
 // breakOf is the only mapper of a break's row.
@@ -39,7 +34,7 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 			OtherTenant: row.OtherTenant, Moved: row.MovedAt.UTC(),
 		},
 		ID: row.ID, Lines: row.Lines, FirstSeen: row.FirstSeen.UTC(),
-		Age: time.Duration(row.Age) * time.Second, MovementAge: time.Duration(row.MovementAge) * time.Second,
+		AgeSeconds: row.Age, MovementAgeSeconds: row.MovementAge,
 	}
 	if row.TheirAmountMinor != nil {
 		b.Theirs = &judge.Side{AmountMinor: *row.TheirAmountMinor, Currency: postgres.Text(row.TheirCurrency),
@@ -51,8 +46,12 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 			Status: postgres.Text(row.OurStatus), PSPID: postgres.Text(row.OurPspID),
 		}
 	}
-	if b.Kind == judge.BreakMissingThere && b.Subject != nil {
+	switch {
+	case b.Subject == nil:
+	case b.Kind == judge.BreakMissingThere:
 		b.Reference = payment.ReferenceOf(b.Object, *b.Subject)
+	case b.Kind == judge.BreakMissingHere:
+		b.Changed = payment.ID(*b.Subject).String()
 	}
 	return b
 }

@@ -29,8 +29,8 @@ func (w *csvWriter) add(b Break) error {
 		inert(b.PSPID),
 		strconv.FormatInt(b.Lines, 10), theirAmount, theirs.Currency, ourAmount, ours.Currency, ours.Status,
 		inert(ours.PSPID),
-		strconv.FormatBool(b.OtherTenant), b.Moved.Format(time.RFC3339), wholeDays(b.MovementAge),
-		b.FirstSeen.Format(time.RFC3339), wholeDays(b.Age), b.changed(),
+		strconv.FormatBool(b.OtherTenant), b.Moved.Format(time.RFC3339), wholeDays(b.MovementAgeSeconds),
+		b.FirstSeen.Format(time.RFC3339), wholeDays(b.AgeSeconds), b.Changed,
 	})
 }
 
@@ -56,4 +56,4 @@ func inert(s string) string {
 	return s
 }
 
-func wholeDays(d time.Duration) string { return strconv.FormatInt(int64(d/oneDay), 10) }
+func wholeDays(seconds int64) string { return strconv.FormatInt(seconds/daySeconds, 10) }

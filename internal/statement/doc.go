@@ -2,19 +2,19 @@
 // the breaks. A statement lists the movements of money that succeeded on one account in one day, UTC, by the PSP's
 // clock.
 //
-// It reads payments, refunds, tenants and the time at which a key was finished, and changes none of them.
-// Config.OnBreak decides what happens because of a break. The package does not store single lines. A run copies the
-// statement into a temporary table, and PostgreSQL compares the two as a whole. So the memory of the process does not
-// depend on the length of the file, nor on the number of breaks.
+// It reads payments, refunds, tenants and the time at which a key was finished, and changes none of them. A break is
+// evidence, and package payments judges it. The package does not store single lines. A run copies the statement into a
+// temporary table, and PostgreSQL compares the two as a whole. So the memory of the process does not depend on the
+// length of the file, nor on the number of breaks.
 //
 // Invariants:
 //   - An account's day is one transaction. A statement that cannot be read to its trailer changes nothing.
 //   - A day may be run again. A break that is found again is the same row, and keeps the time at which it was first
 //     seen. A break that is not found again is marked gone.
-//   - OnBreak is called in the transaction that writes the break. It is called once, until the break is gone, or until
-//     the status of our movement has changed.
+//   - A break is judged in the transaction that writes it. It is judged once, until it is gone, or until the status of
+//     our movement has changed.
 //   - A movement is called missing at the PSP only if it is final and every statement that can have it was read
-//     completely. A statement that has it after all ends the break, whatever day it is of, and OnBreak is called.
+//     completely. A statement that has it after all ends the break, whatever day it is of, and that is judged, too.
 //   - What a run could not judge is pending, and Due lists its day when it can be judged. Nothing is forgotten.
 //
 // # Midnight, and later days

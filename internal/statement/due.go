@@ -2,7 +2,6 @@ package statement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,13 +30,18 @@ func (r *Reconciler) Due(ctx context.Context, days int32) ([]Due, error) {
 	if err != nil {
 		return nil, err
 	}
-	due, err := r.missing(ctx, lastPublished(now), days)
+	q := dbsqlc.New(r.config.DB.Reader())
+	missing, err := q.MissingDays(ctx, dbsqlc.MissingDaysParams{LastDay: dateOf(lastPublished(now)), Days: days})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list days without a run: %w", err)
 	}
-	tenants, err := r.find(ctx, nil)
-	if err != nil && !errors.Is(err, errNoAccounts) {
-		return nil, err
+	var due []Due
+	for _, m := range missing {
+		due = append(due, Due{Account: m.Account, Day: m.Day.Time})
+	}
+	tenants, err := q.FindAccounts(ctx, []string{})
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
 	}
 	for _, t := range tenants {
 		ripe, err := r.ripe(ctx, t)
@@ -51,19 +55,6 @@ func (r *Reconciler) Due(ctx context.Context, days int32) ([]Due, error) {
 
 // lastPublished is the last day whose statement should be published.
 func lastPublished(now time.Time) time.Time { return dayOf(now.Add(-published)).Add(-oneDay) }
-
-func (r *Reconciler) missing(ctx context.Context, last time.Time, days int32) ([]Due, error) {
-	missing, err := dbsqlc.New(r.config.DB.Reader()).MissingDays(ctx,
-		dbsqlc.MissingDaysParams{LastDay: dateOf(last), Days: days})
-	if err != nil {
-		return nil, fmt.Errorf("list days without a run: %w", err)
-	}
-	var due []Due
-	for _, m := range missing {
-		due = append(due, Due{Account: m.Account, Day: m.Day.Time})
-	}
-	return due, nil
-}
 
 // ripe lists the days of an account that have a pending movement which is final by now, and which can be in no
 // statement after the last one that was judged. A movement that one of these statements has is not pending any more. So

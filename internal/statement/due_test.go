@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
+	"payonce/internal/statement/internal/dbsqlc"
 	"payonce/test/pgtest"
 )
 
@@ -36,13 +37,14 @@ func TestStatementsAreOfDaysThatTheFileIsThereFor(t *testing.T) {
 // missing lists what is due of the two days that end with the test's, each as "account date".
 func (d *fixture) missing() []string {
 	d.t.Helper()
-	due, err := d.reconciler().missing(d.t.Context(), d.day, 2)
+	due, err := dbsqlc.New(d.config.DB.Reader()).MissingDays(d.t.Context(),
+		dbsqlc.MissingDaysParams{LastDay: dateOf(d.day), Days: 2})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	list := []string{}
 	for _, m := range due {
-		list = append(list, m.Account+" "+m.Day.Format(time.DateOnly))
+		list = append(list, m.Account+" "+m.Day.Time.Format(time.DateOnly))
 	}
 	return list
 }

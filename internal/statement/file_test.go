@@ -50,15 +50,14 @@ func TestStatementThatIsNotWholeChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
-			told := d.told()
 			d.paid("ch_1", 4)
 			d.publish("acct_acme", d.day)
 			d.run()
 			before := d.persisted()
 			d.files["acct_acme "+d.day.Format(time.DateOnly)] = file
 			report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
-			if err == nil || len(report.Runs) != 0 || len(*told) != 1 {
-				t.Fatalf("%v, %+v, told %v", err, report, *told)
+			if err == nil || len(report.Runs) != 0 || len(d.told) != 1 {
+				t.Fatalf("%v, %+v, told %v", err, report, d.told)
 			}
 			if diff := cmp.Diff(before, d.persisted()); diff != "" {
 				t.Fatalf("it has changed (-before +after):\n%s", diff)
@@ -176,12 +175,9 @@ func TestConfigThatCannotBe(t *testing.T) {
 	d := setup(t)
 	for name, change := range map[string]func(*Config){
 		"no database": func(c *Config) { c.DB = nil }, "no PSP": func(c *Config) { c.PSPs = nil },
-		"no ids":  func(c *Config) { c.NewID = nil },
-		"no skew": func(c *Config) { c.Skew = 0 }, "much skew": func(c *Config) { c.Skew = maxSkew + 1 },
+		"no ids":        func(c *Config) { c.NewID = nil },
 		"no horizon":    func(c *Config) { c.Horizon = 0 },
 		"a far horizon": func(c *Config) { c.Horizon = maxHorizon + 1 },
-		"no limit":      func(c *Config) { c.Limit = 0 }, "no lines": func(c *Config) { c.MaxLines = 0 },
-		"no steps": func(c *Config) { c.Every = 0 },
 	} {
 		c := d.config
 		change(&c)
@@ -191,10 +187,10 @@ func TestConfigThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestLargestSkewAndHorizonAreTaken(t *testing.T) {
+func TestLargestHorizonIsTaken(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	d.config.Skew, d.config.Horizon = maxSkew, maxHorizon
+	d.config.Horizon = maxHorizon
 	if _, err := New(d.config); err != nil {
 		t.Error(err)
 	}

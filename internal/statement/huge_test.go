@@ -18,6 +18,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/internal/statement/internal/dbsqlc"
 	"payonce/test/pgtest"
 )
 
@@ -61,7 +62,7 @@ func TestMemoryDoesNotDependOnTheLength(t *testing.T) {
 
 	heap = watch{}
 	read := 0
-	err := d.reconciler().Breaks(t.Context(), s, func(Break) error {
+	err := pages(t.Context(), dbsqlc.New(d.config.DB.Reader()), s, nil, func(Break) error {
 		if read++; read%(wanted/10) == 0 {
 			heap.look()
 		}

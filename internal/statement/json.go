@@ -5,9 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"payonce/internal/gateway"
-	"payonce/internal/judge"
 )
 
 // jsonWriter writes one object, token by token. Its last member is the list of breaks.
@@ -20,21 +17,9 @@ type jsonRun struct {
 }
 
 type jsonBreak struct {
-	Day         string          `json:"day"`
-	Account     string          `json:"account"`
-	Kind        judge.BreakKind `json:"kind"`
-	Object      gateway.Object  `json:"object"`
-	Reference   string          `json:"reference"`
-	PSPID       string          `json:"pspId"`
-	Lines       int64           `json:"lines"`
-	OtherTenant bool            `json:"otherTenant"`
-	Theirs      *judge.Side     `json:"theirs"`
-	Ours        *judge.Side     `json:"ours"`
-	Moved       time.Time       `json:"movedAt"`
-	MovementAge int64           `json:"movementAgeSeconds"`
-	FirstSeen   time.Time       `json:"firstSeen"`
-	Age         int64           `json:"ageSeconds"`
-	Changed     string          `json:"changedPaymentId,omitzero"`
+	Break
+
+	Day string `json:"day"`
 }
 
 func (w *jsonWriter) begin(report Report, totals []Total) error {
@@ -47,14 +32,7 @@ func (w *jsonWriter) begin(report Report, totals []Total) error {
 		"breaks", jsontext.BeginArray)
 }
 
-func (w *jsonWriter) add(b Break) error {
-	return w.write(jsonBreak{
-		Day: b.Day.Format(time.DateOnly), Account: b.Account, Kind: b.Kind, Object: b.Object, Reference: b.Reference,
-		PSPID: b.PSPID, Lines: b.Lines, OtherTenant: b.OtherTenant, Theirs: b.Theirs,
-		Ours: b.Ours, Moved: b.Moved, MovementAge: int64(b.MovementAge / time.Second), FirstSeen: b.FirstSeen,
-		Age: int64(b.Age / time.Second), Changed: b.changed(),
-	})
-}
+func (w *jsonWriter) add(b Break) error { return w.write(jsonBreak{b, b.Day.Format(time.DateOnly)}) }
 
 func (w *jsonWriter) end() error { return w.write(jsontext.EndArray, jsontext.EndObject) }
 

@@ -32,15 +32,13 @@ type judgement struct {
 }
 
 // reconcile judges one account's day. If it fails, nothing is written.
-func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, day time.Time) (Summary, error) {
+func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, day time.Time) (s Summary, err error) {
 	id, err := r.config.NewID()
 	if err != nil {
 		return Summary{}, fmt.Errorf("make run id: %w", err)
 	}
-	var s Summary
-	err = r.config.DB.TransactFor(ctx, r.config.Limit, func(ctx context.Context, tx pgx.Tx) error {
+	err = r.config.DB.TransactFor(ctx, r.config.Limit, func(ctx context.Context, tx pgx.Tx) (err error) {
 		j := &judgement{FindAccountsRow: t, config: r.config, tx: tx, q: dbsqlc.New(tx), day: day, run: id}
-		var err error
 		s, err = j.judge(ctx)
 		return err
 	})
@@ -119,36 +117,21 @@ func (j *judgement) judgeAbsent(ctx context.Context, s *Summary) (missing int64,
 	if known.After(j.started) {
 		known = j.started
 	}
-	if err := j.findAbsent(ctx, known); err != nil {
-		return 0, err
+	absent, err := j.findAbsent(ctx, known)
+	if err == nil && absent.Before > 0 {
+		absent, err = j.lookInto(ctx, j.day.Add(-oneDay), known)
 	}
-	absent, err := j.count(ctx, known)
+	for err == nil && absent.After > 0 && j.over(dayOf(known)) {
+		var left dbsqlc.CountAbsentRow
+		left, err = j.lookInto(ctx, known, known.Add(oneDay))
+		if errors.Is(err, gateway.ErrNoStatement) {
+			err = nil // It is not published yet, so the rest is pending.
+			break
+		}
+		absent, known = left, known.Add(oneDay)
+	}
 	if err != nil {
 		return 0, err
-	}
-	if absent.Before > 0 {
-		// The later day has a statement. So if the day before has none, that day had no movements.
-		if err := j.lookInto(ctx, j.day.Add(-oneDay)); err != nil && !errors.Is(err, gateway.ErrNoStatement) {
-			return 0, err
-		}
-		if absent, err = j.count(ctx, known); err != nil {
-			return 0, err
-		}
-	}
-	for absent.After > 0 && j.over(dayOf(known)) {
-		err := j.lookInto(ctx, known)
-		if errors.Is(err, gateway.ErrNoStatement) {
-			// Once a later day was judged as a whole, a day without a statement had no movements.
-			if !j.Judged.Valid || !j.Judged.Time.After(known) {
-				break
-			}
-		} else if err != nil {
-			return 0, err
-		}
-		known = known.Add(oneDay)
-		if absent, err = j.count(ctx, known); err != nil {
-			return 0, err
-		}
 	}
 	missing, err = j.q.WriteAbsences(ctx, dbsqlc.WriteAbsencesParams{
 		Account: j.Account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, Late: known,
@@ -179,46 +162,46 @@ func (j *judgement) writePending(ctx context.Context, known time.Time) error {
 	return nil
 }
 
-// findAbsent finds the movements of the day that are not in the day's own statement.
-func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
+// findAbsent finds the movements of the day that are not in the day's own statement, and counts them.
+func (j *judgement) findAbsent(ctx context.Context, known time.Time) (n dbsqlc.CountAbsentRow, err error) {
 	from, until := j.day.Add(-j.config.Skew), known.Add(-j.config.Skew)
-	err := j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
+	err = j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
 		Horizon: j.config.Horizon, Skew: j.config.Skew, Most: maxHorizon,
 		TenantID: j.Tenant, CreatedFrom: from, CreatedUntil: until,
 		FirstID: payments.FirstIDAt(from.Add(-payments.IDSkew)),
 		LastID:  payments.FirstIDAt(until.Add(payments.IDSkew)),
 	})
 	if err != nil {
-		return fmt.Errorf("find movements of the day: %w", err)
+		return n, fmt.Errorf("find movements of the day: %w", err)
 	}
-	return j.forgetPresent(ctx, j.day)
+	return j.countAbsent(ctx, j.day, known)
 }
 
-// forgetPresent removes the movements that are in a day's statement from the absent ones.
-func (j *judgement) forgetPresent(ctx context.Context, day time.Time) error {
+// lookInto looks for the absent movements in the statement of another day, and counts those that it does not have. If
+// a later day has a statement, or was judged as a whole, a day without a statement had no movements.
+func (j *judgement) lookInto(ctx context.Context, day, known time.Time) (absent dbsqlc.CountAbsentRow, err error) {
+	err = j.load(ctx, day)
+	empty := errors.Is(err, gateway.ErrNoStatement) &&
+		(day.Before(j.day) || j.Judged.Valid && j.Judged.Time.After(day))
+	if err != nil && !empty {
+		return absent, fmt.Errorf("look into %s: %w", day.Format(time.DateOnly), err)
+	}
+	return j.countAbsent(ctx, day, known)
+}
+
+// countAbsent counts the absent movements without those that are in a day's statement.
+func (j *judgement) countAbsent(ctx context.Context, day, known time.Time) (n dbsqlc.CountAbsentRow, err error) {
 	if err := j.q.ForgetPresent(ctx, dateOf(day)); err != nil {
-		return fmt.Errorf("look for the absent: %w", err)
+		return n, fmt.Errorf("look for the absent: %w", err)
 	}
-	return nil
-}
-
-func (j *judgement) count(ctx context.Context, known time.Time) (dbsqlc.CountAbsentRow, error) {
-	n, err := j.q.CountAbsent(ctx, dbsqlc.CountAbsentParams{Early: j.day.Add(j.config.Skew), Late: known})
+	n, err = j.q.CountAbsent(ctx, dbsqlc.CountAbsentParams{Early: j.day.Add(j.config.Skew), Late: known})
 	if err != nil {
 		return n, fmt.Errorf("count absent movements: %w", err)
 	}
 	return n, nil
 }
 
-// lookInto looks for the absent movements in the statement of another day.
-func (j *judgement) lookInto(ctx context.Context, day time.Time) error {
-	if err := j.load(ctx, day); err != nil {
-		return fmt.Errorf("look into %s: %w", day.Format(time.DateOnly), err)
-	}
-	return j.forgetPresent(ctx, day)
-}
-
-// conclude writes the run, and calls OnBreak for each new break.
+// conclude writes the run, and has each new break judged.
 func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 	if s.Gone, err = j.markGone(ctx); err != nil {
 		return err
@@ -241,19 +224,20 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 	return pages(ctx, j.q, *s, &j.run, tell)
 }
 
-// tell calls OnBreak.
+// tell has a break judged as evidence, and counts it if it is new.
 func (j *judgement) tell(ctx context.Context, b judge.Break) error {
-	if j.config.OnBreak == nil {
-		return nil
+	if !b.Listed {
+		j.config.Metrics.Discrepancy("statement_" + string(b.Kind))
 	}
-	if err := j.config.OnBreak(ctx, j.tx, b); err != nil {
-		return fmt.Errorf("tell of a break: %w", err)
+	completed, err := j.config.Payments.BreakTx(ctx, j.tx, b)
+	if completed {
+		j.config.Metrics.Reconciled("resolved", string(judge.SourceStatement))
 	}
-	return nil
+	return err
 }
 
-// markGone marks the breaks that are gone, and calls OnBreak for each movement that was missing and is in a statement
-// that this run has read.
+// markGone marks the breaks that are gone, and has each movement judged that was missing and is in a statement that
+// this run has read.
 func (j *judgement) markGone(ctx context.Context) (gone int64, err error) {
 	for {
 		if _, err := j.tx.Exec(ctx, scansOn); err != nil {

@@ -31,9 +31,8 @@ func columns() []string {
 func (j *judgement) load(ctx context.Context, day time.Time) error {
 	// CopyFrom calls us for the next line, and Statement calls us with a line. iter.Pull connects the two.
 	next, stop := iter.Pull(func(yield func(gateway.Record) bool) {
-		left := j.config.MaxLines
 		j.readErr = j.config.PSPs.Of(j.Psp).Statement(ctx, j.Account, day, func(r gateway.Record) error {
-			if left--; left < 0 {
+			if j.loaded == j.config.MaxLines {
 				return ErrTooLong
 			}
 			if !yield(r) {
@@ -43,7 +42,6 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 		})
 	})
 	defer stop()
-	j.readErr = nil
 	ended := false
 	j.loaded = 0
 	progress := func() {

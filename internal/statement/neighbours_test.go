@@ -147,7 +147,7 @@ func TestOnlyItsOwnLineShowsThatAMovementIsThere(t *testing.T) {
 		{d.day, gateway.RefundObject, "ch_2", &otherObject.id},
 		{d.previous(), gateway.ChargeObject, "ch_3", &otherDay.id},
 	})
-	if err := j.findAbsent(t.Context(), d.next()); err != nil {
+	if _, err := j.findAbsent(t.Context(), d.next()); err != nil {
 		t.Fatal(err)
 	}
 	d.wantRows(j, "absent movements", "SELECT psp_id FROM statement_absent",

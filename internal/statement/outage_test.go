@@ -27,7 +27,7 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 	for _, day := range []string{"2026-03-09", "2026-03-10", "2026-03-11"} {
 		d.files["acct_acme "+day] = header + "total,0,,,,,,,\r\n"
 	}
-	o, told := d.outages(), d.told()
+	o := d.outages()
 	for _, c := range []struct {
 		fragment string
 		n        int // which of them, if there are more
@@ -66,8 +66,8 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || len(report.Runs) != 0 {
 			t.Errorf("%s, %d: %+v, %v", c.fragment, c.n, report.Runs, err)
 		}
-		if got := d.persisted(); got != "" || len(*told) != 0 {
-			t.Fatalf("%s, %d: told %v, written\n%s", c.fragment, c.n, *told, got)
+		if got := d.persisted(); got != "" || len(d.told) != 0 {
+			t.Fatalf("%s, %d: told %v, written\n%s", c.fragment, c.n, d.told, got)
 		}
 	}
 	o.Over()

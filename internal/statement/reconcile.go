@@ -15,6 +15,7 @@ import (
 	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
+	"payonce/internal/telemetry"
 )
 
 // The errors of a run. These and gateway.ErrNoStatement are wrapped with the account and the day.
@@ -27,19 +28,21 @@ var (
 	errNoAccounts = errors.New("there are no tenants")
 )
 
-// maxSkew and maxHorizon bound how many statements one run may read: no more than maxHorizon after its own day. A
-// movement that was finished later, and is in none of them, is missing. If the statement of its day has it after all,
-// that statement's own run has ended the absence, or will.
-const (
-	maxSkew    = 6 * time.Hour
-	maxHorizon = 31 * oneDay
-)
+// maxHorizon bounds how many statements one run may read: those up to maxHorizon after its own day. A movement that
+// was finished later, and is in none of them, is missing. If the statement of its day has it after all, that
+// statement's own run has ended the absence, or will.
+const maxHorizon = 31 * oneDay
 
 // Config is what a Reconciler needs.
 type Config struct {
-	DB    *postgres.DB
-	PSPs  gateway.PSPs
-	NewID func() (uuid.UUID, error)
+	DB   *postgres.DB
+	PSPs gateway.PSPs
+	// Payments judges breaks, in the transaction that writes them. It is package payments' Service.
+	Payments interface {
+		BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (completed bool, err error)
+	}
+	Metrics *telemetry.Metrics
+	NewID   func() (uuid.UUID, error)
 	// Skew is the largest difference between the PSP's clock and the database's.
 	Skew time.Duration
 	// Horizon is how long after its creation a movement whose key was deleted can have been executed: a bit longer than
@@ -53,14 +56,9 @@ type Config struct {
 	// Progress, if it is set, is called after every Every lines, and at the end of a statement.
 	Progress func(Progress)
 	Every    int64
-	// OnBreak, if it is set, is called for each new break, in the transaction that writes the break. A break is new
-	// again if the status of our movement has changed. OnBreak is also called with Listed for each movement that was
-	// missing and that a statement has after all, in the transaction that marks the break as gone. If OnBreak fails,
-	// the run of that day is rolled back.
-	OnBreak func(ctx context.Context, tx pgx.Tx, b judge.Break) error
 }
 
-// DefaultConfig has the defaults of the settings. The caller sets the other fields.
+// DefaultConfig has what is no setting, and the default of the horizon. The caller sets the other fields.
 func DefaultConfig() Config {
 	return Config{Skew: 5 * time.Minute, Horizon: 25 * time.Hour, Limit: time.Hour, MaxLines: 20_000_000, Every: 10_000}
 }
@@ -81,12 +79,8 @@ func New(c Config) (*Reconciler, error) {
 	switch {
 	case c.DB == nil || len(c.PSPs) == 0 || c.NewID == nil:
 		return nil, errors.New("a reconciler needs a database, a PSP and ids")
-	case c.Skew <= 0 || c.Skew > maxSkew:
-		return nil, fmt.Errorf("clock skew must be positive and at most %s", maxSkew)
 	case c.Horizon <= 0 || c.Horizon > maxHorizon:
 		return nil, fmt.Errorf("horizon must be positive and at most %s", maxHorizon)
-	case c.Limit <= 0 || c.MaxLines <= 0 || c.Every <= 0:
-		return nil, errors.New("the limits of a run and the step of its progress must be positive")
 	}
 	return &Reconciler{config: c}, nil
 }
@@ -127,10 +121,7 @@ func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string)
 
 // find finds the tenants of the accounts.
 func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.FindAccountsRow, error) {
-	if accounts == nil {
-		accounts = []string{}
-	}
-	found, err := dbsqlc.New(r.config.DB.Reader()).FindAccounts(ctx, accounts)
+	found, err := dbsqlc.New(r.config.DB.Reader()).FindAccounts(ctx, append([]string{}, accounts...))
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -145,7 +136,11 @@ func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.Find
 	return found, nil
 }
 
-const oneDay = 24 * time.Hour // every day is in UTC
+// Every day is in UTC.
+const (
+	oneDay     = 24 * time.Hour
+	daySeconds = int64(oneDay / time.Second)
+)
 
 // dayOf is the beginning of the UTC day of t.
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(oneDay) }

@@ -109,7 +109,7 @@ func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Fo
 	err = out.begin(report, totals)
 	for _, s := range report.Runs {
 		if err == nil {
-			err = r.Breaks(ctx, s, out.add)
+			err = pages(ctx, dbsqlc.New(r.config.DB.Reader()), s, nil, out.add)
 		}
 	}
 	if err == nil {
@@ -140,12 +140,7 @@ func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error)
 	return totals, nil
 }
 
-// Breaks calls each with every break that a run's day has now.
-func (r *Reconciler) Breaks(ctx context.Context, s Summary, each func(Break) error) error {
-	return pages(ctx, dbsqlc.New(r.config.DB.Reader()), s, nil, each)
-}
-
-// pages reads the breaks of a day, or only those that a run has found first, one page at a time.
+// pages reads the breaks that a run's day has now, or only those that a run has found first, one page at a time.
 func pages(ctx context.Context, q *dbsqlc.Queries, s Summary, raisedBy *uuid.UUID, each func(Break) error) error {
 	p := dbsqlc.OpenBreaksParams{Account: s.Account, Day: dateOf(s.Day), RaisedBy: raisedBy, MaxRows: pageRows}
 	for {

@@ -232,7 +232,8 @@ func TestBreaksAgeFromTheirFirstSight(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	oldest := d.open("acct_acme", d.day)[5]
-	if int(oldest.Age/oneDay) != 90 || oldest.MovementAge <= 0 || oldest.MovementAge > time.Since(d.day) {
+	if oldest.AgeSeconds/daySeconds != 90 || oldest.MovementAgeSeconds <= 0 ||
+		oldest.MovementAgeSeconds > int64(time.Since(d.day)/time.Second) {
 		t.Fatalf("%+v", oldest)
 	}
 }

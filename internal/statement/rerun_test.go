@@ -17,22 +17,9 @@ import (
 	"payonce/test/pgtest"
 )
 
-// told has OnBreak write down the breaks that it is told of.
-func (d *fixture) told() *[]string {
-	list := &[]string{}
-	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b judge.Break) error {
-		if !b.Listed {
-			*list = append(*list, string(b.Kind)+" "+b.PSPID)
-		}
-		return nil
-	}
-	return list
-}
-
 func TestBreakThatIsSeenAgainKeepsItsFirstSight(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	told := d.told()
 	m := d.paid("ch_1", 4)
 	d.paid("ch_2", 5)
 	d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.amount = 7 }))
@@ -54,7 +41,7 @@ func TestBreakThatIsSeenAgainKeepsItsFirstSight(t *testing.T) {
 	if n := d.count("SELECT count(*) FROM statement_breaks WHERE last_seen > first_seen"); n != 2 {
 		t.Errorf("%d breaks were seen again", n)
 	}
-	if diff := cmp.Diff([]string{"amount ch_1", "missing_there ch_2"}, *told); diff != "" {
+	if diff := cmp.Diff([]string{"amount ch_1", "missing_there ch_2"}, d.told); diff != "" {
 		t.Errorf("told otherwise (-want +got):\n%s", diff)
 	}
 }
@@ -62,7 +49,6 @@ func TestBreakThatIsSeenAgainKeepsItsFirstSight(t *testing.T) {
 func TestBreakThatIsFoundNoMoreIsGone(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	told := d.told()
 	m := d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.publish("acct_acme", d.previous(), line{id: "ch_x", object: gateway.ChargeObject, amount: 5, currency: "EUR",
@@ -86,8 +72,8 @@ func TestBreakThatIsFoundNoMoreIsGone(t *testing.T) {
 	if b := d.only(); b.ID != first.ID || !b.FirstSeen.Equal(first.FirstSeen) {
 		t.Fatalf("%+v was %+v", b, first)
 	}
-	if len(*told) != 3 {
-		t.Fatalf("told %v", *told)
+	if len(d.told) != 4 {
+		t.Fatalf("told %v", d.told)
 	}
 }
 
@@ -96,7 +82,6 @@ func TestBreakThatIsFoundNoMoreIsGone(t *testing.T) {
 func TestBreakIsToldAgainWhenOurStatusHasChanged(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	told := d.told()
 	m := d.paid("", 4, func(m *movement) { m.status, m.finished = "processing", nil })
 	d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.id = "ch_1" }))
 	d.run()
@@ -111,7 +96,7 @@ func TestBreakIsToldAgainWhenOurStatusHasChanged(t *testing.T) {
 	if b := d.only(); b.ID != first.ID || !b.FirstSeen.Equal(first.FirstSeen) || b.Ours.Status != "declined" {
 		t.Errorf("%+v was %+v", b, first)
 	}
-	if diff := cmp.Diff([]string{"status ch_1", "status ch_1"}, *told); diff != "" {
+	if diff := cmp.Diff([]string{"status ch_1", "status ch_1"}, d.told); diff != "" {
 		t.Errorf("told otherwise (-want +got):\n%s", diff)
 	}
 }
@@ -166,7 +151,7 @@ func TestTwoRunsOfOneAccountDoNotMeet(t *testing.T) {
 	d.run() // the lock has ended with the run
 }
 
-// OnBreak writes in the transaction of the break: neither is stored without the other.
+// A break is judged in its transaction: neither is stored without the other.
 func TestWhoCannotTakeABreakUndoesIt(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -175,13 +160,13 @@ func TestWhoCannotTakeABreakUndoesIt(t *testing.T) {
 	d.paid("ch_2", 5)
 	d.publish("acct_acme", d.day)
 	refusal := errors.New("no dead letters today")
-	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, b judge.Break) error {
+	d.config.Payments = evidence(func(ctx context.Context, tx pgx.Tx, b judge.Break) error {
 		if b.PSPID == "ch_2" {
 			return refusal
 		}
 		_, err := tx.Exec(ctx, "INSERT INTO told VALUES ($1)", b.PSPID)
 		return err
-	}
+	})
 	if _, err := d.reconciler().Run(t.Context(), d.day, "acct_acme"); !errors.Is(err, refusal) {
 		t.Fatal(err)
 	}
@@ -204,7 +189,9 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	}, into *string) error {
 		return q.QueryRow(ctx, "SHOW statement_timeout").Scan(into)
 	}
-	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, _ judge.Break) error { return show(ctx, tx, &during) }
+	d.config.Payments = evidence(func(ctx context.Context, tx pgx.Tx, _ judge.Break) error {
+		return show(ctx, tx, &during)
+	})
 	d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()
@@ -214,7 +201,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	}
 }
 
-// What OnBreak prepares stays prepared on the connection, with the plan that it got.
+// What the judgement of a break prepares stays prepared on the connection, with the plan that it got.
 func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -227,7 +214,7 @@ func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 		seen = append(seen, setting)
 		return err
 	}
-	d.config.OnBreak = show
+	d.config.Payments = evidence(show)
 	m := d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()
@@ -241,7 +228,6 @@ func TestWhoIsToldSearchesByIndexesAsEverybodyDoes(t *testing.T) {
 func TestMoreBreaksThanAPageAreAllTold(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	told := d.told()
 	var lines []line
 	for i := range 2*pageRows + 1 {
 		lines = append(lines, line{id: "ch_" + strings.Repeat("x", i%200) + string(rune('a'+i/200)),
@@ -249,8 +235,8 @@ func TestMoreBreaksThanAPageAreAllTold(t *testing.T) {
 			amount: 1, currency: "EUR", status: "succeeded", created: d.at(1)})
 	}
 	d.publish("acct_acme", d.day, lines...)
-	if s := d.run(); int(s.New) != len(lines) || len(*told) != len(lines) || len(d.breaks()) != len(lines) {
-		t.Fatalf("%+v, %d told, %d read", s, len(*told), len(d.breaks()))
+	if s := d.run(); int(s.New) != len(lines) || len(d.told) != len(lines) || len(d.breaks()) != len(lines) {
+		t.Fatalf("%+v, %d told, %d read", s, len(d.told), len(d.breaks()))
 	}
 }
 

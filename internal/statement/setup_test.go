@@ -2,6 +2,7 @@ package statement
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,17 +13,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/internal/statement/internal/dbsqlc"
+	"payonce/internal/telemetry"
 	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// evidence judges breaks in the place of package payments.
+type evidence func(ctx context.Context, tx pgx.Tx, b judge.Break) error
+
+func (e evidence) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (bool, error) {
+	return false, e(ctx, tx, b)
+}
 
 const (
 	patience  = time.Minute
@@ -38,6 +51,7 @@ type fixture struct {
 	day    time.Time // long over
 	files  map[string]string
 	asked  []string // files, in order; requests come one at a time
+	told   []string // the breaks that were judged, in order
 }
 
 func setup(t *testing.T) *fixture {
@@ -47,6 +61,15 @@ func setup(t *testing.T) *fixture {
 	d.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acct_acme'), ('globex', 'acct_globex')")
 	d.config = DefaultConfig()
 	d.config.DB, d.config.NewID = postgres.Wrap(d.pool, patience), uuid.NewV7
+	d.config.Payments = evidence(func(_ context.Context, _ pgx.Tx, b judge.Break) error {
+		text := string(b.Kind) + " " + b.PSPID
+		if b.Listed {
+			text = "listed " + b.PSPID + " " + b.Reference
+		}
+		d.told = append(d.told, text)
+		return nil
+	})
+	d.config.Metrics = telemetry.NewMetrics(prometheus.NewRegistry())
 	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		name := r.Header.Get("PSP-Account") + " " +
 			strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/settlements/"), ".csv")
@@ -143,8 +166,7 @@ func (d *fixture) write(m movement) movement {
 	}
 	if m.object == gateway.RefundObject {
 		charge := d.paid("ch_of_"+m.psp, -240, func(c *movement) {
-			c.tenant, c.currency, c.amount = m.tenant,
-				m.currency, m.amount
+			c.tenant, c.currency, c.amount = m.tenant, m.currency, m.amount
 		})
 		d.exec(`INSERT INTO refunds (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status, psp_refund_id,
 			decline_code, created_at) VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10)`,
@@ -239,7 +261,8 @@ func (d *fixture) breaksOf(account string, day time.Time) []string {
 
 func (d *fixture) open(account string, day time.Time) (all []Break) {
 	d.t.Helper()
-	err := d.reconciler().Breaks(d.t.Context(), Summary{Account: account, Day: day}, func(b Break) error {
+	q := dbsqlc.New(d.config.DB.Reader())
+	err := pages(d.t.Context(), q, Summary{Account: account, Day: day}, nil, func(b Break) error {
 		all = append(all, b)
 		return nil
 	})

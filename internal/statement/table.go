@@ -46,9 +46,8 @@ func (w *tableWriter) begin(report Report, totals []Total) error {
 		if s.Partial {
 			note = "the day is not over"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n",
-			shown(s.Account, maxAccount), s.Day.Format(
-				time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", shown(s.Account, maxAccount),
+			s.Day.Format(time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)
 	}
 	return tw.Flush()
 }
@@ -65,7 +64,7 @@ func (w *tableWriter) add(b Break) error {
 		theirs, n = "see below", append(n, "theirs is "+theirs)
 	}
 	_, err := fmt.Fprintf(w.out, breakFormat, b.Kind, shown(b.Reference, maxReference), shown(b.PSPID, maxPSPID),
-		theirs, money(b.Ours), wholeDays(b.Age)+"d")
+		theirs, money(b.Ours), wholeDays(b.AgeSeconds)+"d")
 	if len(n) > 0 {
 		_, err = fmt.Fprintf(w.out, "  %s\n", strings.Join(n, "; "))
 	}
@@ -81,9 +80,9 @@ func (w *tableWriter) end() error {
 	tw := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "KIND\tCURRENCY\tBREAKS\tAT STAKE\t0-1 d\t1-7 d\t> 7 d\tOLDEST MOVED\t")
 	for _, t := range w.totals {
-		oldest := time.Duration(t.OldestMovementSeconds) * time.Second
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s d\t\n", t.Kind, t.Currency, t.Breaks,
-			majorOf(t.Currency, t.AtStakeMinor), t.Ages.ToOneDay, t.Ages.ToSevenDays, t.Ages.Older, wholeDays(oldest))
+			majorOf(t.Currency, t.AtStakeMinor), t.Ages.ToOneDay, t.Ages.ToSevenDays, t.Ages.Older,
+			wholeDays(t.OldestMovementSeconds))
 	}
 	_ = tw.Flush() // w.out keeps the error, and returns it below.
 	return w.out.Flush()
@@ -95,16 +94,16 @@ func notes(b Break) []string {
 	if b.Object != gateway.ChargeObject && b.Object != "" {
 		all = append(all, "a "+string(b.Object))
 	}
-	if b.MovementAge-b.Age > oneDay {
-		all = append(all, "moved "+wholeDays(b.MovementAge)+" days ago")
+	if b.MovementAgeSeconds-b.AgeSeconds > daySeconds {
+		all = append(all, "moved "+wholeDays(b.MovementAgeSeconds)+" days ago")
 	}
 	switch b.Kind {
 	case judge.BreakMissingHere:
 		if b.OtherTenant {
 			all = append(all, "the reference is another tenant's")
 		}
-		if id := b.changed(); id != "" {
-			all = append(all, "of our "+id+", made by others")
+		if b.Changed != "" {
+			all = append(all, "of our "+b.Changed+", made by others")
 		}
 	case judge.BreakDuplicate:
 		all = append(all, strconv.FormatInt(b.Lines, 10)+" × this id")

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/gateway"
 	"payonce/internal/judge"
 	"payonce/internal/statement/internal/dbsqlc"
@@ -85,8 +83,8 @@ func TestBreakWithoutASubjectKeepsItsReference(t *testing.T) {
 
 func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 	t.Parallel()
-	young := Break{MovementAge: 3 * oneDay, Age: 2 * oneDay}
-	old := Break{MovementAge: 3*oneDay + 1, Age: 2 * oneDay}
+	young := Break{MovementAgeSeconds: 3 * daySeconds, AgeSeconds: 2 * daySeconds}
+	old := Break{MovementAgeSeconds: 3*daySeconds + 1, AgeSeconds: 2 * daySeconds}
 	twice := Break{Break: judge.Break{Kind: judge.BreakDuplicate, Object: gateway.RefundObject}, Lines: 2}
 	of := func(b judge.Break) Break { return Break{Break: b} }
 	ours := func(kind judge.BreakKind, ours judge.Side) Break {
@@ -99,8 +97,8 @@ func TestNotesSayWhatTheColumnsDoNot(t *testing.T) {
 		"a day old when found": {young, ""},
 		"older when found":     {old, "moved 3 days ago"},
 		"a refund":             {of(judge.Break{Object: gateway.RefundObject}), "a refund"},
-		"a dispute": {of(judge.Break{Kind: judge.BreakMissingHere, Object: gateway.DisputeObject,
-			Subject: &uuid.Nil}), "a dispute; of our pay_00000000000000000000000000, made by others"},
+		"a dispute": {Break{Break: judge.Break{Kind: judge.BreakMissingHere, Object: gateway.DisputeObject},
+			Changed: "pay_1"}, "a dispute; of our pay_1, made by others"},
 		"another tenant's reference": {of(judge.Break{Kind: judge.BreakMissingHere, OtherTenant: true}),
 			"the reference is another tenant's"},
 		"nobody's reference": {of(judge.Break{Kind: judge.BreakMissingHere}), ""},

@@ -93,19 +93,18 @@ func compare(ctx context.Context, asked statementArgs, d StatementDeps) error {
 		return err
 	}
 	report, failure := r.Run(ctx, day, asked.accounts...)
-	line.end()
+	if d.Terminal {
+		fmt.Fprint(d.Stderr, "\r\x1b[K") // The line is left empty for what comes next.
+	}
 	if len(report.Runs) == 0 || failure != nil && ctx.Err() != nil {
 		return failure
 	}
-	if err := r.Write(ctx, out, report, asked.format); err != nil {
-		return errors.Join(failure, err)
+	err = r.Write(ctx, out, report, asked.format)
+	if err == nil {
+		err = out.publish()
 	}
-	err = out.publish()
-	if err != nil {
-		return errors.Join(failure, err)
-	}
-	if failure != nil {
-		return failure // breaks or not: not all is known
+	if err = errors.Join(failure, err); err != nil {
+		return err // breaks or not: not all is known
 	}
 	return report.Err()
 }
@@ -168,7 +167,6 @@ type progressLine struct {
 	now     func() time.Time
 	current string // the statement that is being read
 	began   time.Time
-	shown   bool
 }
 
 func (l *progressLine) show(p statement.Progress) {
@@ -187,14 +185,6 @@ func (l *progressLine) show(p statement.Progress) {
 		l.current = "" // the same statement, read again, begins from 0
 	}
 	fmt.Fprintf(l.out, "\r\x1b[K%s: %d lines%s%s", name, p.Lines, rate, state)
-	l.shown = true
-}
-
-// end leaves the line empty for what comes next.
-func (l *progressLine) end() {
-	if l.shown {
-		fmt.Fprint(l.out, "\r\x1b[K")
-	}
 }
 
 // reportFile is where a report goes: a file that gets its name when it is whole, or a stream.
@@ -224,18 +214,16 @@ func (f *reportFile) publish() error {
 		return nil
 	}
 	err := f.temporary.Close()
-	if err != nil {
-		return fmt.Errorf("close report: %w", err)
+	if err == nil {
+		err = os.Rename(f.temporary.Name(), f.name)
 	}
-	err = os.Rename(f.temporary.Name(), f.name)
 	if err != nil {
 		return fmt.Errorf("publish report: %w", err)
 	}
-	f.temporary = nil
 	return nil
 }
 
-// discard removes what was not published.
+// discard removes what was not published. What was published has another name by now.
 func (f *reportFile) discard() {
 	if f.temporary != nil {
 		_ = f.temporary.Close()

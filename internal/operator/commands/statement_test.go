@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/cli"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 	"payonce/internal/statement"
+	"payonce/internal/telemetry"
 	"payonce/test/pgtest"
 )
 
@@ -50,6 +54,7 @@ func statementServer(t *testing.T, files map[string]string) *statementCall {
 	pgtest.Exec(t, pool, "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')")
 	config := statement.DefaultConfig()
 	config.DB, config.NewID = postgres.Wrap(pool, statementPatience), uuid.NewV7
+	config.Payments, config.Metrics = noEvidence{}, telemetry.NewMetrics(prometheus.NewRegistry())
 	config.PSPs = statementPSP(t, func(w http.ResponseWriter, r *http.Request) {
 		term.mu.Lock()
 		term.paths = append(term.paths, r.Header.Get("PSP-Account")+" "+r.URL.Path)
@@ -68,6 +73,11 @@ func statementServer(t *testing.T, files map[string]string) *statementCall {
 	}
 	return term
 }
+
+// noEvidence leaves all breaks alone.
+type noEvidence struct{}
+
+func (noEvidence) BreakTx(context.Context, pgx.Tx, judge.Break) (bool, error) { return false, nil }
 
 func statementPSP(t *testing.T, h http.HandlerFunc) gateway.PSPs {
 	t.Helper()
