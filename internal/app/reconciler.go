@@ -13,8 +13,6 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/httpapi"
-	"payonce/internal/judge"
-	"payonce/internal/payments"
 	"payonce/internal/reconcile"
 	"payonce/internal/statement"
 	"payonce/internal/webhooks"
@@ -51,9 +49,6 @@ func (r *Reconciler) assemble() error {
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
 		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
-		Resolver: payments.NewResolver(r.Payments, judge.LookupPolicy{
-			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck,
-		}, jitter),
 		Statements: statements, CloseAnswered: r.Operators.CloseAnswered, NewID: NewID, Now: time.Now, Jitter: jitter,
 		Metrics: r.metrics, Log: r.log, Reconciler: c,
 	})

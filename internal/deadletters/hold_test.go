@@ -19,30 +19,30 @@ func exec(sql string) postgres.Call {
 }
 
 // keyAsIs puts a key into the table as it is given, behind the guard's back.
-func (o fixture) keyAsIs(about About, subject uuid.UUID, status string) {
-	o.t.Helper()
-	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
+func (f fixture) keyAsIs(about About, subject uuid.UUID, status string) {
+	f.t.Helper()
+	f.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	f.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
 			subject, created_at, reserved_at, expires_at, unknown_since, reconcile_after)
 		SELECT $1, $2, $3, $4, sha256(''), 1, $5, gen_random_uuid(), $6, now(), now(), now() + interval '1 day',
 			since, since
 		FROM (SELECT CASE WHEN $4 = 'unknown' THEN now() END AS since) AS s`,
 		about.Tenant, about.Operation, about.Key, status, about.Generation, subject)
-	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+	f.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 }
 
 // moneyMoved is the evidence of a dead letter that keeps its key even from a decline.
 var moneyMoved = []byte(`{"record": {"status": "succeeded"}}`)
 
-func (o fixture) hold() string {
-	o.t.Helper()
-	return pgtest.Value[string](o.t, o.pool, "SELECT dead_letter_hold FROM idempotency_keys")
+func (f fixture) hold() string {
+	f.t.Helper()
+	return pgtest.Value[string](f.t, f.pool, "SELECT dead_letter_hold FROM idempotency_keys")
 }
 
 // holdOf is the hold of the key that a dead letter is about.
-func (o fixture) holdOf(l DeadLetter) string {
-	o.t.Helper()
-	return pgtest.Value[string](o.t, o.pool, `SELECT dead_letter_hold FROM idempotency_keys
+func (f fixture) holdOf(l DeadLetter) string {
+	f.t.Helper()
+	return pgtest.Value[string](f.t, f.pool, `SELECT dead_letter_hold FROM idempotency_keys
 		WHERE tenant_id = $1 AND operation = $2 AND key = $3`, l.About.Tenant, l.About.Operation, l.About.Key)
 }
 
@@ -345,9 +345,9 @@ func TestDecisionWakesTheKeyOfAnotherGenerationAlone(t *testing.T) {
 }
 
 // job is a job of River's about a key, in the state in which its worker has it.
-func (o fixture) job(about About, subject *uuid.UUID, maxAttempts int) int64 {
-	o.t.Helper()
-	return pgtest.Value[int64](o.t, o.pool, `INSERT INTO river_job (state, kind, args, max_attempts, attempt)
+func (f fixture) job(about About, subject *uuid.UUID, maxAttempts int) int64 {
+	f.t.Helper()
+	return pgtest.Value[int64](f.t, f.pool, `INSERT INTO river_job (state, kind, args, max_attempts, attempt)
 		VALUES ('running', 'resolve', jsonb_strip_nulls(jsonb_build_object('tenant', $1::text, 'operation', $2::text,
 			'key', $3::text, 'generation', $4::integer, 'subject', $5::uuid)), $6, 1) RETURNING id`,
 		about.Tenant, about.Operation, about.Key, about.Generation, subject, maxAttempts)

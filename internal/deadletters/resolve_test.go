@@ -317,13 +317,13 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 	}
 }
 
-func (o fixture) decide(id uuid.UUID, version int32) error {
-	_, err := o.resolve(id, version, Executed)
+func (f fixture) decide(id uuid.UUID, version int32) error {
+	_, err := f.resolve(id, version, Executed)
 	return err
 }
 
-func (o fixture) refuse(id uuid.UUID) error {
-	return o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+func (f fixture) refuse(id uuid.UUID) error {
+	return f.db.Transact(f.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return AuditRefusedTx(ctx, tx, Decision{DeadLetter: id, Version: 1, Action: Executed, Actor: "ann",
 			Reason: "seen to it"}, "too late")
 	})

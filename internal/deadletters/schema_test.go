@@ -10,9 +10,9 @@ import (
 )
 
 // refusal is the constraint that refuses a statement, which is rolled back in any case.
-func (o fixture) refusal(sql string, args ...any) string {
-	o.t.Helper()
-	return pgtest.RefusedBy(o.t, pgtest.TryRolledBack(o.t, o.pool, sql, args...))
+func (f fixture) refusal(sql string, args ...any) string {
+	f.t.Helper()
+	return pgtest.RefusedBy(f.t, pgtest.TryRolledBack(f.t, f.pool, sql, args...))
 }
 
 // A script or an older program may write what this program never writes. Then the table is what keeps the list of cases

@@ -45,41 +45,41 @@ func of(generation int32) DeadLetter {
 	return l
 }
 
-func (o fixture) send(deadLetters ...DeadLetter) error {
-	o.t.Helper()
+func (f fixture) send(deadLetters ...DeadLetter) error {
+	f.t.Helper()
 	var calls []postgres.Call
 	for _, l := range deadLetters {
 		calls = append(calls, Open(l))
 	}
-	return o.db.Pipeline(o.t.Context(), calls...)
+	return f.db.Pipeline(f.t.Context(), calls...)
 }
 
-func (o fixture) put(deadLetters ...DeadLetter) {
-	o.t.Helper()
-	if err := o.send(deadLetters...); err != nil {
-		o.t.Fatal(err)
+func (f fixture) put(deadLetters ...DeadLetter) {
+	f.t.Helper()
+	if err := f.send(deadLetters...); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-func (o fixture) list(f Filter) Page {
-	o.t.Helper()
-	page, err := List(o.t.Context(), o.db, f)
+func (f fixture) list(by Filter) Page {
+	f.t.Helper()
+	page, err := List(f.t.Context(), f.db, by)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return page
 }
 
-func (o fixture) open() []DeadLetter {
-	o.t.Helper()
-	return o.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters
+func (f fixture) open() []DeadLetter {
+	f.t.Helper()
+	return f.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters
 }
 
 // resolve closes a dead letter in a transaction of its own.
-func (o fixture) resolve(id uuid.UUID, version int32, action Action) (DeadLetter, error) {
-	o.t.Helper()
+func (f fixture) resolve(id uuid.UUID, version int32, action Action) (DeadLetter, error) {
+	f.t.Helper()
 	var resolved DeadLetter
-	err := o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+	err := f.db.Transact(f.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		resolved, err = ResolveTx(ctx, tx, Decision{DeadLetter: id, Version: version, Action: action, Actor: "ann",
 			Reason: "seen to it"})
@@ -88,16 +88,16 @@ func (o fixture) resolve(id uuid.UUID, version int32, action Action) (DeadLetter
 	return resolved, err
 }
 
-func (o fixture) trail(id uuid.UUID) []AuditEntry {
-	o.t.Helper()
-	trail, err := AuditTrail(o.t.Context(), o.db, id)
+func (f fixture) trail(id uuid.UUID) []AuditEntry {
+	f.t.Helper()
+	trail, err := AuditTrail(f.t.Context(), f.db, id)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return trail
 }
 
-func (o fixture) exec(sql string, args ...any) {
-	o.t.Helper()
-	pgtest.Exec(o.t, o.pool, sql, args...)
+func (f fixture) exec(sql string, args ...any) {
+	f.t.Helper()
+	pgtest.Exec(f.t, f.pool, sql, args...)
 }

@@ -110,7 +110,7 @@ func TestDeadLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
 			func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "never sent", out) }},
 		"a release": {UnknownStatus, `{}`, func(l Lease, out *GuardResult) postgres.Call {
 			b.loseLongAgo()
-			return b.keys.ReleaseUnknown(l.Execution(), b.view().AskedAt, false, false, nothing(), out)
+			return b.keys.ReleaseUnknown(l.Execution(), b.view().AskedAt, Proof{}, nothing(), out)
 		}},
 		"an owner's decline": {InProgressStatus, moved,
 			func(l Lease, out *GuardResult) postgres.Call { return b.completing(l, true, refusal(), out) }},

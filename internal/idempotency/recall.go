@@ -44,29 +44,29 @@ func (k *Keys) find(ctx context.Context, ref Ref, read postgres.Reading) (KeyRow
 
 // Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
 // reservation's own lease. It is nil if the key has no row and is not held.
-func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
-	d, err := k.peek(ctx, c, k.db.ReadNow)
+func (k *Keys) Peek(ctx context.Context, r Reservation) (Decision, error) {
+	d, err := k.peek(ctx, r, k.db.ReadNow)
 	if err == nil && d == nil {
-		return k.HeldWithoutRow(ctx, c.Ref)
+		return k.HeldWithoutRow(ctx, r.Ref)
 	}
 	return d, err
 }
 
 // PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was
 // acknowledged. It does not ask whether a key without a row is held.
-func (k *Keys) PeekDurably(ctx context.Context, c Reservation) (Decision, error) {
-	return k.peek(ctx, c, k.readDurably)
+func (k *Keys) PeekDurably(ctx context.Context, r Reservation) (Decision, error) {
+	return k.peek(ctx, r, k.readDurably)
 }
 
-func (k *Keys) peek(ctx context.Context, c Reservation, read postgres.Reading) (Decision, error) {
-	row, err := k.readRow(ctx, c.Ref, read)
+func (k *Keys) peek(ctx context.Context, r Reservation, read postgres.Reading) (Decision, error) {
+	row, err := k.readRow(ctx, r.Ref, read)
 	switch {
 	case errors.Is(err, ErrNoKey):
 		return nil, nil //nolint:nilnil // no row, no decision: the key is free
 	case err != nil:
 		return nil, err
 	}
-	return decisionOn(c, row), nil
+	return decisionOn(r, row), nil
 }
 
 // HeldWithoutRow returns Held if an open dead letter says that money moved under a key that has no row. Otherwise the

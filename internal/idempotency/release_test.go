@@ -23,20 +23,20 @@ func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"
 
 func (b *bench) releaseUnknown(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, false, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, Proof{}, nothing(), &out))
 	return out
 }
 
 func (b *bench) releaseByOperator(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, true, false, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, Proof{ByOperator: true}, nothing(), &out))
 	return out
 }
 
 // releaseCancelled releases a key whose request the PSP has cancelled.
 func (b *bench) releaseCancelled(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, true, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, Proof{Final: true}, nothing(), &out))
 	return out
 }
 
@@ -263,7 +263,7 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		s := b.view()
 		var resolved, released GuardResult
 		resolve := b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("late"), &resolved)
-		release := b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, false, nothing(), &released)
+		release := b.keys.ReleaseUnknown(s.Execution, s.AskedAt, Proof{}, nothing(), &released)
 		first, second := release, resolve
 		if resolvesFirst {
 			first, second = resolve, release

@@ -81,13 +81,13 @@ func (k *Keys) NewReservation(ref Ref, f Fingerprint, leaseID, subject uuid.UUID
 // reservation again. The reservations must be of different keys.
 func (k *Keys) Reserve(reservations []Reservation, out *[]Decision) postgres.Call {
 	p := dbsqlc.ReserveKeysParams{Lease: k.terms.Lease, Retention: k.terms.Retention}
-	for _, c := range reservations {
-		p.TenantIds = append(p.TenantIds, c.Ref.Tenant)
-		p.Operations = append(p.Operations, string(c.Ref.Operation))
-		p.Keys = append(p.Keys, c.Ref.Key.value)
-		p.Fingerprints = append(p.Fingerprints, c.Fingerprint[:])
-		p.LeaseIds = append(p.LeaseIds, c.LeaseID)
-		p.Subjects = append(p.Subjects, c.Subject)
+	for _, r := range reservations {
+		p.TenantIds = append(p.TenantIds, r.Ref.Tenant)
+		p.Operations = append(p.Operations, string(r.Ref.Operation))
+		p.Keys = append(p.Keys, r.Ref.Key.value)
+		p.Fingerprints = append(p.Fingerprints, r.Fingerprint[:])
+		p.LeaseIds = append(p.LeaseIds, r.LeaseID)
+		p.Subjects = append(p.Subjects, r.Subject)
 	}
 	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
@@ -100,9 +100,9 @@ func (k *Keys) Reserve(reservations []Reservation, out *[]Decision) postgres.Cal
 			found[StoredRef(row.TenantID, row.Operation, row.Key)] = row
 		}
 		*out = make([]Decision, len(reservations))
-		for i, c := range reservations {
-			if row, ok := found[c.Ref]; ok {
-				(*out)[i] = decisionOn(c, dbsqlc.FindKeyRow(row))
+		for i, r := range reservations {
+			if row, ok := found[r.Ref]; ok {
+				(*out)[i] = decisionOn(r, dbsqlc.FindKeyRow(row))
 			}
 		}
 		return nil
@@ -112,9 +112,9 @@ func (k *Keys) Reserve(reservations []Reservation, out *[]Decision) postgres.Cal
 // Retake is the call that takes a free key again, under the reservation's lease: the next attempt of a failed_retryable
 // key, or a new generation of an expired one. The decision is nil if the key is not free any more, or if the PSP may
 // have forgotten it.
-func (k *Keys) Retake(c Reservation, r Retake, out *Decision) postgres.Call {
+func (k *Keys) Retake(r Reservation, free Retake, out *Decision) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		row, err := k.sendRetake(ctx, dbsqlc.New(q), c, r)
+		row, err := k.sendRetake(ctx, dbsqlc.New(q), r, free)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			*out = nil
@@ -122,26 +122,28 @@ func (k *Keys) Retake(c Reservation, r Retake, out *Decision) postgres.Call {
 		case err != nil:
 			return err
 		}
-		*out = decisionOn(c, row)
+		*out = decisionOn(r, row)
 		return nil
 	}
 }
 
-func (k *Keys) sendRetake(ctx context.Context, q *dbsqlc.Queries, c Reservation, r Retake) (dbsqlc.FindKeyRow, error) {
-	if r.Renews() {
+func (k *Keys) sendRetake(
+	ctx context.Context, q *dbsqlc.Queries, r Reservation, free Retake,
+) (dbsqlc.FindKeyRow, error) {
+	if free.Renews() {
 		row, err := q.RenewKey(ctx, dbsqlc.RenewKeyParams{
-			TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value,
-			Fingerprint: c.Fingerprint[:],
-			LeaseID:     c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
-			Generation: r.Generation,
+			TenantID: r.Ref.Tenant, Operation: string(r.Ref.Operation), Key: r.Ref.Key.value,
+			Fingerprint: r.Fingerprint[:],
+			LeaseID:     r.LeaseID, Subject: r.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
+			Generation: free.Generation,
 		})
 		return dbsqlc.FindKeyRow(row), err
 	}
 	row, err := q.RetakeKey(ctx, dbsqlc.RetakeKeyParams{
-		TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
-		LeaseID: c.LeaseID, Lease: k.terms.Lease, Retention: k.terms.Retention,
+		TenantID: r.Ref.Tenant, Operation: string(r.Ref.Operation), Key: r.Ref.Key.value, Fingerprint: r.Fingerprint[:],
+		LeaseID: r.LeaseID, Lease: k.terms.Lease, Retention: k.terms.Retention,
 		PspMemory: k.terms.PSPMemory - k.terms.Lease,
-		Attempt:   r.Attempt, Generation: r.Generation,
+		Attempt:   free.Attempt, Generation: free.Generation,
 	})
 	return dbsqlc.FindKeyRow(row), err
 }
@@ -169,10 +171,10 @@ func (k *Keys) Paused(l Lease) bool {
 // decisionOn is the decision for a reservation that has read or written this row. Only the lease id says whether the
 // row is ours. The row may be ours because an earlier try of the same reservation has committed and its acknowledgement
 // was lost. It is not ours if another member of the group has reserved the key.
-func decisionOn(c Reservation, row dbsqlc.FindKeyRow) Decision {
-	s := fromRow(c.Ref, row)
-	if s.LeaseID == c.LeaseID && s.Status == InProgressStatus && !s.leaseOver {
-		return Execute{Lease: Lease{execution: s.Execution(), expires: s.Expires, asked: c.asked}}
+func decisionOn(r Reservation, row dbsqlc.FindKeyRow) Decision {
+	s := fromRow(r.Ref, row)
+	if s.LeaseID == r.LeaseID && s.Status == InProgressStatus && !s.leaseOver {
+		return Execute{Lease: Lease{execution: s.Execution(), expires: s.Expires, asked: r.asked}}
 	}
-	return s.decide(c.Fingerprint)
+	return s.decide(r.Fingerprint)
 }

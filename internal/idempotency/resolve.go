@@ -71,20 +71,24 @@ func (k *Keys) Resolve(resolutions []Resolution, out *[]GuardResult) postgres.Ca
 
 func (r Resolution) ref() Ref { return r.Execution.Ref }
 
+// Proof says what proves that the request of an unknown key was not executed, besides a lookup that has found nothing.
+type Proof struct {
+	ByOperator bool // an operator vouches that the PSP has not forgotten the key
+	// Final: the PSP has cancelled the request and can never execute it. So the grace period and the PSP's memory do
+	// not count.
+	Final bool
+}
+
 // ReleaseUnknown is the call of unknown → failed_retryable, after a lookup that has found nothing. asked is when the
 // PSP was asked. The call does not pass unless the grace period was over then and the PSP still remembered the key. It
-// never passes while an open dead letter forbids to release the key. If byOperator is true, an operator vouches that
-// the PSP has not forgotten the key. If final is true, the PSP has cancelled the request and can never execute it: then
-// the grace period and the PSP's memory do not count.
-func (k *Keys) ReleaseUnknown(
-	e Execution, asked time.Time, byOperator, final bool, n Note, out *GuardResult,
-) postgres.Call {
+// never passes while an open dead letter forbids to release the key.
+func (k *Keys) ReleaseUnknown(e Execution, asked time.Time, p Proof, n Note, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{
 			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject,
 			Generation: e.Generation, Attempt: e.Attempt,
 			Retention: k.terms.Retention, GracePeriod: k.terms.GracePeriod, PspMemory: k.terms.PSPMemory,
-			AskedAt: asked, ByOperator: byOperator, Final: final, Actor: n.Actor, Reason: n.Reason,
+			AskedAt: asked, ByOperator: p.ByOperator, Final: p.Final, Actor: n.Actor, Reason: n.Reason,
 		})
 	})
 }

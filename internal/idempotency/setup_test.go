@@ -106,8 +106,8 @@ func one[Key, Out any](step func([]Key, *[]Out) postgres.Call, key Key, out *Out
 	}
 }
 
-func (b *bench) reserving(c Reservation, out *Decision) postgres.Call {
-	return one(b.keys.Reserve, c, out)
+func (b *bench) reserving(r Reservation, out *Decision) postgres.Call {
+	return one(b.keys.Reserve, r, out)
 }
 
 func (b *bench) completing(l Lease, unlessCharged bool, r Response, out *GuardResult) postgres.Call {
@@ -121,15 +121,15 @@ func (b *bench) resolving(
 		out)
 }
 
-func (b *bench) reserve(c Reservation) (d Decision) {
+func (b *bench) reserve(r Reservation) (d Decision) {
 	b.t.Helper()
-	b.send(b.reserving(c, &d))
+	b.send(b.reserving(r, &d))
 	return d
 }
 
-func (b *bench) retake(c Reservation, r Retake) (d Decision) {
+func (b *bench) retake(r Reservation, free Retake) (d Decision) {
 	b.t.Helper()
-	b.send(b.keys.Retake(c, r, &d))
+	b.send(b.keys.Retake(r, free, &d))
 	return d
 }
 

@@ -11,8 +11,8 @@ import (
 	"payonce/internal/payment"
 )
 
-// DeadLetterSeen is the dead letter that a decision is about, with the ids that are in its evidence.
-type DeadLetterSeen struct {
+// DeadLetter is the dead letter that a decision is about, with the ids that are in its evidence.
+type DeadLetter struct {
 	ID         uuid.UUID
 	Kind       deadletters.Kind
 	Version    int32
@@ -31,8 +31,8 @@ type DeadLetterSeen struct {
 	Executed string
 }
 
-// SeeDeadLetter is a dead letter with the ids that are in its evidence. Evidence of another form has none of them.
-func SeeDeadLetter(l deadletters.DeadLetter) *DeadLetterSeen {
+// DeadLetterOf is a dead letter with the ids that are in its evidence. Evidence of another form has none of them.
+func DeadLetterOf(l deadletters.DeadLetter) *DeadLetter {
 	parts := in[map[string]jsontext.Value](l.Evidence)
 	job := in[struct {
 		JobID   int64  `json:"jobId"`
@@ -44,7 +44,7 @@ func SeeDeadLetter(l deadletters.DeadLetter) *DeadLetterSeen {
 	if l.Kind == deadletters.JobDiscarded {
 		job.EventID = job.Args.EventID
 	}
-	seen := &DeadLetterSeen{
+	seen := &DeadLetter{
 		ID: l.ID, Kind: l.Kind, Version: l.Version, Resolution: l.Resolution, AboutKey: l.About != nil,
 		JobID: job.JobID, EventID: job.EventID,
 	}
@@ -80,7 +80,7 @@ type pspFields struct {
 // readPSP finds in parts of the evidence what the PSP says about the dead letter's movement: its answer to a request of
 // ours, or a record. It takes no id of a decline, and no id of another movement: the answer may be meant for another
 // request.
-func (d *DeadLetterSeen) readPSP(l deadletters.DeadLetter, parts ...jsontext.Value) {
+func (d *DeadLetter) readPSP(l deadletters.DeadLetter, parts ...jsontext.Value) {
 	key := idempotency.Execution{Generation: l.About.Generation,
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
 	reference := ""

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"time"
 
 	"payonce/internal/deadletters"
@@ -32,16 +33,13 @@ type Step struct {
 	Verdict payment.Verdict
 	// ByOwner: the request itself takes the step, under its own lease.
 	ByOwner bool
-	// ByOperator: an operator vouches for what the PSP may have forgotten.
-	ByOperator bool
-	// Final: the PSP has ended the request. So the key is released also within the grace period, and beyond the PSP's
-	// memory.
-	Final bool
+	// Proof is why an unknown key is released.
+	Proof idempotency.Proof
 	// Named is the PSP's id of a payment for which an operator has vouched without knowing that id.
 	Named string
 	// Note is the line in the key's timeline. The two steps of the normal case have none, because the key's row tells
-	// them.
-	Note *idempotency.Note
+	// them: it is zero then.
+	Note idempotency.Note
 	// AskAgain is when the PSP is asked next.
 	AskAgain *Wait
 	// Open is the dead letter that the step opens.
@@ -83,20 +81,21 @@ type Case struct {
 }
 
 // foundRecord is a case about a record of the PSP. Two records that contradict the same result are two cases. If the
-// evidence has no id, it is a case about the key.
-func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reason string, aboutKey bool) *Case {
-	if t.id == "" {
-		return s.byKey(kind, reason, t.kept())
+// evidence has no id, it is a case about the key. A record of another account is about no key of this tenant's.
+func (s Seen) foundRecord(kind deadletters.Kind, rep report, reason string) *Case {
+	if rep.id == "" {
+		return s.byKey(kind, reason, rep.kept())
 	}
-	finding := RecordFinding(account, t.id)
+	finding := RecordFinding(cmp.Or(rep.account, s.Account), rep.id)
+	aboutKey := s.named() && kind != deadletters.OtherAccount
 	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
-	if t.object == gateway.RefundObject || s.Own.Ref.Operation == payment.RefundOperation {
+	if rep.object == gateway.RefundObject || s.Own.Ref.Operation == payment.RefundOperation {
 		finding = "refund " + finding
 	}
 	if aboutKey && !s.Known() { // It holds the key, and the statement's case of the same record does not.
 		finding += " key " + s.Own.PassThroughKey()
 	}
-	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: t.kept()}
+	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: rep.kept()}
 }
 
 // maxDeadLetterReason is the limit of the column, in characters.
@@ -113,27 +112,19 @@ func Clip(s string) string {
 func (s Step) Guarded() bool { return s.To != "" || s.AskAgain != nil }
 
 func (s Step) WritesNothing() bool {
-	return !s.Guarded() && s.Note == nil && s.Named == "" && s.Open == nil && s.Outside == nil && s.Answer == nil
+	return !s.Guarded() && s.Note.Actor == "" && s.Named == "" && s.Open == nil && s.Outside == nil && s.Answer == nil
 }
 
-// NoteOrNone is the line of the timeline for the step.
-func (s Step) NoteOrNone() idempotency.Note {
-	if s.Note == nil {
-		return idempotency.Note{}
-	}
-	return *s.Note
-}
-
-// OutcomeOf is the outcome of a step in a trace.
-func OutcomeOf(step Step) string {
+// Label is the step in a trace.
+func (s Step) Label() string {
 	switch {
-	case step.To != "":
-		return string(step.To)
-	case step.Open != nil:
+	case s.To != "":
+		return string(s.To)
+	case s.Open != nil:
 		return "dead_letter"
-	case step.Answer != nil:
+	case s.Answer != nil:
 		return "answered"
-	case step.AskAgain != nil:
+	case s.AskAgain != nil:
 		return "ask_again"
 	}
 	return "confirmed"

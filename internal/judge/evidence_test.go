@@ -32,7 +32,7 @@ func FuzzIDInEvidence(f *testing.F) {
 			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Operation: "POST /payments",
 				Key: "order-0000000042", Generation: 1},
 		}
-		id := SeeDeadLetter(deadLetter).PSPID
+		id := DeadLetterOf(deadLetter).PSPID
 		if id == "" {
 			return
 		}

@@ -39,12 +39,15 @@ func planned(p LookupPolicy, e Evidence) Evidence {
 		e.Policy = p
 		return e
 	case Nothing:
+		p.Chance = e.Policy.Chance
 		e.Policy = p
 		return e
 	case Waiting:
+		p.Chance = e.Policy.Chance
 		e.Policy = p
 		return e
 	case NoAnswer:
+		p.Chance = e.Policy.Chance
 		e.Policy = p
 		return e
 	case Reply, OperatorDecision, Break:
@@ -116,7 +119,7 @@ func seenWith(status idempotency.Status, mine bool, row payment.Verdict, bits in
 	s := Seen{
 		Status: status, Own: own(), Tenant: "acme", Account: "acme", Request: askedForOwn(), Row: row,
 		MemoryOver: is(0), Held: is(1), Charged: is(2), IDTaken: is(3), ShareGone: is(4),
-		DeadLetter: &DeadLetterSeen{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
+		DeadLetter: &DeadLetter{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
 	}
 	if is(5) {
 		s.GraceLeft = time.Second
@@ -204,8 +207,8 @@ func decisions() []OperatorDecision {
 }
 
 func allEvidence() []Evidence {
-	all := []Evidence{Nothing{}, Nothing{Chance: 0.9}, Nothing{Final: true}, Waiting{Reason: "processing"},
-		NoAnswer{Reason: "PSP answered 500"},
+	all := []Evidence{Nothing{}, Nothing{Policy: LookupPolicy{Chance: 0.9}}, Nothing{Final: true},
+		Waiting{Reason: "processing"}, NoAnswer{Reason: "PSP answered 500"},
 		NoAnswer{Reason: "no place", NotAsked: true}}
 	for _, r := range replies() {
 		all = append(all, r)
@@ -305,7 +308,7 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 
 // finalIsSaid checks that a step passes the guard in the database by the PSP's word only if the PSP has said so.
 func finalIsSaid(final bool, step Step) string {
-	if step.Final != final {
+	if step.Proof.Final != final {
 		return "the database is told of another proof"
 	}
 	return ""
@@ -437,7 +440,7 @@ func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
 
 // comparable is a step without what names the source, and without when the PSP is asked next.
 func comparable(step Step) Step {
-	step.Note, step.AskAgain = nil, nil
+	step.Note, step.AskAgain = idempotency.Note{}, nil
 	if step.Open != nil {
 		c := *step.Open
 		c.Evidence = nil

@@ -18,6 +18,9 @@ type LookupPolicy struct {
 	Base    time.Duration // the wait after the first lookup without an answer; it doubles with each further one
 	Cap     time.Duration // the longest wait
 	Recheck time.Duration // the wait between lookups of a key with a dead letter
+	// Chance is a random number from [0, 1). It shortens a wait, so that keys that were lost together are not all
+	// looked up again at the same moment.
+	Chance float64
 }
 
 // backoff doubles with each failure, up to the cap.
@@ -29,9 +32,9 @@ func (p LookupPolicy) backoff(failures int32) time.Duration {
 	return min(wait, p.Cap)
 }
 
-// shortened takes up to a half off a wait, by a random number from [0, 1).
-func shortened(wait time.Duration, chance float64) time.Duration {
-	return wait - time.Duration(chance*float64(wait)/2)
+// shortened takes up to a half off a wait.
+func (p LookupPolicy) shortened(wait time.Duration) time.Duration {
+	return wait - time.Duration(p.Chance*float64(wait)/2)
 }
 
 // Nothing is a lookup that has found no record of the request. Final: the PSP has ended the request, so it will never
@@ -39,7 +42,6 @@ func shortened(wait time.Duration, chance float64) time.Duration {
 type Nothing struct {
 	Final  bool
 	Policy LookupPolicy
-	Chance float64 // as of NoAnswer
 }
 
 // Nothing is proof of non-execution if the PSP has ended the request, or, if it executes in one step, was asked after
@@ -52,34 +54,33 @@ func (e Nothing) judge(s Seen) Step {
 		return Step{AskAgain: &Wait{After: e.Policy.Recheck},
 			Note: lookupNote("the PSP has nothing; an operator has the case")}
 	case s.GraceLeft > 0 && !e.Final:
-		wait := max(min(s.GraceLeft, shortened(e.Policy.Cap, e.Chance)), time.Millisecond)
+		wait := max(min(s.GraceLeft, e.Policy.shortened(e.Policy.Cap)), time.Millisecond)
 		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
 	case s.MemoryOver && !e.Final:
 		return Step{AskAgain: &Wait{After: e.Policy.Recheck},
 			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
 			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory",
 				nil)}
-	case s.twoSteps() && !e.Final: // A confirmation may still be on its way.
-		return NoAnswer{Reason: "the PSP has not ended it", Policy: e.Policy, Chance: e.Chance}.judge(s)
+	case s.charge().TwoSteps && !e.Final: // A confirmation may still be on its way.
+		return NoAnswer{Reason: "the PSP has not ended it", Policy: e.Policy}.judge(s)
 	case s.Key.Attempt >= MostAttempts:
 		return lostTooOften(e.Policy, s)
-	case e.Final:
-		return Step{
-			To: idempotency.FailedRetryableStatus, Final: true, Verdict: payment.Verdict{Status: payment.Failed},
-			Note: lookupNote("the PSP has cancelled it: not executed"),
-		}
 	}
-	return Step{
-		To: idempotency.FailedRetryableStatus, Verdict: payment.Verdict{Status: payment.Failed},
-		Note: lookupNote("the PSP has nothing after the grace period: not executed"),
+	step := Step{
+		To: idempotency.FailedRetryableStatus, Proof: idempotency.Proof{Final: e.Final},
+		Verdict: payment.Verdict{Status: payment.Failed},
+		Note:    lookupNote("the PSP has nothing after the grace period: not executed"),
 	}
+	if e.Final {
+		step.Note = lookupNote("the PSP has cancelled it: not executed")
+	}
+	return step
 }
 
 // Waiting is a lookup by which the PSP waits for the customer or a bank.
 type Waiting struct {
 	Reason string
 	Policy LookupPolicy
-	Chance float64 // as of NoAnswer
 }
 
 // To wait is no failure of the PSP. When the grace period ends, the PSP is asked again, and a charge that waits for the
@@ -90,7 +91,7 @@ func (e Waiting) judge(s Seen) Step {
 	}
 	wait := e.Policy.Recheck
 	if s.GraceLeft > 0 && !s.Held {
-		wait = max(min(s.GraceLeft, shortened(e.Policy.Cap, e.Chance)), time.Millisecond)
+		wait = max(min(s.GraceLeft, e.Policy.shortened(e.Policy.Cap)), time.Millisecond)
 	}
 	return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP waits: " + e.Reason)}
 }
@@ -100,14 +101,11 @@ type NoAnswer struct {
 	Reason   string
 	NotAsked bool
 	Policy   LookupPolicy
-	// Chance is a random number from [0, 1). It shortens the wait, so that keys that were lost together are not all
-	// looked up again at the same moment.
-	Chance float64
 }
 
 // The wait until the next lookup doubles with each failure, up to a limit. When the budget of failures is spent, a dead
-// letter asks an operator. If we did not ask because we had too many requests in flight ourselves, that is no failure of
-// the PSP and takes nothing from the budget.
+// letter asks an operator. If we did not ask because we had too many requests in flight ourselves, that is no failure
+// of the PSP and takes nothing from the budget.
 func (e NoAnswer) judge(s Seen) Step {
 	if !s.ours() || s.Status != idempotency.UnknownStatus {
 		return Step{}
@@ -116,21 +114,19 @@ func (e NoAnswer) judge(s Seen) Step {
 	if e.NotAsked {
 		reason, failures = "the PSP was not asked: "+e.Reason, s.Failures
 	}
+	step := Step{AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures}, Note: lookupNote(reason)}
 	switch {
 	case s.Held:
-		return Step{AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures}, Note: lookupNote(reason)}
 	case e.NotAsked:
-		return Step{AskAgain: &Wait{After: shortened(e.Policy.Base, e.Chance), Failures: failures},
-			Note: lookupNote(reason)}
+		step.AskAgain.After = e.Policy.shortened(e.Policy.Base)
 	case failures < e.Policy.Budget:
-		return Step{AskAgain: &Wait{After: shortened(e.Policy.backoff(s.Failures), e.Chance), Failures: failures},
-			Note: lookupNote(reason)}
+		step.AskAgain.After = e.Policy.shortened(e.Policy.backoff(s.Failures))
+	default:
+		step.Note = lookupNote(reason + "; an operator has the case")
+		step.Open = s.byKey(deadletters.LookupsExhausted,
+			fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, e.Reason), nil)
 	}
-	return Step{
-		AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures},
-		Note:     lookupNote(reason + "; an operator has the case"),
-		Open:     s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
-	}
+	return step
 }
 
 // MostAttempts bounds how often a key is lost and released again. Attempts that were certainly not sent count as well:
@@ -146,10 +142,6 @@ func lostTooOften(p LookupPolicy, s Seen) Step {
 		Open: s.byKey(deadletters.LookupsExhausted, reason, nil)}
 }
 
-func exhausted(failures int32, reason string) string {
-	return fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, reason)
-}
-
 // MayEnd says what a lookup may end. The key is unknown, so its owner does not execute it any more. Within the grace
 // period, a charge that waits for the customer is left to the customer.
 func MayEnd(s Seen) gateway.End {
@@ -159,6 +151,6 @@ func MayEnd(s Seen) gateway.End {
 	return gateway.EndWaiting
 }
 
-func lookupNote(reason string) *idempotency.Note {
-	return &idempotency.Note{Actor: string(SourceLookup), Reason: Clip(reason)}
+func lookupNote(reason string) idempotency.Note {
+	return idempotency.Note{Actor: string(SourceLookup), Reason: Clip(reason)}
 }

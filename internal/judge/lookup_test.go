@@ -12,9 +12,9 @@ func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
 		0.5:  {7500 * time.Millisecond, 15 * time.Second, 22500 * time.Millisecond, 22500 * time.Millisecond},
 		0.99: {5050 * time.Millisecond, 10100 * time.Millisecond, 15150 * time.Millisecond, 15150 * time.Millisecond},
 	} {
-		p := LookupPolicy{Base: 10 * time.Second, Cap: 30 * time.Second}
+		p := LookupPolicy{Base: 10 * time.Second, Cap: 30 * time.Second, Chance: chance}
 		for failures, wait := range want {
-			if got := shortened(p.backoff(int32(failures)), chance); got != wait {
+			if got := p.shortened(p.backoff(int32(failures))); got != wait {
 				t.Errorf("by %v after %d failures: %v, want %v", chance, failures, got, wait)
 			}
 		}

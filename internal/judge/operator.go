@@ -102,7 +102,7 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 	}
 	switch a := d.Answer.(type) {
 	case gateway.NotFound:
-		if a.Final || s.twoSteps() {
+		if a.Final || s.charge().TwoSteps {
 			return refuse(ContradictsPSP, "The PSP says that it has not executed it. Use not_executed.")
 		}
 	case gateway.Waiting:
@@ -131,7 +131,7 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 	}
 	return Step{
 		To: idempotency.CompletedStatus, Verdict: payment.Verdict{Status: payment.Succeeded, PSPID: id},
-		Note: &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says: executed"},
+		Note: idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says: executed"},
 	}
 }
 
@@ -141,7 +141,7 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 // whatever for. If the PSP has declined something else than was asked, the key is completed as declined: the PSP would
 // give the same record to every retry (ADR 0018).
 func judgeNotExecuted(s Seen, d OperatorDecision) Step {
-	note := &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator and the PSP say: not executed"}
+	note := idempotency.Note{Actor: string(SourceOperator), Reason: "an operator and the PSP say: not executed"}
 	if r, is := s.declinedOtherwise(d); is {
 		v := payment.Verdict{Status: payment.Declined, PSPID: r.ID, Code: r.DeclineCode}
 		if s.IDTaken {
@@ -166,7 +166,7 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 }
 
 // release is the step of judgeNotExecuted if no record speaks against it.
-func (s Seen) release(d OperatorDecision, note *idempotency.Note) Step {
+func (s Seen) release(d OperatorDecision, note idempotency.Note) Step {
 	if _, silent := d.Answer.(gateway.LookupFailed); silent {
 		return refuse(NoFreshProof,
 			"The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
@@ -174,7 +174,7 @@ func (s Seen) release(d OperatorDecision, note *idempotency.Note) Step {
 	waiting, waits := d.Answer.(gateway.Waiting)
 	ended, _ := d.Answer.(gateway.NotFound)
 	// A preview only reads. The decision itself has a PSP with two steps cancel the request.
-	cancels := d.Preview && s.twoSteps() && !ended.Final
+	cancels := d.Preview && s.charge().TwoSteps && !ended.Final
 	switch {
 	case waits && !cancels:
 		return refuse(ContradictsPSP, "The PSP has it, and may still execute it: %s. Wait for its outcome.",
@@ -186,13 +186,13 @@ func (s Seen) release(d OperatorDecision, note *idempotency.Note) Step {
 		return refuse(NotApplicable,
 			"Another dead letter about the same key is open: %s. Decide about that one first. A retry may open it again.",
 			s.OtherHeld)
-	case s.twoSteps() && !ended.Final && !cancels:
+	case s.charge().TwoSteps && !ended.Final && !cancels:
 		return refuse(Conflict,
 			"The PSP was not asked to cancel it, because another dead letter was open then. Decide once more.")
 	}
 	return Step{
-		To: idempotency.FailedRetryableStatus, ByOperator: true, Final: ended.Final, Cancels: cancels,
-		Verdict: payment.Verdict{Status: payment.Failed}, Note: note,
+		To: idempotency.FailedRetryableStatus, Proof: idempotency.Proof{ByOperator: true, Final: ended.Final},
+		Cancels: cancels, Verdict: payment.Verdict{Status: payment.Failed}, Note: note,
 	}
 }
 
@@ -211,7 +211,7 @@ func judgeRetry(s Seen) Step {
 	switch {
 	case unknown:
 		return Step{
-			AskAgain: &Wait{}, Note: &idempotency.Note{Actor: string(SourceOperator),
+			AskAgain: &Wait{}, Note: idempotency.Note{Actor: string(SourceOperator),
 				Reason: "an operator has it looked up again"},
 		}
 	case s.stands() && s.Status == idempotency.InProgressStatus:

@@ -20,7 +20,7 @@ func inBrief(step Step) string {
 		return "the PSP is asked"
 	case step.To != "":
 		brief := string(step.To) + " " + step.Verdict.PSPID
-		if step.Final {
+		if step.Proof.Final {
 			brief += ", final"
 		}
 		if step.Cancels {
@@ -68,7 +68,7 @@ func checkDecisions(t *testing.T, cases map[string]decisionCase) {
 }
 
 // withDeadLetter changes the dead letter that a decision is about.
-func withDeadLetter(edit func(*DeadLetterSeen)) func(*Seen) {
+func withDeadLetter(edit func(*DeadLetter)) func(*Seen) {
 	return func(s *Seen) {
 		l := *s.DeadLetter
 		edit(&l)
@@ -94,12 +94,12 @@ func TestDecisionNeedsTheDeadLetterAsItWasSeen(t *testing.T) {
 	retry, executed := decideOn(deadletters.Retry, nil), decideOn(deadletters.Executed, nil)
 	checkDecisions(t, map[string]decisionCase{
 		"no dead letter": {Seen{}, retry, "action_not_applicable: There is no dead letter to decide about."},
-		"a resolved one": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) {
+		"a resolved one": {unknownKey(withDeadLetter(func(l *DeadLetter) {
 			l.Resolution = &deadletters.Resolution{Actor: "ann", Action: deadletters.Dismiss}
 		})), retry, "dead_letter_conflict: ann has resolved this dead letter before, as dismiss."},
-		"a changed one": {unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.Version = 2 })), retry,
+		"a changed one": {unknownKey(withDeadLetter(func(l *DeadLetter) { l.Version = 2 })), retry,
 			"dead_letter_conflict: The dead letter has version 2, not 1."},
-		"one about no key": {unknownKey(gone, withDeadLetter(func(l *DeadLetterSeen) { l.AboutKey = false })), executed,
+		"one about no key": {unknownKey(gone, withDeadLetter(func(l *DeadLetter) { l.AboutKey = false })), executed,
 			"action_not_applicable: This dead letter is about no key of ours. Only retry or dismiss is possible."},
 		"one about an earlier payment": {unknownKey(later), executed, keyIsGone},
 		"one about a key that is gone": {unknownKey(gone), executed, keyIsGone},
@@ -144,7 +144,7 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		return d
 	}
 	inEvidence := func(byMark bool) func(*Seen) {
-		return withDeadLetter(func(l *DeadLetterSeen) { l.PSPID, l.ByMark = "psp_7", byMark })
+		return withDeadLetter(func(l *DeadLetter) { l.PSPID, l.ByMark = "psp_7", byMark })
 	}
 	silent := gateway.LookupFailed{}
 	const vouched = "completed " + payment.OperatorPSPID
@@ -244,7 +244,7 @@ func TestNotExecutedIsRefusedWhereverMoneyHasMoved(t *testing.T) {
 		d.Others, d.Unbooked = unbooked, unbooked
 		return d
 	}
-	inEvidence := withDeadLetter(func(l *DeadLetterSeen) { l.Executed = "psp_7" })
+	inEvidence := withDeadLetter(func(l *DeadLetter) { l.Executed = "psp_7" })
 	const underTheKey = "operator_contradicts_psp: The PSP lists psp_8 under this key, for pay_lost: money has moved under the key."
 	const told = "operator_contradicts_psp: In the dead letter's evidence, the PSP has executed it, as psp_7."
 	none, ended := gateway.NotFound{}, gateway.NotFound{Final: true}
@@ -264,7 +264,7 @@ func TestNotExecutedIsRefusedWhereverMoneyHasMoved(t *testing.T) {
 func TestRetryDoesAgainWhatHasFailed(t *testing.T) {
 	t.Parallel()
 	about := func(kind deadletters.Kind, job int64, event, record string) func(*Seen) {
-		return withDeadLetter(func(l *DeadLetterSeen) {
+		return withDeadLetter(func(l *DeadLetter) {
 			l.Kind, l.JobID, l.EventID = kind, job, event
 			if record != "" {
 				l.Record = []byte(record)
@@ -309,7 +309,7 @@ func TestDismissalLeavesNoKeyAlone(t *testing.T) {
 	dismiss := decideOn(deadletters.Dismiss, nil)
 	anothers := func(s *Seen) { s.Key.Subject = otherSubject }
 	withEvent := func(kind deadletters.Kind) func(*Seen) {
-		return withDeadLetter(func(l *DeadLetterSeen) { l.Kind, l.EventID = kind, "evt_1" })
+		return withDeadLetter(func(l *DeadLetter) { l.Kind, l.EventID = kind, "evt_1" })
 	}
 	paid := paidAs("psp_1")
 	const needs = "dead_letter_needs_decision: The dead letter's key is "
@@ -372,7 +372,7 @@ func TestIDOfTheMovementIsFoundInItsEvidence(t *testing.T) {
 		"a dead letter that names no payment": {nameless, "psp_1"},
 		"about no key":                        {nobodys, ""},
 	} {
-		if got := SeeDeadLetter(c.deadLetter).PSPID; got != c.want {
+		if got := DeadLetterOf(c.deadLetter).PSPID; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -384,36 +384,36 @@ func TestDeadLetterNamesWhatARetryDoesAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind     deadletters.Kind
 		evidence string
-		want     DeadLetterSeen
+		want     DeadLetter
 	}{
 		"a webhook": {deadletters.WebhookUnmatched, `{"eventId":"evt_1"}`,
-			DeadLetterSeen{EventID: "evt_1"}},
-		"a job": {deadletters.JobDiscarded, `{"jobId":7}`, DeadLetterSeen{JobID: 7}},
+			DeadLetter{EventID: "evt_1"}},
+		"a job": {deadletters.JobDiscarded, `{"jobId":7}`, DeadLetter{JobID: 7}},
 		"a job of a webhook": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":"evt_1"}}`,
-			DeadLetterSeen{JobID: 7, EventID: "evt_1"}},
+			DeadLetter{JobID: 7, EventID: "evt_1"}},
 		"a webhook with args": {deadletters.WebhookUnmatched, `{"eventId":"evt_1","args":{"eventId":"evt_2"}}`,
-			DeadLetterSeen{EventID: "evt_1"}},
-		"half of another form": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":8}}`, DeadLetterSeen{}},
+			DeadLetter{EventID: "evt_1"}},
+		"half of another form": {deadletters.JobDiscarded, `{"jobId":7,"args":{"eventId":8}}`, DeadLetter{}},
 		"a record": {deadletters.LateAfterExpiry, recordAsEvidence,
-			DeadLetterSeen{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
+			DeadLetter{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
 		"a record in a member": {deadletters.LateAfterExpiry, `{"record":` + recordAsEvidence + `}`,
-			DeadLetterSeen{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
+			DeadLetter{Record: []byte(recordAsEvidence), PSPID: "psp_1"}},
 		"no record in a member": {deadletters.LateAfterExpiry, `{"record":{"id":"psp_1"}}`,
-			DeadLetterSeen{PSPID: "psp_1"}},
-		"a null in a member": {deadletters.LateAfterExpiry, `{"record":null}`, DeadLetterSeen{}},
-		"nothing":            {deadletters.LateAfterExpiry, `{}`, DeadLetterSeen{}},
-		"no JSON":            {deadletters.LateAfterExpiry, `{`, DeadLetterSeen{}},
+			DeadLetter{PSPID: "psp_1"}},
+		"a null in a member": {deadletters.LateAfterExpiry, `{"record":null}`, DeadLetter{}},
+		"nothing":            {deadletters.LateAfterExpiry, `{}`, DeadLetter{}},
+		"no JSON":            {deadletters.LateAfterExpiry, `{`, DeadLetter{}},
 	} {
 		deadLetter := aboutOwn(c.evidence)
 		deadLetter.Kind, deadLetter.ID, deadLetter.Version = c.kind, otherSubject, 3
-		got := SeeDeadLetter(deadLetter)
+		got := DeadLetterOf(deadLetter)
 		if got.JobID != c.want.JobID || got.EventID != c.want.EventID || string(got.Record) != string(c.want.Record) ||
 			got.PSPID != c.want.PSPID || got.Kind != c.kind || got.ID != otherSubject || got.Version != 3 ||
 			!got.AboutKey {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := SeeDeadLetter(deadletters.DeadLetter{Evidence: []byte(`{}`)}); got.AboutKey {
+	if got := DeadLetterOf(deadletters.DeadLetter{Evidence: []byte(`{}`)}); got.AboutKey {
 		t.Errorf("about no key: %+v", got)
 	}
 }

@@ -20,7 +20,7 @@ func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.Known() && s.S
 // judgeOutside is for a record of what others have done to the payment. The key does not move. If the key is unknown,
 // the dead letter says that money has moved: the key is not released, and not completed as a decline. What the record
 // says next is another finding: who dismisses an inquiry has not decided about the money that it takes later.
-func judgeOutside(s Seen, t report, r gateway.Record) Step {
+func judgeOutside(s Seen, rep report, r gateway.Record) Step {
 	if s.Request == nil {
 		return Step{Foreign: true} // It is about a charge of another program.
 	}
@@ -29,14 +29,14 @@ func judgeOutside(s Seen, t report, r gateway.Record) Step {
 		return step // The money has come back, or has never left.
 	}
 	reason := "the PSP has a " + string(r.Object) + " of this payment that nothing of ours asked for"
-	if charge, _ := s.Request.(gateway.Charge); r.Currency != charge.Currency && r.AmountMinor > 0 {
+	if r.Currency != s.charge().Currency && r.AmountMinor > 0 {
 		reason += "; it is in " + r.Currency + ", so it counts as the whole payment"
 	}
 	if !s.Known() { // withLost
-		step.Open = s.foundRecord(deadletters.UnknownMovement, s.Account, t, reason, true)
+		step.Open = s.foundRecord(deadletters.UnknownMovement, rep, reason)
 		return step
 	}
-	step.Open = s.foundRecord(deadletters.MovedOutside, s.Account, t, reason, true)
+	step.Open = s.foundRecord(deadletters.MovedOutside, rep, reason)
 	step.Open.Finding = fmt.Sprintf("%s %d %s", r.Status, r.AmountMinor, step.Open.Finding)
 	return step
 }

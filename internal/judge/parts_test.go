@@ -237,7 +237,7 @@ func TestFindingTellsCasesApart(t *testing.T) {
 	s, refund := anUnknown(), anUnknown()
 	refund.Own.Ref.Operation = payment.RefundOperation
 	found := func(s Seen, id string, o gateway.Object) string {
-		return s.foundRecord(deadletters.LateAfterExpiry, "acme", report{id: id, object: o}, "", s.Known()).Finding
+		return s.foundRecord(deadletters.LateAfterExpiry, report{account: "acme", id: id, object: o}, "").Finding
 	}
 	key := s.About().KeyFinding(s.Own.Subject)
 	for name, c := range map[string]struct{ got, want string }{
@@ -281,7 +281,7 @@ func TestVerdictIsConfirmedByTheSameVerdictAlone(t *testing.T) {
 // A lookup waits as long as the policy says, and never longer than the grace period lasts.
 func TestWaitUntilTheNextLookup(t *testing.T) {
 	t.Parallel()
-	p := asksAgain()
+	p, half := asksAgain(), LookupPolicy{Chance: 0.5}
 	in := func(left time.Duration) Seen {
 		return keyIs(idempotency.UnknownStatus, processing(), func(s *Seen) { s.GraceLeft = left })
 	}
@@ -294,15 +294,15 @@ func TestWaitUntilTheNextLookup(t *testing.T) {
 		want Wait
 	}{
 		"nothing, long before":            {in(time.Hour), Nothing{}, Wait{After: p.Cap}},
-		"nothing, long before, by chance": {in(time.Hour), Nothing{Chance: 0.5}, Wait{After: p.Cap * 3 / 4}},
+		"nothing, long before, by chance": {in(time.Hour), Nothing{Policy: half}, Wait{After: p.Cap * 3 / 4}},
 		"nothing, soon":                   {in(time.Second), Nothing{}, Wait{After: time.Second}},
 		"nothing, at once":                {in(1), Nothing{}, Wait{After: time.Millisecond}},
 		"waiting, soon":                   {in(time.Second), Waiting{}, Wait{After: time.Second}},
-		"waiting, long before":            {in(time.Hour), Waiting{Chance: 0.5}, Wait{After: p.Cap * 3 / 4}},
+		"waiting, long before":            {in(time.Hour), Waiting{Policy: half}, Wait{After: p.Cap * 3 / 4}},
 		"waiting, at once":                {in(1), Waiting{}, Wait{After: time.Millisecond}},
 		"waiting, at the end":             {in(0), Waiting{}, Wait{After: p.Recheck}},
 		"no answer":                       {failed(0), NoAnswer{}, Wait{After: p.Base, Failures: 1}},
-		"no answer, by chance":            {failed(0), NoAnswer{Chance: 0.5}, Wait{After: p.Base * 3 / 4, Failures: 1}},
+		"no answer, by chance":            {failed(0), NoAnswer{Policy: half}, Wait{p.Base * 3 / 4, 1}},
 		"no answer, twice":                {failed(1), NoAnswer{}, Wait{After: 2 * p.Base, Failures: 2}},
 		"the last of the budget":          {failed(2), NoAnswer{}, Wait{After: 4 * p.Base, Failures: 3}},
 		"the budget is spent":             {failed(3), NoAnswer{}, Wait{After: p.Recheck, Failures: 4}},

@@ -134,7 +134,7 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 		return "", refuse(ContradictsPSP, "The PSP says that %s is for %s, not for this payment or refund.", d.PSPID,
 			reference).Refuse
 	}
-	l, object := s.DeadLetter, s.objectID()
+	l, object := s.DeadLetter, s.charge().ObjectID
 	_, foreign := s.refersElsewhere(d, object)
 	switch {
 	case object != "" && d.PSPID != "" && d.PSPID != object:
@@ -147,10 +147,4 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 		return l.PSPID, nil
 	}
 	return payment.OperatorPSPID + cmp.Or(d.PSPID, l.PSPID, l.ID.String()), nil
-}
-
-// objectID is the id of the object that the PSP has made for the charge, if it executes in two steps; or "".
-func (s Seen) objectID() string {
-	charge, _ := s.Request.(gateway.Charge)
-	return charge.ObjectID
 }

@@ -18,27 +18,28 @@ type Record struct {
 
 func (e Record) judge(s Seen) Step {
 	r := e.Record
-	t := report{source: e.Source, object: r.Object, id: r.ID, moved: r.Executed(), record: r.Evidence()}
+	rep := report{source: e.Source, account: r.Account, object: r.Object, id: r.ID, moved: r.Executed(),
+		record: r.Evidence()}
 	switch {
 	case s.ofAnotherProgram(r), s.ChangedBy(e):
-		return judgeOutside(s, t, r)
-	case !t.moved && (!s.Known() || s.elsewhere(e)):
+		return judgeOutside(s, rep, r)
+	case !rep.moved && (!s.Known() || s.elsewhere(e)):
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.Known():
-		return Step{Open: s.foundRecord(deadletters.UnknownMovement, r.Account, t,
-			"the PSP has a "+string(r.Object)+" that nothing of ours asked for", s.named())}
+		return Step{Open: s.foundRecord(deadletters.UnknownMovement, rep,
+			"the PSP has a "+string(r.Object)+" that nothing of ours asked for")}
 	case s.elsewhere(e):
 		// The record belongs to another tenant, so nothing of it may appear in this tenant's timeline.
-		return Step{Open: s.foundRecord(deadletters.OtherAccount, r.Account, t,
-			"the PSP names one tenant's "+string(r.Object)+" under another's account", false)}
+		return Step{Open: s.foundRecord(deadletters.OtherAccount, rep,
+			"the PSP names one tenant's "+string(r.Object)+" under another's account")}
 	case e.Source == SourceScan && s.atWork() && s.lookedUp(r):
 		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
 	}
-	if s.ofAnotherAttempt(r) && e.Source != SourceLookup { // A lookup finds declines of this attempt alone.
+	if s.charge().OfAnotherAttempt(r) && e.Source != SourceLookup { // A lookup finds declines of this attempt alone.
 		return Step{} // The attempt that the PSP has declined was given up, and its object cancelled.
 	}
-	t.outcome = s.Request.Judge(r)
-	step := s.counting(judgeOutcome(s, t), r)
+	rep.outcome = s.Request.Judge(r)
+	step := s.counting(judgeOutcome(s, rep), r)
 	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus && !s.Woken {
 		step.AskAgain = &Wait{After: e.Policy.Recheck}
 		step.Note = lookupNote("the PSP's record contradicts the request; an operator has the case")
@@ -47,63 +48,63 @@ func (e Record) judge(s Seen) Step {
 }
 
 // judgeOutcome compares an outcome with the state of the key. It does not matter who brings the outcome.
-func judgeOutcome(s Seen, t report) Step {
-	v, isVerdict := payment.VerdictOf(t.outcome)
+func judgeOutcome(s Seen, rep report) Step {
+	v, isVerdict := payment.VerdictOf(rep.outcome)
 	if isVerdict && s.IDTaken {
-		if d, declined := t.outcome.(gateway.Declined); declined {
-			v.PSPID, t.outcome = "", gateway.Declined{Code: d.Code}
+		if d, declined := rep.outcome.(gateway.Declined); declined {
+			v.PSPID, rep.outcome = "", gateway.Declined{Code: d.Code}
 		} else {
-			t.outcome, isVerdict = namedTwice(t.outcome), false
+			rep.outcome, isVerdict = namedTwice(rep.outcome), false
 		}
 	}
 	switch {
 	case s.open() && !isVerdict:
-		return Step{Open: s.contradiction(t.id, "the PSP's record contradicts the request: "+reasonOf(t.outcome),
-			t.kept())}
+		return Step{Open: s.contradiction(rep.id, "the PSP's record contradicts the request: "+reasonOf(rep.outcome),
+			rep.kept())}
 	case s.open() && s.ShareGone:
-		return Step{Open: s.foundRecord(deadletters.RefundExceeds, s.Account, t,
-			"the PSP has a refund whose share of the payment another refund has reserved", true)}
+		return Step{Open: s.foundRecord(deadletters.RefundExceeds, rep,
+			"the PSP has a refund whose share of the payment another refund has reserved")}
 	case s.open() && v.Status == payment.Declined && s.Charged:
-		return Step{Open: s.contradiction(t.id,
-			"the PSP says declined, and an open dead letter of the key says that money moved", t.kept())}
+		return Step{Open: s.contradiction(rep.id,
+			"the PSP says declined, and an open dead letter of the key says that money moved", rep.kept())}
 	case s.open():
-		return s.refused(Step{To: idempotency.CompletedStatus, Verdict: v, Note: &idempotency.Note{
-			Actor: string(t.source), Reason: "the PSP says " + t.outcome.Label(), Evidence: t.record,
-		}}, t.source)
+		return s.refused(Step{To: idempotency.CompletedStatus, Verdict: v, Note: idempotency.Note{
+			Actor: string(rep.source), Reason: "the PSP says " + rep.outcome.Label(), Evidence: rep.record,
+		}}, rep.source)
 	}
-	return judgeFinished(s, t, v, isVerdict)
+	return judgeFinished(s, rep, v, isVerdict)
 }
 
 // judgeFinished is for a key that is final, or belongs to another payment by now. The evidence is compared with the row
 // of the payment or refund.
-func judgeFinished(s Seen, t report, v payment.Verdict, isVerdict bool) Step {
+func judgeFinished(s Seen, rep report, v payment.Verdict, isVerdict bool) Step {
 	known := s.Row
 	switch {
 	case isVerdict && known.ConfirmedBy(v):
-		return s.confirm(t, v)
-	case !t.moved && known.Status != payment.Succeeded:
+		return s.confirm(rep, v)
+	case !rep.moved && known.Status != payment.Succeeded:
 		return Step{} // Nobody says that money has moved.
 	case known.Status == payment.Succeeded && v.Status == payment.Succeeded && isVerdict:
-		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, s.Account, t,
-			"the PSP has executed it twice, the second time as "+v.PSPID, true)}
+		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, rep,
+			"the PSP has executed it twice, the second time as "+v.PSPID)}
 	case known.Status == payment.Succeeded || known.Status == payment.Declined:
-		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, s.Account, t,
-			"the PSP's record contradicts the result that was answered: "+reasonOf(t.outcome), true)}
+		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, rep,
+			"the PSP's record contradicts the result that was answered: "+reasonOf(rep.outcome))}
 	}
-	return Step{Open: s.foundRecord(deadletters.LateAfterExpiry, s.Account, t,
-		"the movement was found after its key had expired without an execution", true)}
+	return Step{Open: s.foundRecord(deadletters.LateAfterExpiry, rep,
+		"the movement was found after its key had expired without an execution")}
 }
 
 // confirm is the step for evidence that says what is known already. A webhook leaves a line in the timeline. A scan
 // does not: it would leave one for every payment. If an operator has vouched for the payment without knowing the PSP's
 // id, the row gets that id now. The stored response does not change.
-func (s Seen) confirm(t report, v payment.Verdict) (step Step) {
+func (s Seen) confirm(rep report, v payment.Verdict) (step Step) {
 	if s.Row.PSPID != v.PSPID {
 		step.Named = v.PSPID
 	}
-	if t.source == SourceWebhook && s.ours() {
-		step.Note = &idempotency.Note{Actor: string(t.source), Reason: "the PSP confirms: " + t.outcome.Label(),
-			Evidence: t.record}
+	if rep.source == SourceWebhook && s.ours() {
+		step.Note = idempotency.Note{Actor: string(rep.source), Reason: "the PSP confirms: " + rep.outcome.Label(),
+			Evidence: rep.record}
 	}
 	return step
 }

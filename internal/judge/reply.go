@@ -42,7 +42,7 @@ func (e Reply) judge(s Seen) Step {
 		}
 		return Step{
 			To: idempotency.FailedRetryableStatus, ByOwner: true, Verdict: payment.Verdict{Status: payment.Failed},
-			Note: &idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
+			Note: idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
 		}
 	case gateway.Pending:
 		return s.lose(gateway.Indeterminate{Reason: "the PSP waits: " + o.Reason})
@@ -58,7 +58,7 @@ func (e Reply) judge(s Seen) Step {
 func (s Seen) lose(o gateway.Indeterminate) Step {
 	step := Step{
 		To: idempotency.UnknownStatus, ByOwner: true,
-		Note: &idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason, Evidence: forTimeline(o)},
+		Note: idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason, Evidence: forTimeline(o)},
 	}
 	if o.Contradiction {
 		step.Open = s.contradiction(o.ID, o.Reason, o.Evidence)
@@ -72,7 +72,8 @@ func (s Seen) lose(o gateway.Indeterminate) Step {
 func (e Reply) judgeLate(s Seen) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:
-		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt && !s.twoSteps() {
+		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt &&
+			!s.charge().TwoSteps {
 			return Step{LeftAlone: true} // A later attempt has begun, and gets the same result from the PSP.
 		}
 		return judgeOutcome(s, report{

@@ -59,7 +59,7 @@ type Seen struct {
 	Woken bool
 
 	// DeadLetter is the dead letter that a decision is about.
-	DeadLetter *DeadLetterSeen
+	DeadLetter *DeadLetter
 }
 
 // Source is who brings evidence. It is the actor in the key's timeline.
@@ -90,16 +90,10 @@ func (s Seen) elsewhere(e Record) bool {
 	return e.Record.Account != s.Account || e.PSP != "" && e.PSP != s.PSP
 }
 
-// ofAnotherAttempt reports whether a record is a decline of an object that the PSP made for an earlier attempt.
-func (s Seen) ofAnotherAttempt(r gateway.Record) bool {
+// charge is our request to the PSP, or zero if that was a refund.
+func (s Seen) charge() gateway.Charge {
 	charge, _ := s.Request.(gateway.Charge)
-	return charge.OfAnotherAttempt(r)
-}
-
-// twoSteps reports whether the PSP executes only an object that was made before.
-func (s Seen) twoSteps() bool {
-	charge, _ := s.Request.(gateway.Charge)
-	return charge.TwoSteps
+	return charge
 }
 
 // InHand reports whether the key still waits for this very attempt.
@@ -163,6 +157,7 @@ func hasStatus(evidence []byte, status string) bool {
 type report struct {
 	source  Source
 	outcome gateway.Outcome
+	account string         // "" if it is the tenant's
 	object  gateway.Object // "" if it is that of the movement
 	id      string         // the id of the PSP's record, or ""
 	moved   bool           // whether money has moved, or may have moved
@@ -171,11 +166,11 @@ type report struct {
 }
 
 // kept is the evidence in the form in which a dead letter keeps it.
-func (t report) kept() []byte {
-	if t.whole != nil {
-		return t.whole
+func (rep report) kept() []byte {
+	if rep.whole != nil {
+		return rep.whole
 	}
-	return evidenceOf(t.source, t.record)
+	return evidenceOf(rep.source, rep.record)
 }
 
 // evidenceOf is a record and its source, in the form in which a dead letter keeps them.
@@ -226,6 +221,6 @@ func (s Seen) contradiction(id, reason string, evidence []byte) *Case {
 // lookedUp reports whether a lookup of the key finds a record: it is under the key that we have sent, and it is of the
 // object that was made for the attempt.
 func (s Seen) lookedUp(r gateway.Record) bool {
-	charge, _ := s.Request.(gateway.Charge)
-	return r.Key == s.Own.PassThroughKey() && (charge.ObjectID == "" || charge.ObjectID == r.ID)
+	objectID := s.charge().ObjectID
+	return r.Key == s.Own.PassThroughKey() && (objectID == "" || objectID == r.ID)
 }

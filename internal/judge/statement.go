@@ -72,36 +72,35 @@ func BreakKinds() []BreakKind {
 
 // A difference in amount or currency is not judged here: such evidence comes from the ledger scan.
 func (b Break) judge(s Seen) Step {
-	t := report{source: SourceStatement, object: b.Object, id: b.PSPID, moved: b.Kind != BreakMissingThere,
-		whole: b.kept(s)}
+	rep := report{source: SourceStatement, account: b.Account, object: b.Object, id: b.PSPID,
+		moved: b.Kind != BreakMissingThere, whole: b.kept(s)}
 	object := string(b.Object)
 	switch b.Kind {
 	case BreakStatus:
-		return judgeStatusBreak(s, b, t)
+		return judgeStatusBreak(s, b, rep)
 	case BreakMissingHere:
 		if s.Known() {
 			r := b.line()
-			charge, _ := s.Request.(gateway.Charge)
-			r.ChargeID = cmp.Or(s.Row.PSPID, charge.ObjectID)
-			t.record, t.whole = r.Evidence(), nil
-			return judgeOutside(s, t, r)
+			r.ChargeID = cmp.Or(s.Row.PSPID, s.charge().ObjectID)
+			rep.record, rep.whole = r.Evidence(), nil
+			return judgeOutside(s, rep, r)
 		}
 		if b.OtherTenant {
-			return Step{Open: s.foundRecord(deadletters.OtherAccount, b.Account, t,
-				"the PSP's statement names one tenant's "+object+" under another's account", false)}
+			return Step{Open: s.foundRecord(deadletters.OtherAccount, rep,
+				"the PSP's statement names one tenant's "+object+" under another's account")}
 		}
-		return Step{Open: s.foundRecord(deadletters.UnknownMovement, b.Account, t,
-			"the PSP's statement has a "+object+" that nothing of ours asked for", false)}
+		return Step{Open: s.foundRecord(deadletters.UnknownMovement, rep,
+			"the PSP's statement has a "+object+" that nothing of ours asked for")}
 	case BreakDuplicate:
-		return s.counting(Step{Open: s.foundRecord(deadletters.DuplicateMovement, b.Account, t,
-			"the PSP's statement has a further "+object+" for one of ours", s.Known())}, b.assumed(s))
+		return s.counting(Step{Open: s.foundRecord(deadletters.DuplicateMovement, rep,
+			"the PSP's statement has a further "+object+" for one of ours")}, b.assumed(s))
 	case BreakPSPID:
 		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
-		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
-			"the PSP's statement has a "+object+" of ours under another id or reference than we know", s.Known())}
+		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, rep,
+			"the PSP's statement has a "+object+" of ours under another id or reference than we know")}
 	case BreakMissingThere:
-		c := s.foundRecord(deadletters.MissingAtPSP, b.Account, t, "our "+object+
-			" succeeded, and the PSP's statement does not have it", s.Known())
+		c := s.foundRecord(deadletters.MissingAtPSP, rep, "our "+object+
+			" succeeded, and the PSP's statement does not have it")
 		c.Finding = "missing " + b.Account + " " + b.Reference
 		if b.Listed {
 			c.Reason = "The PSP's statement has the movement, so there is nothing left to decide."
@@ -115,29 +114,29 @@ func (b Break) judge(s Seen) Step {
 
 // judgeStatusBreak is for money that has moved at the PSP for a movement that has not succeeded here, or the reverse. A
 // line about a movement of ours is judged like any other record of it.
-func judgeStatusBreak(s Seen, b Break, t report) Step {
+func judgeStatusBreak(s Seen, b Break, rep report) Step {
 	switch {
 	case b.Ours.Status == string(payment.Processing) && s.atWork():
 		return Step{LeftAlone: true} // The movement is open, so its day is judged again when it is final.
 	case s.Known():
-		return judgeLine(s, b, t)
+		return judgeLine(s, b, rep)
 	case b.Ours.Status != string(payment.Succeeded) && b.Ours.Status != string(payment.Processing):
-		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
-			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here", false)}
+		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, rep,
+			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here")}
 	}
 	return Step{}
 }
 
 // judgeLine judges a line of the statement as a record. The statement gives no decline code, so a declined line is not
 // compared with the request.
-func judgeLine(s Seen, b Break, t report) Step {
-	t.record = b.line().Evidence()
+func judgeLine(s Seen, b Break, rep report) Step {
+	rep.record = b.line().Evidence()
 	if b.declined() {
-		t.moved, t.outcome = false, gateway.Declined{ID: b.PSPID}
+		rep.moved, rep.outcome = false, gateway.Declined{ID: b.PSPID}
 	} else {
-		t.outcome = s.Request.Judge(b.assumed(s))
+		rep.outcome = s.Request.Judge(b.assumed(s))
 	}
-	return s.counting(judgeOutcome(s, t), b.assumed(s))
+	return s.counting(judgeOutcome(s, rep), b.assumed(s))
 }
 
 // declined reports whether the statement lists as declined what has succeeded here.

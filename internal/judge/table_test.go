@@ -329,7 +329,7 @@ func decisionRows() []tableRow {
 			decideOn(deadletters.NotExecuted, pspMovedElse()), anUnknown()},
 		{"`not_executed`; the PSP has nothing", "unknown, and the dead letter's evidence says that it was executed",
 			decideOn(deadletters.NotExecuted, gateway.NotFound{}),
-			unknownKey(withDeadLetter(func(l *DeadLetterSeen) { l.Executed = "psp_7" }))},
+			unknownKey(withDeadLetter(func(l *DeadLetter) { l.Executed = "psp_7" }))},
 		{"`not_executed`; the PSP does not answer", "unknown",
 			decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
 		{"`not_executed`; the PSP has nothing", "unknown, within the grace period",
@@ -415,7 +415,7 @@ func inWords(s Seen, step Step) string {
 		words = append(words, "stored; bounds "+
 			map[bool]string{true: "its refunds", false: "nothing"}[step.Outside.Status != "declined"])
 	}
-	if step.Note != nil && step.To == "" && step.AskAgain == nil {
+	if step.Note.Actor != "" && step.To == "" && step.AskAgain == nil {
 		words = append(words, "a line in the timeline")
 	}
 	if step.AskAgain != nil {

@@ -43,17 +43,17 @@ func (e Entry) Answered() bool {
 
 // CloseAnswered closes up to limit dead letters whose question is answered because their key was resolved meanwhile,
 // and returns how many it has closed. Each is audited, with the reconciler as the actor.
-func (d *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, err error) {
+func (s *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, err error) {
 	p := dbsqlc.AnsweredDeadLettersParams{MaxRows: limit}
 	for _, a := range answers() {
 		p.Kinds, p.Statuses = append(p.Kinds, string(a.kind)), append(p.Statuses, string(a.status))
 	}
-	ids, err := dbsqlc.New(d.config.DB.Reader()).AnsweredDeadLetters(ctx, p)
+	ids, err := dbsqlc.New(s.config.DB.Reader()).AnsweredDeadLetters(ctx, p)
 	if err != nil {
 		return 0, fmt.Errorf("find answered dead letters: %w", err)
 	}
 	for _, id := range ids {
-		done, failed := d.closeAnswered(ctx, id)
+		done, failed := s.closeAnswered(ctx, id)
 		if done {
 			closed++
 		}
@@ -63,13 +63,13 @@ func (d *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, e
 }
 
 // closeAnswered closes one dead letter, if its key, which it locks, still answers it.
-func (d *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool, err error) {
-	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), id)
+func (s *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool, err error) {
+	deadLetter, err := deadletters.Get(ctx, s.config.DB.Reader(), id)
 	if err != nil {
 		return false, err
 	}
-	err = d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		status, err := d.holdTx(ctx, tx, deadLetter)
+	err = s.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		status, err := s.holdTx(ctx, tx, deadLetter)
 		if closed = err == nil && slices.Contains(answers(), answer{deadLetter.Kind, status}); !closed {
 			return err
 		}
@@ -86,7 +86,7 @@ func (d *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool,
 		return false, fmt.Errorf("close answered dead letter: %w", err)
 	}
 	if closed {
-		d.config.Log.InfoContext(ctx, "dead letter closed: its key was resolved meanwhile",
+		s.config.Log.InfoContext(ctx, "dead letter closed: its key was resolved meanwhile",
 			slog.String("dead_letter", id.String()), slog.String("kind", string(deadLetter.Kind)))
 	}
 	return closed, nil

@@ -12,30 +12,27 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
-	"payonce/internal/payments"
 	"payonce/test/pgproxy"
 )
 
-func (o *fixture) closeAnswered() int {
-	o.t.Helper()
-	closed, err := o.ops.CloseAnswered(o.t.Context(), 100)
+func (f *fixture) closeAnswered() int {
+	f.t.Helper()
+	closed, err := f.ops.CloseAnswered(f.t.Context(), 100)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return closed
 }
 
 // lookUp has the reconciler look up the key of a dead letter.
-func (o *fixture) lookUp(l deadletters.DeadLetter) {
-	o.t.Helper()
-	resolver := payments.NewResolver(o.service, judge.LookupPolicy{Budget: 10, Base: time.Second, Cap: time.Minute,
-		Recheck: time.Hour}, func() float64 { return 0 })
-	_, err := resolver.Resolve(o.t.Context(), idempotency.Due{
+func (f *fixture) lookUp(l deadletters.DeadLetter) {
+	f.t.Helper()
+	_, err := f.service.LookUpDue(f.t.Context(), idempotency.Due{
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key), Generation: l.About.Generation,
 		Subject: *l.Subject,
-	})
+	}, judge.LookupPolicy{Budget: 10, Base: time.Second, Cap: time.Minute, Recheck: time.Hour})
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 

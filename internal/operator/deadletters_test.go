@@ -13,36 +13,36 @@ import (
 
 // lost makes an unknown key: the PSP has done what the method says, and its answer was lost. A dead letter about the
 // key is open.
-func (o *fixture) lost(method string) deadletters.DeadLetter {
-	o.t.Helper()
-	o.lossy.Store(true)
-	answer := o.pay(method)
-	o.lossy.Store(false)
+func (f *fixture) lost(method string) deadletters.DeadLetter {
+	f.t.Helper()
+	f.lossy.Store(true)
+	answer := f.pay(method)
+	f.lossy.Store(false)
 	if _, ok := answer.(payments.Pending); !ok {
-		o.t.Fatalf("answer is %T %+v", answer, answer)
+		f.t.Fatalf("answer is %T %+v", answer, answer)
 	}
-	return o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	return f.put(f.about(deadletters.LookupsExhausted, `{}`))
 }
 
 // lostRefund is lost for a refund of the payment.
-func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
-	o.t.Helper()
-	o.pay("pm_ok")
+func (f *fixture) lostRefund(fault string) deadletters.DeadLetter {
+	f.t.Helper()
+	f.pay("pm_ok")
 	key, err := idempotency.ParseKey(clientKey)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	k := payments.Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key}
-	charge := payment.ID(scan[uuid.UUID](o, "SELECT id FROM payments"))
-	o.lossy.Store(true)
-	answer, err := o.service.Refund(o.t.Context(), k, charge, payment.RefundRequest{AmountCents: 2000, Reason: fault})
-	o.lossy.Store(false)
+	charge := payment.ID(scan[uuid.UUID](f, "SELECT id FROM payments"))
+	f.lossy.Store(true)
+	answer, err := f.service.Refund(f.t.Context(), k, charge, payment.RefundRequest{AmountCents: 2000, Reason: fault})
+	f.lossy.Store(false)
 	if _, ok := answer.(payments.Pending); !ok || err != nil {
-		o.t.Fatalf("answer is %T %+v, %v", answer, answer, err)
+		f.t.Fatalf("answer is %T %+v, %v", answer, answer, err)
 	}
 	about := deadletters.About{Tenant: "acme", Operation: payment.RefundOperation, Key: clientKey, Generation: 1}
-	subject := scan[uuid.UUID](o, "SELECT id FROM refunds")
-	return o.put(deadletters.DeadLetter{
+	subject := scan[uuid.UUID](f, "SELECT id FROM refunds")
+	return f.put(deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject),
 		About:   &about,
 		Subject: &subject, Reason: "the PSP says nothing", Evidence: []byte(`{}`),
@@ -50,10 +50,10 @@ func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
 }
 
 // about is a dead letter about the client's key.
-func (o *fixture) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
-	o.t.Helper()
+func (f *fixture) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
+	f.t.Helper()
 	about := deadletters.About{Tenant: "acme", Operation: payment.CreateOperation, Key: clientKey, Generation: 1}
-	subject := pgtest.Value[uuid.UUID](o.t, o.pool, "SELECT subject FROM idempotency_keys")
+	subject := pgtest.Value[uuid.UUID](f.t, f.pool, "SELECT subject FROM idempotency_keys")
 	return deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 		Reason: "the PSP says nothing", Evidence: []byte(evidence),
@@ -67,10 +67,10 @@ func alone(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 		Evidence: []byte(evidence)}
 }
 
-func (o *fixture) put(l deadletters.DeadLetter) deadletters.DeadLetter {
-	o.t.Helper()
-	if err := o.db.Pipeline(o.t.Context(), deadletters.Open(l)); err != nil {
-		o.t.Fatal(err)
+func (f *fixture) put(l deadletters.DeadLetter) deadletters.DeadLetter {
+	f.t.Helper()
+	if err := f.db.Pipeline(f.t.Context(), deadletters.Open(l)); err != nil {
+		f.t.Fatal(err)
 	}
 	return l
 }

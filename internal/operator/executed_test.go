@@ -12,19 +12,19 @@ import (
 	"payonce/internal/payments"
 )
 
-func (o *fixture) pspID() string {
-	o.t.Helper()
-	return scan[string](o, "SELECT coalesce(psp_charge_id, '') FROM payments WHERE idempotency_key = $1", clientKey)
+func (f *fixture) pspID() string {
+	f.t.Helper()
+	return scan[string](f, "SELECT coalesce(psp_charge_id, '') FROM payments WHERE idempotency_key = $1", clientKey)
 }
 
 // completed checks that the client is answered with a payment that has succeeded under this id of the PSP's.
-func (o *fixture) completed(pspID string) {
-	o.t.Helper()
-	answer, ok := o.pay(scan[string](o, "SELECT payment_method FROM payments WHERE idempotency_key = $1",
+func (f *fixture) completed(pspID string) {
+	f.t.Helper()
+	answer, ok := f.pay(scan[string](f, "SELECT payment_method FROM payments WHERE idempotency_key = $1",
 		clientKey)).(payments.Final)
 	if !ok || answer.Response.Status != 201 || !answer.Replayed ||
 		!strings.Contains(string(answer.Response.Body), `"pspChargeId":"`+pspID+`"`) {
-		o.t.Fatalf("client is answered %+v %s", answer, answer.Response.Body)
+		f.t.Fatalf("client is answered %+v %s", answer, answer.Response.Body)
 	}
 }
 
@@ -291,8 +291,8 @@ func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
 }
 
 // completeMeanwhile completes the key as another process would do at the same moment.
-func (o *fixture) completeMeanwhile() {
-	o.exec("UPDATE idempotency_keys SET status = 'completed', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(), " +
+func (f *fixture) completeMeanwhile() {
+	f.exec("UPDATE idempotency_keys SET status = 'completed', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(), " +
 		"response_status = 201, response_content_type = 'x', response_location = 'x', response_schema_version = 1, response_body = 'x'")
 }
 
@@ -365,15 +365,15 @@ func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
 }
 
 // own is the PSP's id of the dead letter's movement.
-func (o *fixture) own(l deadletters.DeadLetter) string {
-	o.t.Helper()
+func (f *fixture) own(l deadletters.DeadLetter) string {
+	f.t.Helper()
 	charge := gateway.Charge{Account: "acme", Key: l.About.Key}
-	found, _ := o.psp.Lookup(o.t.Context(), charge, gateway.EndNothing).(gateway.Found)
+	found, _ := f.psp.Lookup(f.t.Context(), charge, gateway.EndNothing).(gateway.Found)
 	for _, r := range found.Records {
 		if r.Reference == payment.ID(*l.Subject).String() {
 			return r.ID
 		}
 	}
-	o.t.Fatalf("the PSP has %+v", found.Records)
+	f.t.Fatalf("the PSP has %+v", found.Records)
 	return ""
 }

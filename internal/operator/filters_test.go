@@ -208,12 +208,12 @@ func TestLatestKeysAreThoseReservedLastWithoutTheExpiredOnes(t *testing.T) {
 
 // rowsOfKeys puts a key of each status into the table, each reserved a second later than the one before, and all of
 // them some hours later.
-func (o *fixture) rowsOfKeys(tenant string, hours int, statuses ...string) {
-	o.t.Helper()
-	o.exec(`INSERT INTO tenants (id, psp_account) VALUES ($1, $1) ON CONFLICT DO NOTHING`, tenant)
-	o.exec(`ALTER TABLE idempotency_keys DISABLE TRIGGER USER`)
+func (f *fixture) rowsOfKeys(tenant string, hours int, statuses ...string) {
+	f.t.Helper()
+	f.exec(`INSERT INTO tenants (id, psp_account) VALUES ($1, $1) ON CONFLICT DO NOTHING`, tenant)
+	f.exec(`ALTER TABLE idempotency_keys DISABLE TRIGGER USER`)
 	for i, status := range statuses {
-		o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
+		f.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
 			lease_id, subject, created_at, reserved_at, expires_at, locked_until, reconcile_after, unknown_since,
 			finished_at, delete_after, response_status)
 			SELECT $1, 'POST /payments', $1 || '-' || $2::int || '-' || $3, $3, '', 1, 1, gen_random_uuid(),
@@ -223,7 +223,7 @@ func (o *fixture) rowsOfKeys(tenant string, hours int, statuses ...string) {
 			       CASE WHEN $3 = 'expired' THEN a.at END, CASE WHEN $3 = 'completed' THEN 201 END
 			FROM (SELECT now() + make_interval(hours => $4, secs => $2) AS at) AS a`, tenant, i, status, hours)
 	}
-	o.exec(`ALTER TABLE idempotency_keys ENABLE TRIGGER USER`)
+	f.exec(`ALTER TABLE idempotency_keys ENABLE TRIGGER USER`)
 }
 
 func TestWebhooksAreListedWaitingOnesFirst(t *testing.T) {

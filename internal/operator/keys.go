@@ -19,8 +19,8 @@ type KeyRows struct {
 }
 
 // ShowKey reads the rows of a key. It fails with idempotency.ErrNoKey.
-func (d *Service) ShowKey(ctx context.Context, ref idempotency.Ref) (KeyRows, error) {
-	row, err := dbsqlc.New(d.config.DB.Reader()).ShowKey(ctx, dbsqlc.ShowKeyParams{
+func (s *Service) ShowKey(ctx context.Context, ref idempotency.Ref) (KeyRows, error) {
+	row, err := dbsqlc.New(s.config.DB.Reader()).ShowKey(ctx, dbsqlc.ShowKeyParams{
 		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
 	})
 	switch {
@@ -34,14 +34,14 @@ func (d *Service) ShowKey(ctx context.Context, ref idempotency.Ref) (KeyRows, er
 
 // Stamps returns a text for each of the keys that exist. The text changes whenever the key's row or timeline changes.
 // It takes one statement for all of them.
-func (d *Service) Stamps(ctx context.Context, refs []idempotency.Ref) (map[idempotency.Ref]string, error) {
+func (s *Service) Stamps(ctx context.Context, refs []idempotency.Ref) (map[idempotency.Ref]string, error) {
 	p := dbsqlc.StampKeysParams{
 		TenantIds: make([]string, len(refs)), Operations: make([]string, len(refs)), Keys: make([]string, len(refs)),
 	}
 	for i, ref := range refs {
 		p.TenantIds[i], p.Operations[i], p.Keys[i] = ref.Tenant, string(ref.Operation), ref.Key.String()
 	}
-	rows, err := dbsqlc.New(d.config.DB.Reader()).StampKeys(ctx, p)
+	rows, err := dbsqlc.New(s.config.DB.Reader()).StampKeys(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("look for changes of keys: %w", err)
 	}
@@ -54,8 +54,8 @@ func (d *Service) Stamps(ctx context.Context, refs []idempotency.Ref) (map[idemp
 
 // LatestKeys lists the keys of all tenants that were reserved last, newest first, each with what names it, its status,
 // and the status of its response. Expired keys are not in the list.
-func (d *Service) LatestKeys(ctx context.Context, limit int32) ([]KeyEntry, error) {
-	rows, err := dbsqlc.New(d.config.DB.Reader()).LatestKeys(ctx, limit)
+func (s *Service) LatestKeys(ctx context.Context, limit int32) ([]KeyEntry, error) {
+	rows, err := dbsqlc.New(s.config.DB.Reader()).LatestKeys(ctx, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list latest keys: %w", err)
 	}

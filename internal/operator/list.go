@@ -34,13 +34,13 @@ type PaymentOrRefund struct {
 }
 
 // DeadLetters lists dead letters, newest first. Without a status, it lists the open ones.
-func (d *Service) DeadLetters(q *query.Query) Page[Entry] {
+func (s *Service) DeadLetters(q *query.Query) Page[Entry] {
 	status := query.OneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus)
 	f := deadLettersOf(q)
 	if f.Limit, f.Before = q.Limit(), query.CursorOf(q, parsePosition); status != "" {
 		f.Status = status
 	}
-	return func(ctx context.Context) (query.List[Entry], error) { return d.listDeadLetters(ctx, f) }
+	return func(ctx context.Context) (query.List[Entry], error) { return s.listDeadLetters(ctx, f) }
 }
 
 // deadLettersOf reads the parameters that select several open dead letters, in a list or for one decision.
@@ -59,12 +59,12 @@ func deadLettersOf(q *query.Query) deadletters.Filter {
 	return f
 }
 
-func (d *Service) listDeadLetters(ctx context.Context, f deadletters.Filter) (query.List[Entry], error) {
-	deadLetters, err := deadletters.List(ctx, d.config.DB, f)
+func (s *Service) listDeadLetters(ctx context.Context, f deadletters.Filter) (query.List[Entry], error) {
+	deadLetters, err := deadletters.List(ctx, s.config.DB, f)
 	if err != nil {
 		return query.List[Entry]{}, err
 	}
-	entries, err := entries(ctx, d.config.DB.Reader(), deadLetters.DeadLetters)
+	entries, err := entries(ctx, s.config.DB.Reader(), deadLetters.DeadLetters)
 	if err != nil {
 		return query.List[Entry]{}, err
 	}
@@ -118,21 +118,21 @@ type Case struct {
 }
 
 // Show reads a dead letter with all that belongs to it. It fails with deadletters.ErrNoDeadLetter.
-func (d *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
-	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), id)
+func (s *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
+	deadLetter, err := deadletters.Get(ctx, s.config.DB.Reader(), id)
 	if err != nil {
 		return Case{}, err
 	}
-	entries, err := entries(ctx, d.config.DB.Reader(), []deadletters.DeadLetter{deadLetter})
+	entries, err := entries(ctx, s.config.DB.Reader(), []deadletters.DeadLetter{deadLetter})
 	if err != nil {
 		return Case{}, err
 	}
 	c := Case{Entry: entries[0]}
-	if c.AuditTrail, err = deadletters.AuditTrail(ctx, d.config.DB, id); err != nil {
+	if c.AuditTrail, err = deadletters.AuditTrail(ctx, s.config.DB, id); err != nil {
 		return Case{}, err
 	}
 	if deadLetter.About != nil {
-		if c.Timeline, err = d.history(ctx, *deadLetter.About); err != nil {
+		if c.Timeline, err = s.history(ctx, *deadLetter.About); err != nil {
 			return Case{}, err
 		}
 	}
@@ -140,13 +140,13 @@ func (d *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
 }
 
 // history reads the timeline of a dead letter's key, with all generations.
-func (d *Service) history(ctx context.Context, about deadletters.About) ([]idempotency.Event, error) {
+func (s *Service) history(ctx context.Context, about deadletters.About) ([]idempotency.Event, error) {
 	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
-	events, err := d.config.Keys.Events(ctx, ref)
+	events, err := s.config.Keys.Events(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	key, err := d.config.Keys.Find(ctx, ref)
+	key, err := s.config.Keys.Find(ctx, ref)
 	if errors.Is(err, idempotency.ErrNoKey) {
 		return events, nil
 	}

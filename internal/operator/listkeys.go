@@ -36,7 +36,7 @@ type KeyEntry struct {
 func (k KeyEntry) Ref() idempotency.Ref { return idempotency.StoredRef(k.Tenant, k.Operation, k.Key) }
 
 // Keys lists the keys of all tenants: those whose retention ends last come first, and the expired ones last.
-func (d *Service) Keys(q *query.Query) Page[KeyEntry] {
+func (s *Service) Keys(q *query.Query) Page[KeyEntry] {
 	status := query.OneOf(q, "status", idempotency.InProgressStatus, idempotency.UnknownStatus,
 		idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus)
 	tenant, limit := q.Text("tenant"), q.Limit()
@@ -46,9 +46,9 @@ func (d *Service) Keys(q *query.Query) Page[KeyEntry] {
 	p.LiveBefore, p.ExpiredBefore, id = query.CursorOf(q, parseCursor).bounds()
 	p.BeforeTenant, id, _ = strings.Cut(id, "\n")
 	p.BeforeOperation, p.BeforeKey, _ = strings.Cut(id, "\n")
-	return bounded(d, longestList, func(ctx context.Context) (query.List[KeyEntry], error) {
+	return bounded(s, longestList, func(ctx context.Context) (query.List[KeyEntry], error) {
 		if tenant != "" { // No index has the tenant and the time. Without a key to find, all of them would be read.
-			known, err := tenants.IDs(ctx, d.config.DB)
+			known, err := tenants.IDs(ctx, s.config.DB)
 			if err != nil {
 				return query.List[KeyEntry]{}, err
 			}
@@ -56,7 +56,7 @@ func (d *Service) Keys(q *query.Query) Page[KeyEntry] {
 				return query.List[KeyEntry]{Rows: []KeyEntry{}}, nil
 			}
 		}
-		rows, err := dbsqlc.New(d.config.DB.Reader()).ListKeys(ctx, p)
+		rows, err := dbsqlc.New(s.config.DB.Reader()).ListKeys(ctx, p)
 		if err != nil {
 			return query.List[KeyEntry]{}, fmt.Errorf("list keys: %w", err)
 		}

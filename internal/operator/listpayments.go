@@ -20,31 +20,31 @@ type PaymentEntry struct {
 }
 
 // Payments lists the payments of all tenants, or of one, newest first.
-func (d *Service) Payments(q *query.Query) Page[PaymentEntry] {
+func (s *Service) Payments(q *query.Query) Page[PaymentEntry] {
 	tenant := q.Text("tenant")
 	f := payments.Filter{CustomerID: q.Text("customerId"), Status: query.OneOf(q, "status", payment.Statuses()...)}
 	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
 	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payment.ParseID)
-	return bounded(d, longestList, func(ctx context.Context) (query.List[PaymentEntry], error) {
-		return d.listPayments(ctx, tenant, f)
+	return bounded(s, longestList, func(ctx context.Context) (query.List[PaymentEntry], error) {
+		return s.listPayments(ctx, tenant, f)
 	})
 }
 
 // listPayments reads a page of each tenant, because the indexes begin with the tenant. Of these pages it takes the
 // newest payments: ids are in the order of creation.
-func (d *Service) listPayments(
+func (s *Service) listPayments(
 	ctx context.Context, tenant string, f payments.Filter,
 ) (query.List[PaymentEntry], error) {
 	ids := []string{tenant}
 	if tenant == "" {
 		var err error
-		if ids, err = tenants.IDs(ctx, d.config.DB); err != nil {
+		if ids, err = tenants.IDs(ctx, s.config.DB); err != nil {
 			return query.List[PaymentEntry]{}, err
 		}
 	}
 	var newest payments.Page
 	for _, tenant := range ids {
-		page, err := d.config.Payments.Payments(ctx, tenant, f)
+		page, err := s.config.Payments.Payments(ctx, tenant, f)
 		if err != nil {
 			return query.List[PaymentEntry]{}, err
 		}

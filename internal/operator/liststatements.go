@@ -30,14 +30,14 @@ type RunEntry struct {
 }
 
 // Statements lists the runs of the reconciliation of settlement files, the latest first.
-func (d *Service) Statements(q *query.Query) Page[RunEntry] {
+func (s *Service) Statements(q *query.Query) Page[RunEntry] {
 	account, limit, before := q.Text("account"), q.Limit(), query.CursorOf(q, parseRunCursor)
 	p := dbsqlc.ListRunsParams{Account: postgres.Nullable(account), MaxRows: rowsFor(limit)}
 	var id string
 	p.BeforeStarted, _, id = before.bounds()
 	p.BeforeID, _ = uuid.Parse(id) // Without a cursor, the time decides alone.
 	return func(ctx context.Context) (query.List[RunEntry], error) {
-		rows, err := dbsqlc.New(d.config.DB.Reader()).ListRuns(ctx, p)
+		rows, err := dbsqlc.New(s.config.DB.Reader()).ListRuns(ctx, p)
 		if err != nil {
 			return query.List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
 		}
@@ -90,7 +90,7 @@ type BreakSide struct {
 func (s BreakSide) Decimal() string { return s.Currency.Money(s.Amount) }
 
 // Breaks lists the breaks that are there, or those that are gone, the latest first.
-func (d *Service) Breaks(q *query.Query) Page[BreakEntry] {
+func (s *Service) Breaks(q *query.Query) Page[BreakEntry] {
 	p := dbsqlc.ListBreaksParams{Open: query.OneOf(q, "status", BreakOpen, BreakGone) != BreakGone,
 		Account: postgres.Nullable(q.Text("account")),
 		Kind:    postgres.Nullable(string(query.OneOf(q, "kind", judge.BreakKinds()...))),
@@ -100,7 +100,7 @@ func (d *Service) Breaks(q *query.Query) Page[BreakEntry] {
 		p.Before = *before
 	}
 	return func(ctx context.Context) (query.List[BreakEntry], error) {
-		rows, err := dbsqlc.New(d.config.DB.Reader()).ListBreaks(ctx, p)
+		rows, err := dbsqlc.New(s.config.DB.Reader()).ListBreaks(ctx, p)
 		if err != nil {
 			return query.List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
 		}

@@ -39,30 +39,30 @@ type WebhookEntry struct {
 }
 
 // Webhooks lists the webhooks that are stored: those that wait, newest first, and then the processed ones.
-func (d *Service) Webhooks(q *query.Query) Page[WebhookEntry] {
+func (s *Service) Webhooks(q *query.Query) Page[WebhookEntry] {
 	status := query.OneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
 		WebhookIgnored, WebhookDismissed)
 	limit := q.Limit()
 	p := dbsqlc.ListWebhooksParams{Status: postgres.Nullable(string(status)), MaxRows: rowsFor(limit)}
 	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = query.CursorOf(q, parseCursor).bounds()
 	return func(ctx context.Context) (query.List[WebhookEntry], error) {
-		rows, err := dbsqlc.New(d.config.DB.Reader()).ListWebhooks(ctx, p)
+		rows, err := dbsqlc.New(s.config.DB.Reader()).ListWebhooks(ctx, p)
 		if err != nil {
 			return query.List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
 		}
-		return listOf(rows, limit, d.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
+		return listOf(rows, limit, s.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
 			return cursor{!r.Waiting, r.At, r.ID}.String()
 		}), nil
 	}
 }
 
-func (d *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
+func (s *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
 	w := WebhookEntry{ID: r.ID, Status: WebhookStatus(r.Result), Bytes: len(r.Body), Sent: idempotency.Time(r.SentAt),
 		Received: idempotency.Time(r.ReceivedAt), Processed: (*idempotency.Time)(r.ProcessedAt)}
 	if r.Waiting {
 		w.Status = WebhookWaiting
 	}
-	said, err := d.config.PSPs.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
+	said, err := s.config.PSPs.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
 	if err != nil {
 		return w // Its dead letter says what is wrong with it.
 	}

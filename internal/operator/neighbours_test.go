@@ -16,23 +16,23 @@ import (
 )
 
 // keyAsIs puts a key of the first generation into the table, behind the guard's back.
-func (o *fixture) keyAsIs(ref idempotency.Ref, status idempotency.Status, subject uuid.UUID) {
-	o.t.Helper()
-	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
+func (f *fixture) keyAsIs(ref idempotency.Ref, status idempotency.Status, subject uuid.UUID) {
+	f.t.Helper()
+	f.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	f.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
 			subject, created_at, reserved_at, expires_at)
 		VALUES ($1, $2, $3, $4, sha256(''), 1, 1, gen_random_uuid(), $5, now(), now(), now() + interval '1 day')`,
 		ref.Tenant, string(ref.Operation), ref.Key.String(), string(status), subject)
-	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+	f.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 }
 
 // movements puts a payment and a refund of it into the tables, both with this id.
-func (o *fixture) movements(tenant string, id uuid.UUID) {
-	o.t.Helper()
-	o.exec(`INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
+func (f *fixture) movements(tenant string, id uuid.UUID) {
+	f.t.Helper()
+	f.exec(`INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
 			payment_method, status, psp_charge_id)
 		VALUES ($1, $2, $3, 1, 'cus-1', 12000, 'USD', 'pm_ok', 'succeeded', 'ch_' || $2::uuid)`, tenant, id, clientKey)
-	o.exec(`INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status,
+	f.exec(`INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status,
 			psp_refund_id)
 		VALUES ($1, $2, $2, $3, 1, 100, 'USD', 'succeeded', 're_' || $2::uuid)`, tenant, id, clientKey)
 }

@@ -48,17 +48,17 @@ func pageOf[T any](l Listing[T], values url.Values) func(context.Context) (any, 
 var lateness = regexp.MustCompile(`Seconds":\d+`)
 
 // somethingInEachList makes a run, a break, a webhook that waits and a job, and lets the keys' lookups be due.
-func (o *fixture) somethingInEachList() {
-	o.t.Helper()
-	o.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+func (f *fixture) somethingInEachList() {
+	f.t.Helper()
+	f.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
 		VALUES (gen_random_uuid(), 'acme', date '2026-11-20', now(), 'complete', 3, 1, 0)`)
-	o.exec(`INSERT INTO statement_breaks (account, day, object, kind, psp_id, reference, other_tenant, lines, moved_at,
+	f.exec(`INSERT INTO statement_breaks (account, day, object, kind, psp_id, reference, other_tenant, lines, moved_at,
 			first_seen, last_seen, raised_by, seen_by)
 		VALUES ('acme', date '2026-11-20', 'charge', 'amount', 'ch_1', '', false, 1, now(), now(), now(),
 		        gen_random_uuid(), gen_random_uuid())`)
-	o.exec(`INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '{}')`)
-	o.exec(`INSERT INTO river_job (kind, max_attempts, args, state) VALUES ('resolve', 5, '{}', 'available')`)
-	o.exec(`UPDATE idempotency_keys SET reconcile_after = clock_timestamp() WHERE status = 'unknown'`)
+	f.exec(`INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '{}')`)
+	f.exec(`INSERT INTO river_job (kind, max_attempts, args, state) VALUES ('resolve', 5, '{}', 'available')`)
+	f.exec(`UPDATE idempotency_keys SET reconcile_after = clock_timestamp() WHERE status = 'unknown'`)
 }
 
 // A read that fails must not look like one that finds nothing, or that finds only a part. So each round of each read

@@ -88,17 +88,17 @@ func TestEachPartOfAListIsReadByItsOwnIndex(t *testing.T) {
 }
 
 // explain is the generic plan of a statement as it was carried out.
-func (o *fixture) explain(sql, setting, args string) string {
-	o.t.Helper()
-	tx, err := o.pool.Begin(o.t.Context())
+func (f *fixture) explain(sql, setting, args string) string {
+	f.t.Helper()
+	tx, err := f.pool.Begin(f.t.Context())
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	prepare := "SET LOCAL plan_cache_mode = force_generic_plan; " + setting + "; PREPARE list AS " + sql
-	pgtest.Exec(o.t, tx, prepare, pgx.QueryExecModeSimpleProtocol)
-	lines := pgtest.Values[string](o.t, tx, "EXPLAIN (ANALYZE, TIMING off) EXECUTE list ("+args+")",
+	pgtest.Exec(f.t, tx, prepare, pgx.QueryExecModeSimpleProtocol)
+	lines := pgtest.Values[string](f.t, tx, "EXPLAIN (ANALYZE, TIMING off) EXECUTE list ("+args+")",
 		pgx.QueryExecModeSimpleProtocol)
-	pgtest.Exec(o.t, tx, "DEALLOCATE list")
+	pgtest.Exec(f.t, tx, "DEALLOCATE list")
 	return strings.Join(lines, "\n")
 }

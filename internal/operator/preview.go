@@ -23,8 +23,8 @@ type Preview struct {
 // Preview tries each action on a dead letter without writing anything, and says which of them would be refused now. It
 // asks the PSP as the actions themselves would, until ctx ends. It takes no lock. It fails with
 // deadletters.ErrNoDeadLetter.
-func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) {
-	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), id)
+func (s *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) {
+	deadLetter, err := deadletters.Get(ctx, s.config.DB.Reader(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) 
 	for _, action := range []deadletters.Action{
 		deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss,
 	} {
-		preview, err := d.preview(ctx, deadLetter,
+		preview, err := s.preview(ctx, deadLetter,
 			judge.OperatorDecision{Action: action, Version: deadLetter.Version})
 		if err != nil {
 			return nil, fmt.Errorf("preview %s: %w", action, err)
@@ -42,16 +42,16 @@ func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) 
 	return previews, nil
 }
 
-func (d *Service) preview(
+func (s *Service) preview(
 	ctx context.Context, deadLetter deadletters.DeadLetter, decision judge.OperatorDecision,
 ) (Preview, error) {
 	p := Preview{Action: decision.Action}
 	decision.Preview = true
-	inquiry, err := d.config.Payments.Inquire(ctx, deadLetter, decision)
+	inquiry, err := s.config.Payments.Inquire(ctx, deadLetter, decision)
 	if err != nil {
 		return p, err
 	}
-	step, err := d.config.Payments.Preview(ctx, inquiry)
+	step, err := s.config.Payments.Preview(ctx, inquiry)
 	switch {
 	case errors.Is(err, payments.ErrMoved):
 		p.Refused = &judge.Refusal{Ground: judge.Conflict,

@@ -14,15 +14,15 @@ import (
 
 // reborn deletes the client's key, and has it pay once more under the same generation: what happened before there were
 // tombstones. Dead letters about the key may be open.
-func (o *fixture) reborn(method string) payments.Answer {
-	o.t.Helper()
-	o.exec("SET session_replication_role = replica; DELETE FROM idempotency_keys; DELETE FROM idempotency_key_events; RESET session_replication_role")
-	return o.pay(method)
+func (f *fixture) reborn(method string) payments.Answer {
+	f.t.Helper()
+	f.exec("SET session_replication_role = replica; DELETE FROM idempotency_keys; DELETE FROM idempotency_key_events; RESET session_replication_role")
+	return f.pay(method)
 }
 
 // secondPayment is the id of the payment that the key stands for now.
-func (o *fixture) secondPayment() uuid.UUID {
-	return scan[uuid.UUID](o, "SELECT subject FROM idempotency_keys")
+func (f *fixture) secondPayment() uuid.UUID {
+	return scan[uuid.UUID](f, "SELECT subject FROM idempotency_keys")
 }
 
 func TestDeadLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {

@@ -41,38 +41,38 @@ const (
 // Resolve carries out a decision that has passed Validate, or refuses it. Both are audited. It fails with
 // deadletters.ErrNoDeadLetter if there is no such dead letter. The end of ctx does not stop it: an operator who hangs
 // up has decided, and the decision must be stored.
-func (d *Service) Resolve(ctx context.Context, asked Decision) (Outcome, error) {
-	return d.resolve(ctx, longestDecision, asked)
+func (s *Service) Resolve(ctx context.Context, asked Decision) (Outcome, error) {
+	return s.resolve(ctx, longestDecision, asked)
 }
 
-func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Decision) (Outcome, error) {
+func (s *Service) resolve(ctx context.Context, longest time.Duration, asked Decision) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
-	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), asked.DeadLetter)
+	deadLetter, err := deadletters.Get(ctx, s.config.DB.Reader(), asked.DeadLetter)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if deadLetter.Subject != nil {
 		var span tracing.Span
-		ctx, span = d.config.Tracer.Later(ctx, "operator", *deadLetter.Subject)
+		ctx, span = s.config.Tracer.Later(ctx, "operator", *deadLetter.Subject)
 		defer span.End()
 	}
-	resolved, err := d.decide(ctx, deadLetter, asked)
+	resolved, err := s.decide(ctx, deadLetter, asked)
 	var why *judge.Refusal
 	switch {
 	case errors.As(err, &why):
-		why = d.refusalNow(ctx, asked, why)
-		d.config.Log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
+		why = s.refusalNow(ctx, asked, why)
+		s.config.Log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
 			slog.String("action", string(asked.Action)), slog.String("ground", string(why.Ground)))
-		return Outcome{Did: WasRefused, Refused: why}, d.audit(ctx, asked, *why)
+		return Outcome{Did: WasRefused, Refused: why}, s.audit(ctx, asked, *why)
 	case err != nil:
 		return Outcome{}, err
 	}
-	d.config.Log.InfoContext(ctx, "dead letter resolved", slog.String("dead_letter", asked.DeadLetter.String()),
+	s.config.Log.InfoContext(ctx, "dead letter resolved", slog.String("dead_letter", asked.DeadLetter.String()),
 		slog.String("action", string(asked.Action)))
 	done := Outcome{Entry: Entry{DeadLetter: resolved}, Did: WasDone}
 	// If the payment cannot be read now, the decision is carried out all the same.
-	if entries, err := entries(ctx, d.config.DB.Reader(), []deadletters.DeadLetter{resolved}); err == nil {
+	if entries, err := entries(ctx, s.config.DB.Reader(), []deadletters.DeadLetter{resolved}); err == nil {
 		done.Entry = entries[0]
 	}
 	return done, nil
@@ -80,25 +80,25 @@ func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Deci
 
 // decide asks the PSP if the decision needs that, and then writes everything in one transaction. A refusal is a
 // judge.Refusal.
-func (d *Service) decide(
+func (s *Service) decide(
 	ctx context.Context, deadLetter deadletters.DeadLetter, asked Decision,
 ) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
-	inquiry, err := d.config.Payments.Inquire(ctx, deadLetter,
+	inquiry, err := s.config.Payments.Inquire(ctx, deadLetter,
 		judge.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID,
 			PSPConfirms: asked.pspConfirms})
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
-	err = d.config.DB.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := d.holdTx(ctx, tx, deadLetter); err != nil {
+	err = s.config.DB.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := s.holdTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
-		decided, err := d.config.Payments.JudgeTx(ctx, tx, inquiry)
+		decided, err := s.config.Payments.JudgeTx(ctx, tx, inquiry)
 		step := decided.Step
 		if err == nil && step.Refuse == nil {
 			if resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision); err == nil {
-				step, err = d.config.Payments.CarryOutTx(ctx, tx, decided)
+				step, err = s.config.Payments.CarryOutTx(ctx, tx, decided)
 			}
 		}
 		switch {
@@ -107,7 +107,7 @@ func (d *Service) decide(
 		case step.Refuse != nil: // also by a constraint
 			return step.Refuse
 		}
-		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
+		return s.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
 		resolved, err = deadletters.Get(ctx, q, deadLetter.ID)
 		return resolved.Resolution != nil, err
@@ -136,9 +136,9 @@ func (d Decision) is(l deadletters.DeadLetter) bool {
 }
 
 // followUp does what a step needs from the job queue and from the inbox of webhooks.
-func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) error {
-	if step.Forget != "" && d.config.Forget != nil {
-		if err := d.config.Forget(ctx, tx, step.Forget); err != nil {
+func (s *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) error {
+	if step.Forget != "" && s.config.Forget != nil {
+		if err := s.config.Forget(ctx, tx, step.Forget); err != nil {
 			return fmt.Errorf("forget webhook: %w", err)
 		}
 	}
@@ -147,12 +147,12 @@ func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) erro
 	switch {
 	case again == nil:
 		return nil
-	case again.EventID != "" && d.config.Reprocess != nil:
-		err = d.config.Reprocess(ctx, tx, again.EventID)
-	case again.JobID != 0 && d.config.Requeue != nil:
-		err = d.config.Requeue(ctx, tx, again.JobID)
-	case again.Record != nil && d.config.Reconsider != nil:
-		err = d.config.Reconsider(ctx, tx, again.Record)
+	case again.EventID != "" && s.config.Reprocess != nil:
+		err = s.config.Reprocess(ctx, tx, again.EventID)
+	case again.JobID != 0 && s.config.Requeue != nil:
+		err = s.config.Requeue(ctx, tx, again.JobID)
+	case again.Record != nil && s.config.Reconsider != nil:
+		err = s.config.Reconsider(ctx, tx, again.Record)
 	default:
 		return notApplicable("There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
 	}
@@ -173,8 +173,8 @@ func notApplicable(detail string) error {
 
 // refusalNow replaces a refusal if another operator has resolved the dead letter in the meantime: that operator's
 // decision may be the cause of the refusal.
-func (d *Service) refusalNow(ctx context.Context, asked Decision, r *judge.Refusal) *judge.Refusal {
-	deadLetter, err := deadletters.Get(ctx, d.config.DB.Reader(), asked.DeadLetter)
+func (s *Service) refusalNow(ctx context.Context, asked Decision, r *judge.Refusal) *judge.Refusal {
+	deadLetter, err := deadletters.Get(ctx, s.config.DB.Reader(), asked.DeadLetter)
 	if err != nil || deadLetter.Resolution == nil {
 		return r
 	}
@@ -189,8 +189,8 @@ func resolvedBefore(l deadletters.DeadLetter) *judge.Refusal {
 
 // audit stores a refused decision, in a transaction of its own. If that fails, the operator gets an error and asks
 // again.
-func (d *Service) audit(ctx context.Context, asked Decision, r judge.Refusal) error {
-	err := d.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (s *Service) audit(ctx context.Context, asked Decision, r judge.Refusal) error {
+	err := s.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return deadletters.AuditRefusedTx(ctx, tx, asked.Decision, r.Detail)
 	})
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *Service) audit(ctx context.Context, asked Decision, r judge.Refusal) er
 
 // holdTx locks the dead letter's key until the transaction ends, and returns the key's status. The status is "" if the
 // dead letter is about no key, or if the key is gone or stands for something else by now.
-func (d *Service) holdTx(
+func (s *Service) holdTx(
 	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter,
 ) (idempotency.Status, error) {
 	about := deadLetter.About
@@ -210,7 +210,7 @@ func (d *Service) holdTx(
 	}
 	ref := idempotency.StoredRef(about.Tenant, about.Operation, about.Key)
 	var view idempotency.KeyView
-	err := postgres.PipelineTx(ctx, tx, d.config.Keys.LockKey(ref, about.Generation), d.config.Keys.LookIn(ref, &view))
+	err := postgres.PipelineTx(ctx, tx, s.config.Keys.LockKey(ref, about.Generation), s.config.Keys.LookIn(ref, &view))
 	switch subject := deadLetter.Subject; {
 	case err != nil:
 		return "", fmt.Errorf("lock key: %w", err)

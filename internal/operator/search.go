@@ -44,17 +44,17 @@ const (
 const maxFound = 50
 
 // Search finds what has this id, this id at the PSP, or this key, for all tenants. The text must be the whole id.
-func (d *Service) Search(q *query.Query) Page[Found] {
+func (s *Service) Search(q *query.Query) Page[Found] {
 	sought := q.Text("q")
 	if !q.Values.Has("q") {
 		q.Refuse("q", "is required")
 	}
-	return func(ctx context.Context) (query.List[Found], error) { return d.Find(ctx, sought) }
+	return func(ctx context.Context) (query.List[Found], error) { return s.Find(ctx, sought) }
 }
 
 // Find is Search for a text that needs no look at its form.
-func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], error) {
-	q, found := dbsqlc.New(d.config.DB.Reader()), query.List[Found]{Rows: []Found{}}
+func (s *Service) Find(ctx context.Context, sought string) (query.List[Found], error) {
+	q, found := dbsqlc.New(s.config.DB.Reader()), query.List[Found]{Rows: []Found{}}
 	movements := dbsqlc.SearchMovementsParams{PspID: &sought, MaxRows: maxFound}
 	if id, err := payment.ParseID(sought); err == nil {
 		movements.PaymentID = new(uuid.UUID(id))
@@ -87,7 +87,7 @@ func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], e
 	if id, err := uuid.Parse(sought); err == nil {
 		cases.ID = &id
 	}
-	deadLetters, err := d.searchDeadLetters(ctx, cases)
+	deadLetters, err := s.searchDeadLetters(ctx, cases)
 	if err != nil {
 		return found, err
 	}
@@ -95,8 +95,8 @@ func (d *Service) Find(ctx context.Context, sought string) (query.List[Found], e
 	return found, nil
 }
 
-func (d *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLettersParams) (found []Found, err error) {
-	rows, err := dbsqlc.New(d.config.DB.Reader()).SearchDeadLetters(ctx, p)
+func (s *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLettersParams) (found []Found, err error) {
+	rows, err := dbsqlc.New(s.config.DB.Reader()).SearchDeadLetters(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("search dead letters: %w", err)
 	}
@@ -108,8 +108,8 @@ func (d *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLett
 }
 
 // OpenAbout finds the open dead letters about a key, newest first.
-func (d *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, error) {
-	found, err := d.searchDeadLetters(ctx,
+func (s *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, error) {
+	found, err := s.searchDeadLetters(ctx,
 		dbsqlc.SearchDeadLettersParams{Key: new(ref.Key.String()), MaxRows: maxFound})
 	return slices.DeleteFunc(found, func(f Found) bool {
 		return f.Tenant != ref.Tenant || f.Operation != string(ref.Operation)
@@ -117,10 +117,10 @@ func (d *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, 
 }
 
 // Holder is the oldest open dead letter that holds a key without a row, or "".
-func (d *Service) Holder(ctx context.Context, ref idempotency.Ref) (id string, err error) {
+func (s *Service) Holder(ctx context.Context, ref idempotency.Ref) (id string, err error) {
 	about := deadletters.About{Tenant: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()}
 	var open deadletters.OnKey
-	err = d.config.DB.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
+	err = s.config.DB.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
 	if open.Other != nil {
 		id = open.Other.String()
 	}

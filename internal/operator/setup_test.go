@@ -72,12 +72,12 @@ func setup(t *testing.T) *fixture {
 }
 
 // configOn is the configuration of a service on a database.
-func (o *fixture) configOn(db *postgres.DB) Config {
+func (f *fixture) configOn(db *postgres.DB) Config {
 	keys := idempotency.New(db, idempotency.Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,
 		FirstLookup: time.Hour,
 	}, time.Now)
-	psps, log := gateway.PSPs{native.Name: o.psp}, slog.New(slog.DiscardHandler)
+	psps, log := gateway.PSPs{native.Name: f.psp}, slog.New(slog.DiscardHandler)
 	return Config{DB: db, Keys: keys, PSPs: psps, Log: log, Payments: payments.New(payments.Config{
 		DB: db, Keys: keys, PSPs: psps, NewID: uuid.NewV7, Log: log,
 		Metrics:   telemetry.NewMetrics(prometheus.NewRegistry()),
@@ -86,38 +86,38 @@ func (o *fixture) configOn(db *postgres.DB) Config {
 }
 
 // behindProxy is another service on the same database, behind a proxy that loses what it is told to lose.
-func (o *fixture) behindProxy() (*Service, *pgproxy.Proxy) {
-	o.t.Helper()
-	proxy := pgproxy.Start(o.t, o.pool.Config().ConnString())
-	db := pgtest.Open(o.t, proxy.URL(), pgtest.Limits())
-	return New(o.configOn(db)), proxy
+func (f *fixture) behindProxy() (*Service, *pgproxy.Proxy) {
+	f.t.Helper()
+	proxy := pgproxy.Start(f.t, f.pool.Config().ConnString())
+	db := pgtest.Open(f.t, proxy.URL(), pgtest.Limits())
+	return New(f.configOn(db)), proxy
 }
 
 // servePSP is the mock PSP behind the faults that a test can switch on.
-func (o *fixture) servePSP() (url string) {
+func (f *fixture) servePSP() (url string) {
 	config := mockpsp.DefaultConfig()
 	config.Secret = pspSecret
 	mock, err := mockpsp.New(config)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o.asked != nil && r.Method == http.MethodGet {
-			o.asked()
+		if f.asked != nil && r.Method == http.MethodGet {
+			f.asked()
 		}
 		switch {
-		case o.lossy.Load() && r.Method == http.MethodPost:
+		case f.lossy.Load() && r.Method == http.MethodPost:
 			mock.ServeHTTP(httptest.NewRecorder(), r)
 			w.WriteHeader(http.StatusInternalServerError)
-		case o.deaf.Load():
+		case f.deaf.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
 		default:
 			mock.ServeHTTP(w, r)
 		}
 	}))
-	o.t.Cleanup(func() {
+	f.t.Cleanup(func() {
 		if err := mock.Close(); err != nil {
-			o.t.Error(err)
+			f.t.Error(err)
 		}
 		server.Close()
 	})
@@ -125,36 +125,36 @@ func (o *fixture) servePSP() (url string) {
 }
 
 // charged is the one charge that the PSP has under the client's key.
-func (o *fixture) charged() (id string) {
-	o.t.Helper()
+func (f *fixture) charged() (id string) {
+	f.t.Helper()
 	charge := gateway.Charge{Account: "acme", Key: clientKey}
-	found, _ := o.psp.Lookup(o.t.Context(), charge, gateway.EndNothing).(gateway.Found)
+	found, _ := f.psp.Lookup(f.t.Context(), charge, gateway.EndNothing).(gateway.Found)
 	if len(found.Records) != 1 {
-		o.t.Fatalf("the PSP has %+v", found.Records)
+		f.t.Fatalf("the PSP has %+v", found.Records)
 	}
 	return found.Records[0].ID
 }
 
 // pay asks for 120 dollars under the client's key.
-func (o *fixture) pay(method string) payments.Answer {
-	o.t.Helper()
+func (f *fixture) pay(method string) payments.Answer {
+	f.t.Helper()
 	key, err := idempotency.ParseKey(clientKey)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	answer, err := o.service.Create(o.t.Context(),
+	answer, err := f.service.Create(f.t.Context(),
 		payments.Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
 		payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return answer
 }
 
 // windowOver lets the grace period of the key pass.
-func (o *fixture) windowOver() {
-	o.t.Helper()
-	o.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour'")
+func (f *fixture) windowOver() {
+	f.t.Helper()
+	f.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour'")
 }
 
 func decision(l deadletters.DeadLetter, action deadletters.Action) Decision {
@@ -162,73 +162,73 @@ func decision(l deadletters.DeadLetter, action deadletters.Action) Decision {
 		Actor: "ann"}}
 }
 
-func (o *fixture) resolve(d Decision) Outcome {
-	o.t.Helper()
-	outcome, err := o.ops.Resolve(o.t.Context(), d)
+func (f *fixture) resolve(d Decision) Outcome {
+	f.t.Helper()
+	outcome, err := f.ops.Resolve(f.t.Context(), d)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return outcome
 }
 
 // done resolves a dead letter, which must work.
-func (o *fixture) done(d Decision) Entry {
-	o.t.Helper()
-	outcome := o.resolve(d)
+func (f *fixture) done(d Decision) Entry {
+	f.t.Helper()
+	outcome := f.resolve(d)
 	if outcome.Did != WasDone || outcome.Refused != nil {
-		o.t.Fatalf("it is %s, refused %+v", outcome.Did, outcome.Refused)
+		f.t.Fatalf("it is %s, refused %+v", outcome.Did, outcome.Refused)
 	}
 	return outcome.Entry
 }
 
 // refused checks that a decision is refused on that ground, that nothing has moved, and that the refusal is on record.
-func (o *fixture) refused(d Decision, ground problem.Code) string {
-	o.t.Helper()
-	before := o.picture()
-	detail := o.refusedOn(d, ground)
-	if after := o.picture(); after != before {
-		o.t.Fatalf("%s was refused and has moved:\n%s\n%s", d.Action, before, after)
+func (f *fixture) refused(d Decision, ground problem.Code) string {
+	f.t.Helper()
+	before := f.picture()
+	detail := f.refusedOn(d, ground)
+	if after := f.picture(); after != before {
+		f.t.Fatalf("%s was refused and has moved:\n%s\n%s", d.Action, before, after)
 	}
 	return detail
 }
 
 // refusedOn is refused, while others are at work.
-func (o *fixture) refusedOn(d Decision, ground problem.Code) string {
-	o.t.Helper()
-	outcome := o.resolve(d)
+func (f *fixture) refusedOn(d Decision, ground problem.Code) string {
+	f.t.Helper()
+	outcome := f.resolve(d)
 	no := outcome.Refused
 	if outcome.Did != WasRefused || no == nil || no.Ground != ground || no.Detail == "" {
-		o.t.Fatalf("%s: it is %s, refused %+v, want %s", d.Action, outcome.Did, no, ground)
+		f.t.Fatalf("%s: it is %s, refused %+v, want %s", d.Action, outcome.Did, no, ground)
 	}
-	trail := o.show(d.DeadLetter).AuditTrail
+	trail := f.show(d.DeadLetter).AuditTrail
 	last := trail[len(trail)-1]
 	if last.Done || last.Detail != no.Detail || last.Actor != d.Actor || last.Reason != d.Reason ||
 		last.Action != d.Action || last.Version != d.Version {
-		o.t.Fatalf("%s: audit row is %+v", d.Action, last)
+		f.t.Fatalf("%s: audit row is %+v", d.Action, last)
 	}
 	return no.Detail
 }
 
 // picture is everything that a refusal must leave as it is.
-func (o *fixture) picture() string {
-	o.t.Helper()
-	return pgtest.Value[string](o.t, o.pool, `SELECT coalesce(
+func (f *fixture) picture() string {
+	f.t.Helper()
+	return pgtest.Value[string](f.t, f.pool, `SELECT coalesce(
 		(SELECT string_agg(k::text, ';') FROM idempotency_keys AS k) || (SELECT string_agg(p::text, ';') FROM payments AS p), '')
 		|| (SELECT count(*) FROM idempotency_key_events) || (SELECT string_agg(d::text, ';' ORDER BY id) FROM dead_letters AS d)`)
 }
 
-func (o *fixture) show(id uuid.UUID) Case {
-	o.t.Helper()
-	c, err := o.ops.Show(o.t.Context(), id)
+func (f *fixture) show(id uuid.UUID) Case {
+	f.t.Helper()
+	c, err := f.ops.Show(f.t.Context(), id)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return c
 }
 
-func (o *fixture) exec(sql string, args ...any) {
-	o.t.Helper()
-	pgtest.Exec(o.t, o.pool, sql, args...)
+func (f *fixture) exec(sql string, args ...any) {
+	f.t.Helper()
+	pgtest.Exec(f.t, f.pool, sql, args...)
 }
 
 func scan[T any](o *fixture, sql string, args ...any) T {
@@ -237,9 +237,9 @@ func scan[T any](o *fixture, sql string, args ...any) T {
 }
 
 // with is the fixture with another service, whose settings have changed.
-func (o *fixture) with(change func(*Config)) *fixture {
-	c := o.config
+func (f *fixture) with(change func(*Config)) *fixture {
+	c := f.config
 	change(&c)
-	o.ops = New(c)
-	return o
+	f.ops = New(c)
+	return f
 }

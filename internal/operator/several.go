@@ -89,37 +89,37 @@ func SelectionOf(action string, values url.Values) (Selection, []problem.Detail)
 }
 
 // Plan finds the dead letters of a selection, and what the action would do about each. It writes nothing.
-func (d *Service) Plan(ctx context.Context, s Selection) (Plan, error) {
-	return d.planWithin(ctx, longestSeveral, s)
+func (s *Service) Plan(ctx context.Context, selection Selection) (Plan, error) {
+	return s.planWithin(ctx, longestSeveral, selection)
 }
 
-func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selection) (Plan, error) {
-	now, err := d.config.DB.Clock(ctx)
+func (s *Service) planWithin(ctx context.Context, longest time.Duration, selection Selection) (Plan, error) {
+	now, err := s.config.DB.Clock(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
 	// The plan is about what is there now. Time that passes until it is carried out adds nothing to it.
-	until := now.Add(-s.Filter.Age).UTC()
-	if s.Filter.OpenedBefore == nil || until.Before(*s.Filter.OpenedBefore) {
-		s.Filter.OpenedBefore = &until
+	until := now.Add(-selection.Filter.Age).UTC()
+	if selection.Filter.OpenedBefore == nil || until.Before(*selection.Filter.OpenedBefore) {
+		selection.Filter.OpenedBefore = &until
 	}
-	s.Filter.Age = 0
-	p := Plan{Action: s.Action, Filter: s.Filter}
-	found, more, err := d.several(ctx, s.Filter)
+	selection.Filter.Age = 0
+	p := Plan{Action: selection.Action, Filter: selection.Filter}
+	found, more, err := s.several(ctx, selection.Filter)
 	if err != nil {
 		return Plan{}, err
 	}
 	p.Steps, p.More = make([]PlannedStep, len(found)), more
-	p.Token = token{s.Action, s.Filter.Kind, s.Filter.Tenant, s.Filter.OpenedAfter, s.Filter.OpenedBefore,
-		digest(found)}.String()
+	f := selection.Filter
+	p.Token = token{selection.Action, f.Kind, f.Tenant, f.OpenedAfter, f.OpenedBefore, digest(found)}.String()
 	for i, e := range found {
-		p.Steps[i] = PlannedStep{e, Preview{Action: s.Action,
+		p.Steps[i] = PlannedStep{e, Preview{Action: selection.Action,
 			Does: "It was not found out in time. It is found out when the plan is carried out."}}
 	}
 	inTime, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	err = each(inTime, found, func(i int, e Entry) error {
-		preview, err := d.preview(inTime, e.DeadLetter, judge.OperatorDecision{Action: s.Action,
+		preview, err := s.preview(inTime, e.DeadLetter, judge.OperatorDecision{Action: selection.Action,
 			Version: e.Version, PSPConfirms: true})
 		if err == nil {
 			p.Steps[i].Preview = preview
@@ -133,14 +133,14 @@ func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selec
 }
 
 // several reads the open dead letters of a plan, newest first.
-func (d *Service) several(ctx context.Context, f deadletters.Filter) (found []Entry, more bool, err error) {
+func (s *Service) several(ctx context.Context, f deadletters.Filter) (found []Entry, more bool, err error) {
 	f.Limit = deadletters.MaxPage
 	for {
-		page, err := deadletters.List(ctx, d.config.DB, f)
+		page, err := deadletters.List(ctx, s.config.DB, f)
 		if err != nil {
 			return nil, false, err
 		}
-		entries, err := entries(ctx, d.config.DB.Reader(), page.DeadLetters)
+		entries, err := entries(ctx, s.config.DB.Reader(), page.DeadLetters)
 		if err != nil {
 			return nil, false, err
 		}
@@ -209,12 +209,12 @@ func (r Ran) Count(status OutcomeStatus) (n int) {
 // Run carries out a plan: each decision is judged once more, is a transaction of its own, and is audited under the
 // actor. It fails with ErrPlanMalformed, and with ErrPlanOld if one of the dead letters was resolved meanwhile. The end
 // of ctx does not stop it, as it does not stop Resolve.
-func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, error) {
+func (s *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, error) {
 	t, err := parseToken(plan)
 	if err != nil {
 		return Ran{}, err
 	}
-	found, _, err := d.several(ctx, t.filter())
+	found, _, err := s.several(ctx, t.filter())
 	if err != nil {
 		return Ran{}, err
 	}
@@ -228,11 +228,11 @@ func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, err
 	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestSeveral)
 	defer cancel()
 	_ = each(inTime, found, func(i int, e Entry) error { // What fails is in the outcome.
-		outcome, err := d.resolve(ctx, longestOfSeveral, Decision{pspConfirms: true, Decision: deadletters.Decision{
+		outcome, err := s.resolve(ctx, longestOfSeveral, Decision{pspConfirms: true, Decision: deadletters.Decision{
 			DeadLetter: e.ID, Version: e.Version, Action: t.Action, Reason: reason, Actor: actor}})
 		if err != nil { // A refusal that could not be audited is none, either.
 			ran.Outcomes[i].Did = WasUnknown
-			d.config.Log.WarnContext(ctx, "decision not known to be carried out",
+			s.config.Log.WarnContext(ctx, "decision not known to be carried out",
 				slog.String("dead_letter", e.ID.String()), slog.Any("error", err))
 			return err
 		}

@@ -22,10 +22,10 @@ import (
 )
 
 // outage makes unknown keys, each with a dead letter: the PSP has done what the method says, and nobody knows.
-func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLetter) {
-	o.t.Helper()
-	o.lossy.Store(true)
-	defer o.lossy.Store(false)
+func (f *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLetter) {
+	f.t.Helper()
+	f.lossy.Store(true)
+	defer f.lossy.Store(false)
 	deadLetters = make([]deadletters.DeadLetter, n)
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -35,7 +35,7 @@ func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLe
 			if err != nil {
 				return err
 			}
-			answer, err := o.service.Create(o.t.Context(),
+			answer, err := f.service.Create(f.t.Context(),
 				payments.Keyed{
 					Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key,
 				},
@@ -53,59 +53,59 @@ func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLe
 			deadLetters[i] = deadletters.DeadLetter{ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted,
 				Finding: about.KeyFinding(subject), About: &about, Subject: &subject, Reason: "the PSP says nothing",
 				Evidence: []byte(`{}`)}
-			return o.db.Pipeline(o.t.Context(),
-				o.config.Keys.LockKey(idempotency.StoredRef("acme", payment.CreateOperation, key.String()), 1),
+			return f.db.Pipeline(f.t.Context(),
+				f.config.Keys.LockKey(idempotency.StoredRef("acme", payment.CreateOperation, key.String()), 1),
 				deadletters.Open(deadLetters[i]))
 		})
 	}
 	if err := g.Wait(); err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return deadLetters
 }
 
-func (o *fixture) plan(action deadletters.Action, query string) Plan {
-	o.t.Helper()
+func (f *fixture) plan(action deadletters.Action, query string) Plan {
+	f.t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	selection, bad := SelectionOf(string(action), values)
 	if len(bad) > 0 {
-		o.t.Fatalf("%s %s: %+v", action, query, bad)
+		f.t.Fatalf("%s %s: %+v", action, query, bad)
 	}
-	p, err := o.ops.Plan(o.t.Context(), selection)
+	p, err := f.ops.Plan(f.t.Context(), selection)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return p
 }
 
 const annActor = "ann (api key 01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44)"
 
-func (o *fixture) run(p Plan) Ran {
-	o.t.Helper()
-	ran, err := o.ops.Run(o.t.Context(), p.Token, "the PSP was away from two to three", annActor)
+func (f *fixture) run(p Plan) Ran {
+	f.t.Helper()
+	ran, err := f.ops.Run(f.t.Context(), p.Token, "the PSP was away from two to three", annActor)
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return ran
 }
 
 // runAll runs a plan, and then plans what was left, as an operator does on a busy machine: the time of a run may be
 // over before its end.
-func (o *fixture) runAll(p Plan, action deadletters.Action, query string) (done int) {
-	o.t.Helper()
+func (f *fixture) runAll(p Plan, action deadletters.Action, query string) (done int) {
+	f.t.Helper()
 	for {
-		ran := o.run(p)
+		ran := f.run(p)
 		done += ran.Count(WasDone)
 		if ran.Count(WasDone)+ran.Count(WasLeft) < len(ran.Outcomes) || ran.Count(WasDone) == 0 {
-			o.t.Fatal(ran.Summary())
+			f.t.Fatal(ran.Summary())
 		}
 		if ran.Count(WasLeft) == 0 {
 			return done
 		}
-		p = o.plan(action, query)
+		p = f.plan(action, query)
 	}
 }
 

@@ -41,20 +41,20 @@ type Watermark struct {
 const maxWatermarks = 200
 
 // Summary reads the summary.
-func (d *Service) Summary(ctx context.Context) (Summary, error) {
-	var s Summary
+func (s *Service) Summary(ctx context.Context) (Summary, error) {
+	var out Summary
 	var err error
-	if s.Keys, err = d.config.Keys.KeyCounts(ctx); err != nil {
+	if out.Keys, err = s.config.Keys.KeyCounts(ctx); err != nil {
 		return Summary{}, err
 	}
-	if s.DeadLetters, err = deadletters.Summarize(ctx, d.config.DB); err != nil {
+	if out.DeadLetters, err = deadletters.Summarize(ctx, s.config.DB); err != nil {
 		return Summary{}, err
 	}
-	err = s.readLags(ctx, dbsqlc.New(d.config.DB.Reader()))
+	err = out.readLags(ctx, dbsqlc.New(s.config.DB.Reader()))
 	if err != nil {
 		return Summary{}, fmt.Errorf("read lags: %w", err)
 	}
-	return s, nil
+	return out, nil
 }
 
 func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {

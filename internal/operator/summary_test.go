@@ -11,11 +11,11 @@ import (
 	"payonce/internal/idempotency"
 )
 
-func (o *fixture) summary() Summary {
-	o.t.Helper()
-	s, err := o.ops.Summary(o.t.Context())
+func (f *fixture) summary() Summary {
+	f.t.Helper()
+	s, err := f.ops.Summary(f.t.Context())
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
 )
 
 // Status is the state of a payment or refund.
@@ -63,6 +64,7 @@ type Refund struct {
 type Resource interface {
 	Location() string
 	MarshalJSON() ([]byte, error)
+	Response(v Verdict, publicURL string) (idempotency.Response, error)
 }
 
 // Undecided is the resource as it was before any verdict.

@@ -82,8 +82,8 @@ func (p Payment) Location() string { return "/payments/" + p.ID.String() }
 // Location is the path of the refund.
 func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
 
-// Conclude returns the response that tells a verdict about the payment. publicURL is the base of the problem types.
-func (p Payment) Conclude(v Verdict, publicURL string) (idempotency.Response, error) {
+// Response is the response that tells a verdict about the payment. publicURL is the base of the problem types.
+func (p Payment) Response(v Verdict, publicURL string) (idempotency.Response, error) {
 	p.Status, p.PSPChargeID, p.DeclineCode = v.Status, v.PSPID, v.Code
 	p.MovedOutside = 0 // all who complete the key store the same bytes
 	if v.Status == Declined {
@@ -94,8 +94,8 @@ func (p Payment) Conclude(v Verdict, publicURL string) (idempotency.Response, er
 	return created(p)
 }
 
-// Conclude returns the response that tells a verdict about the refund.
-func (r Refund) Conclude(v Verdict, publicURL string) (idempotency.Response, error) {
+// Response is the response that tells a verdict about the refund.
+func (r Refund) Response(v Verdict, publicURL string) (idempotency.Response, error) {
 	r.Status, r.PSPRefundID, r.DeclineCode = v.Status, v.PSPID, v.Code
 	if v.Status == Declined {
 		detail := "The PSP declined the refund: " + v.Code + "."

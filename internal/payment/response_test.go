@@ -40,10 +40,6 @@ func aRefund() Refund {
 
 func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
-	type concludes interface {
-		Resource
-		Conclude(v Verdict, publicURL string) (idempotency.Response, error)
-	}
 	plain, full := aPayment(), aPayment()
 	full.Currency, full.Amount = "KRW", 999999999999
 	full.Description = "caf\u00e9 \"42\" <b> \u2028 \U0001f4b3\n"
@@ -51,7 +47,7 @@ func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 	noReason, withReason := aRefund(), aRefund()
 	withReason.Reason, withReason.Currency = "wrong size", "KWD"
 	for name, c := range map[string]struct {
-		of concludes
+		of Resource
 		v  Verdict
 	}{
 		"payment_201":      {plain, Verdict{Status: Succeeded, PSPID: "ch_1"}},
@@ -61,7 +57,7 @@ func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 		"refund_201_full":  {withReason, Verdict{Status: Succeeded, PSPID: "rf_1"}},
 		"refund_402":       {withReason, Verdict{Status: Declined, PSPID: "rf_2", Code: "refund_exceeds_charge"}},
 	} {
-		response, err := c.of.Conclude(c.v, "https://pay.example")
+		response, err := c.of.Response(c.v, "https://pay.example")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +86,7 @@ func TestWhatOthersHaveMovedIsShownAndNotStored(t *testing.T) {
 			t.Errorf("%s: %s, %v", status, body, err)
 		}
 	}
-	stored, err := p.Conclude(Verdict{Status: Succeeded, PSPID: "psp_1"}, "")
+	stored, err := p.Response(Verdict{Status: Succeeded, PSPID: "psp_1"}, "")
 	if err != nil || strings.Contains(string(stored.Body), "Others") {
 		t.Errorf("stored: %s, %v", stored.Body, err)
 	}

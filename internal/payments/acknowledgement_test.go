@@ -60,8 +60,8 @@ const (
 )
 
 // contradicting is a reply that says that money has moved, and of which no verdict can be made.
-func (g *stage) contradicting() gateway.Outcome {
-	return gateway.Indeterminate{Reason: "another amount", Contradiction: true, ID: g.record.ID}
+func (s *stage) contradicting() gateway.Outcome {
+	return gateway.Indeterminate{Reason: "another amount", Contradiction: true, ID: s.record.ID}
 }
 
 // ownersSteps are the steps that an owner's reply can lead to.
@@ -83,13 +83,13 @@ var ownersSteps = map[string]struct {
 }
 
 // wantAnswer checks that an answer says what the key's status says.
-func (g *stage) wantAnswer(name string, a Answer, status idempotency.Status) {
-	g.t.Helper()
+func (s *stage) wantAnswer(name string, a Answer, status idempotency.Status) {
+	s.t.Helper()
 	var fits bool
 	switch a := a.(type) {
 	case Final:
 		fits = status == idempotency.CompletedStatus && !a.Replayed &&
-			bytes.Equal(a.Response.Body, g.row().Response.Body)
+			bytes.Equal(a.Response.Body, s.row().Response.Body)
 	case NotExecuted:
 		fits = status == idempotency.FailedRetryableStatus
 	case Pending:
@@ -97,7 +97,7 @@ func (g *stage) wantAnswer(name string, a Answer, status idempotency.Status) {
 	case InFlight, Mismatch, Forgotten, Held:
 	}
 	if !fits {
-		g.t.Errorf("%s: answered %T %+v for a key that is %s", name, a, a, status)
+		s.t.Errorf("%s: answered %T %+v for a key that is %s", name, a, a, status)
 	}
 }
 
@@ -147,18 +147,18 @@ func TestOwnerWhoseStepNeverArrivesPromisesNothing(t *testing.T) {
 }
 
 // delayed keeps an owner's step from the database, lets others act meanwhile, and has the step lost then.
-func (g *stage) delayed(proxy *pgproxy.Proxy, query string, o gateway.Outcome, others func()) Answer {
-	g.t.Helper()
+func (s *stage) delayed(proxy *pgproxy.Proxy, query string, o gateway.Outcome, others func()) Answer {
+	s.t.Helper()
 	event := proxy.On(query, pgproxy.HoldBefore)
 	answers := make(chan Answer, 1)
 	go func() {
-		answer, err := g.ends(g.lease, g.movement, o)
+		answer, err := s.ends(s.lease, s.movement, o)
 		if err != nil {
-			g.t.Error(err)
+			s.t.Error(err)
 		}
 		answers <- answer
 	}()
-	event.Await(g.t)
+	event.Await(s.t)
 	others()
 	event.Cut()
 	return <-answers
@@ -225,7 +225,7 @@ func TestOwnerGoesOnAloneAndEvidenceComesAgain(t *testing.T) {
 
 	g := s.charging("order-with-evidence").lost()
 	fails, tries = full, 0
-	if _, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook,
+	if _, err := s.service.ApplyRecord(t.Context(), judge.Record{Source: judge.SourceWebhook,
 		Record: g.record}); tries != 1 ||
 		!postgres.Unavailable(err) {
 		t.Errorf("%d tries: %v", tries, err)
@@ -252,7 +252,7 @@ func TestLookupWhoseAcknowledgementIsLostClaimsNothing(t *testing.T) {
 		before := proxy.Sent("ReleaseUnknownKey")
 		event := proxy.On("ReleaseUnknownKey", action)
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due)
+		result, err := s.service.LookUpDue(t.Context(), due, patient())
 		if result != "" || err == nil {
 			t.Errorf("%s: %q, %v", name, result, err)
 		}
@@ -282,7 +282,7 @@ func TestPaymentTakesTwoRoundTrips(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	step := judge.Judge(seen.seen, judge.Record{Source: judge.SourceScan, Record: g.record})
-	if applied, err := s.service.apply(ended, seen, step, false); err != nil || !applied.Passed {
+	if applied, err := s.service.apply(ended, seen, step); err != nil || !applied.Passed {
 		t.Fatalf("confirmed %v: %v", applied.Passed, err)
 	}
 }
@@ -307,7 +307,7 @@ func TestStepIsNotWrittenWithoutItsDeadLetter(t *testing.T) {
 	reserved := gatherReserved(g.lease, g.movement)
 	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1, Outcome: g.success()})
 	step.Open = &judge.Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}
-	if applied, err := s.service.apply(t.Context(), reserved, step, false); err != nil || !applied.Passed {
+	if applied, err := s.service.apply(t.Context(), reserved, step); err != nil || !applied.Passed {
 		t.Fatal(applied, err)
 	}
 	s.wantDeadLetters("psp_contradicts_request of the test")
@@ -323,7 +323,7 @@ func TestStepThatDidNotPassIsNotLoggedAsWritten(t *testing.T) {
 	reserved := gatherReserved(g.lease, g.movement)
 	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
 		Outcome: gateway.NotExecuted{Reason: "refused"}})
-	if applied, err := s.service.apply(t.Context(), reserved, step, false); err != nil || applied.Passed {
+	if applied, err := s.service.apply(t.Context(), reserved, step); err != nil || applied.Passed {
 		t.Fatal(applied, err)
 	}
 	if log.Len() > 0 {
@@ -390,7 +390,7 @@ func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 		step := judge.Judge(reserved.seen,
 			judge.Reply{Attempt: g.lease.Attempt, Outcome: c.reply(g)})
 		proxy.OnNext(3, c.query, pgproxy.CutBefore)
-		applied, err := s.service.apply(t.Context(), reserved, step, false)
+		applied, err := s.service.apply(t.Context(), reserved, step)
 		if !errors.Is(err, errStepInDoubt) || applied.Passed {
 			t.Errorf("%s: passed %v, %v", name, applied.Passed, err)
 		}
@@ -398,10 +398,10 @@ func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 }
 
 // asked has a new request ask for the stage's key.
-func (g *stage) asked() {
-	g.t.Helper()
-	if _, err := g.ask(); err != nil {
-		g.t.Fatal(err)
+func (s *stage) asked() {
+	s.t.Helper()
+	if _, err := s.ask(); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

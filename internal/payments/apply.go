@@ -23,15 +23,16 @@ import (
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
 // sends the step again. Any other caller gets Doubt. With a record, it reads the key again at once; a lookup does so in
 // its next run. A step that was written after all is then confirmed.
-func (s *Service) apply(ctx context.Context, g gathered, step judge.Step, alone bool) (applied Applied, err error) {
-	p, err := s.prepare(g, step)
+func (s *Service) apply(ctx context.Context, g gathered, step judge.Step) (applied Applied, err error) {
+	p, err := s.payloadOf(g, step)
 	if err != nil {
 		return Applied{}, err
 	}
 	ctx, span := tracing.Start(ctx, "outcome")
 	defer span.End()
 	certain := postgres.Recall(ctx, func(try int) (done bool) {
-		applied, err = s.commitStep(ctx, g, step, p, alone || try > 1)
+		g.alone = g.alone || try > 1
+		applied, err = s.commitStep(ctx, g, step, p)
 		if err == nil {
 			return true
 		}
@@ -59,7 +60,7 @@ func (s *Service) apply(ctx context.Context, g gathered, step judge.Step, alone 
 // is false and the step is sent again. If the answer would be final and the database does not answer in time, nothing
 // is sent any more.
 func (s *Service) readBackStep(
-	ctx context.Context, g gathered, step judge.Step, p prepared,
+	ctx context.Context, g gathered, step judge.Step, p payload,
 ) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.KeyExpires()}
@@ -90,7 +91,7 @@ func (s *Service) readBackStep(
 // applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves
 // the transaction as it was.
 func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step judge.Step) error {
-	p, err := s.prepare(g, step)
+	p, err := s.payloadOf(g, step)
 	if err != nil {
 		return err
 	}
@@ -115,16 +116,16 @@ func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step judge
 	return nil
 }
 
-// prepared is what a step needs before it is sent.
-type prepared struct {
+// payload is what a step stores besides what judge has decided.
+type payload struct {
 	applied    Applied // the result of the step, if it passes
 	deadLetter *deadletters.DeadLetter
 }
 
-func (s *Service) prepare(g gathered, step judge.Step) (p prepared, err error) {
+func (s *Service) payloadOf(g gathered, step judge.Step) (p payload, err error) {
 	if step.To == idempotency.CompletedStatus {
-		if p.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
-			return prepared{}, fmt.Errorf("build response: %w", err)
+		if p.applied.Response, err = g.movement.resource().Response(step.Verdict, s.publicURL); err != nil {
+			return payload{}, fmt.Errorf("build response: %w", err)
 		}
 	}
 	if step.Open != nil {
@@ -136,14 +137,14 @@ func (s *Service) prepare(g gathered, step judge.Step) (p prepared, err error) {
 // commitStep sends a step as one transaction. The completion of a charge may share it with other charges. A step with a
 // dead letter may not: two keys may have the same finding, and then both would lock the same row.
 func (s *Service) commitStep(
-	ctx context.Context, g gathered, step judge.Step, p prepared, alone bool,
+	ctx context.Context, g gathered, step judge.Step, p payload,
 ) (applied Applied, err error) {
 	if step.WritesNothing() {
 		applied = p.applied
 		applied.Passed = true
 		return applied, nil
 	}
-	shared := step.To == idempotency.CompletedStatus && !g.movement.isRefund() && step.Open == nil && !alone
+	shared := step.To == idempotency.CompletedStatus && !g.movement.isRefund() && step.Open == nil && !g.alone
 	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
 	var written bool
 	if shared {
@@ -163,9 +164,9 @@ func (s *Service) commitStep(
 // All are sent together, in one transaction. If the key's statement did not pass its guard, the others write nothing:
 // the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a key that
 // this transaction has written (BehindStep). written is true if there is no row to write.
-func (s *Service) stepCalls(g gathered, step judge.Step, p prepared, applied *Applied, written *bool) []postgres.Call {
+func (s *Service) stepCalls(g gathered, step judge.Step, p payload, applied *Applied, written *bool) []postgres.Call {
 	*applied, *written = p.applied, true
-	key, note, out := g.seen.Key, step.NoteOrNone(), &applied.GuardResult
+	key, note, out := g.seen.Key, step.Note, &applied.GuardResult
 	var calls []postgres.Call
 	switch {
 	case step.To == idempotency.CompletedStatus && step.ByOwner:
@@ -175,7 +176,7 @@ func (s *Service) stepCalls(g gathered, step judge.Step, p prepared, applied *Ap
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
 	case step.To == idempotency.FailedRetryableStatus:
-		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.ByOperator, step.Final, note, out))
+		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.Proof, note, out))
 	case step.To == idempotency.UnknownStatus:
 		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, out))
 	case step.AskAgain != nil:

@@ -16,10 +16,10 @@ import (
 // What a request may not do by its own reply while a dead letter of its key is open.
 
 // held opens a dead letter about the stage's key, with a record by which money moved.
-func (g *stage) held() *stage {
-	g.t.Helper()
-	is[DeadLettered](g.t, g.evidenceBy(judge.SourceWebhook, as("psp_stray_"+g.key.Key.String(), otherAmount.record(g))))
-	return g
+func (s *stage) held() *stage {
+	s.t.Helper()
+	is[DeadLettered](s.t, s.evidenceBy(judge.SourceWebhook, as("psp_stray_"+s.key.Key.String(), otherAmount.record(s))))
+	return s
 }
 
 // The PSP has moved money under the key, and then declines it. Nobody is told "declined": the key is an operator's.
@@ -103,7 +103,7 @@ func TestScanComparesTheKeyAndTheRefundedCharge(t *testing.T) {
 	otherKey, otherCharge := charge, refund
 	otherKey.Key, otherCharge.ChargeID = "order-0000000002", "psp_other"
 	for r, want := range map[gateway.Record]int{charge: 0, refund: 0, otherKey: 1, otherCharge: 1} {
-		open, err := s.service.Unexplained(t.Context(), r.Object, r.Account, []gateway.Record{r})
+		open, err := s.service.unexplained(t.Context(), r.Object, r.Account, []gateway.Record{r})
 		if err != nil || len(open) != want {
 			t.Errorf("%+v: %d unexplained, %v", r, len(open), err)
 		}
@@ -111,26 +111,26 @@ func TestScanComparesTheKeyAndTheRefundedCharge(t *testing.T) {
 }
 
 // breaks has a line of a statement judged.
-func (g *stage) breaks(b judge.Break) {
-	g.t.Helper()
-	err := g.inTx(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := g.service.BreakTx(ctx, tx, b)
+func (s *stage) breaks(b judge.Break) {
+	s.t.Helper()
+	err := s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.service.BreakTx(ctx, tx, b)
 		return err
 	})
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 }
 
 // lineOf is the statement's line of the stage's record, against what our row says.
-func (g *stage) lineOf(kind judge.BreakKind, ours payment.Status) judge.Break {
-	subject := g.lease.Subject
+func (s *stage) lineOf(kind judge.BreakKind, ours payment.Status) judge.Break {
+	subject := s.lease.Subject
 	return judge.Break{
-		Kind: kind, Account: "acme", Object: g.record.Object, PSPID: g.record.ID, Subject: &subject,
-		Reference: g.record.Reference, Moved: g.record.Created,
-		Day:    g.record.Created,
-		Theirs: &judge.Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency},
-		Ours:   &judge.Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency, Status: string(ours)},
+		Kind: kind, Account: "acme", Object: s.record.Object, PSPID: s.record.ID, Subject: &subject,
+		Reference: s.record.Reference, Moved: s.record.Created,
+		Day:    s.record.Created,
+		Theirs: &judge.Side{AmountMinor: s.record.AmountMinor, Currency: s.record.Currency},
+		Ours:   &judge.Side{AmountMinor: s.record.AmountMinor, Currency: s.record.Currency, Status: string(ours)},
 	}
 }
 

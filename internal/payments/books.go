@@ -12,9 +12,9 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// Unexplained returns those records of one page of an account's ledger that our books do not confirm exactly. A scan
+// unexplained returns those records of one page of an account's ledger that our books do not confirm exactly. A scan
 // has to look into these. One query reads the books for the whole page.
-func (s *Service) Unexplained(
+func (s *Service) unexplained(
 	ctx context.Context, o gateway.Object, account string, page []gateway.Record,
 ) ([]gateway.Record, error) {
 	ids := make([]uuid.UUID, len(page))

@@ -25,7 +25,7 @@ func idsOf(records []gateway.Record) []string {
 
 func (s *shop) wantUnexplained(o gateway.Object, page []gateway.Record, want ...string) {
 	s.t.Helper()
-	open, err := s.service.Unexplained(s.t.Context(), o, keyed(s.t, "order-0000000042").Merchant.PSPAccount, page)
+	open, err := s.service.unexplained(s.t.Context(), o, keyed(s.t, "order-0000000042").Merchant.PSPAccount, page)
 	if err != nil {
 		s.t.Fatal(err)
 	}

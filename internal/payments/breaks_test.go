@@ -19,14 +19,14 @@ import (
 )
 
 // breakOf is the line of a statement that has the stage's movement as executed, while our row says otherwise.
-func (g *stage) breakOf(pspID string, ours payment.Status) judge.Break {
-	subject := g.lease.Subject
+func (s *stage) breakOf(pspID string, ours payment.Status) judge.Break {
+	subject := s.lease.Subject
 	return judge.Break{
 		Kind: judge.BreakStatus, Account: "acme", Day: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
-		Object: g.record.Object,
-		PSPID:  pspID, Subject: &subject, Reference: g.record.Reference, Moved: g.record.Created,
-		Theirs: &judge.Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency},
-		Ours:   &judge.Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency, Status: string(ours)},
+		Object: s.record.Object,
+		PSPID:  pspID, Subject: &subject, Reference: s.record.Reference, Moved: s.record.Created,
+		Theirs: &judge.Side{AmountMinor: s.record.AmountMinor, Currency: s.record.Currency},
+		Ours:   &judge.Side{AmountMinor: s.record.AmountMinor, Currency: s.record.Currency, Status: string(ours)},
 	}
 }
 

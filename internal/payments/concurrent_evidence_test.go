@@ -25,7 +25,7 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 		lines := len(g.timeline())
 		var completed, confirmed atomic.Int32
 		atOnce(8, func(int) {
-			finding, err := s.service.ResolveByRecord(t.Context(),
+			finding, err := s.service.ApplyRecord(t.Context(),
 				judge.Record{Source: judge.SourceLookup, Record: g.record})
 			switch finding.(type) {
 			case Completed:
@@ -59,7 +59,7 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneDeadLetter(t *testing.T) {
 		if i%2 == 1 {
 			r = executedTwice.record(g)
 		}
-		if _, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceLookup,
+		if _, err := s.service.ApplyRecord(t.Context(), judge.Record{Source: judge.SourceLookup,
 			Record: r}); err != nil {
 			t.Error(err)
 		}

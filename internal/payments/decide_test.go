@@ -17,10 +17,10 @@ import (
 )
 
 // about is a dead letter about what the stage's key stood for at first.
-func (g *stage) about(generation int32) deadletters.DeadLetter {
-	subject := g.lease.Subject
+func (s *stage) about(generation int32) deadletters.DeadLetter {
+	subject := s.lease.Subject
 	return deadletters.DeadLetter{Subject: &subject, About: &deadletters.About{
-		Tenant: g.reservation.Ref.Tenant, Operation: string(g.reservation.Ref.Operation), Key: g.key.Key.String(),
+		Tenant: s.reservation.Ref.Tenant, Operation: string(s.reservation.Ref.Operation), Key: s.key.Key.String(),
 		Generation: generation,
 	}}
 }
@@ -31,11 +31,11 @@ func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
 }
 
 // inquire has an operator decide about what the stage's key stood for at first. The PSP is asked for it.
-func (g *stage) inquire(action deadletters.Action, pspID string) Inquiry {
-	g.t.Helper()
-	i, err := g.service.Inquire(g.t.Context(), g.about(1), judge.OperatorDecision{Action: action, PSPID: pspID})
+func (s *stage) inquire(action deadletters.Action, pspID string) Inquiry {
+	s.t.Helper()
+	i, err := s.service.Inquire(s.t.Context(), s.about(1), judge.OperatorDecision{Action: action, PSPID: pspID})
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return i
 }
@@ -78,19 +78,19 @@ func (s *shop) decide(i Inquiry) error {
 }
 
 // executes decides that the money has moved, under an id where the operator names one.
-func (g *stage) executes(pspID string) error { return g.decide(g.inquire(deadletters.Executed, pspID)) }
+func (s *stage) executes(pspID string) error { return s.decide(s.inquire(deadletters.Executed, pspID)) }
 
 // releases decides that the money has not moved.
-func (g *stage) releases() error { return g.decide(g.inquire(deadletters.NotExecuted, "")) }
+func (s *stage) releases() error { return s.decide(s.inquire(deadletters.NotExecuted, "")) }
 
 // wakes has the key looked up again.
-func (g *stage) wakes(about deadletters.DeadLetter) error {
+func (s *stage) wakes(about deadletters.DeadLetter) error {
 	d := judge.OperatorDecision{Action: deadletters.Retry}
-	i, err := g.service.Inquire(g.t.Context(), about, d)
+	i, err := s.service.Inquire(s.t.Context(), about, d)
 	if err != nil {
 		return err
 	}
-	return g.decide(i)
+	return s.decide(i)
 }
 
 // wantRefused wants a decision to fail with this error, and to change nothing.

@@ -18,13 +18,13 @@
 //
 //	overtaken.go           the request itself, if somebody else has moved its key
 //	lookup.go              asks the PSP for one key
-//	resolve.go             a webhook, or a record that an operator retries
+//	record.go              a webhook, or a record that an operator retries
 //	scan.go                walks the PSP's ledger (with failwalk.go, unreadable.go, books.go)
 //	statement.go           the settlement file of a day
 //	operator.go            an operator's decision about a dead letter
 //
-// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen. They have judge
-// decide. They have apply write the step.
+// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen. They have package
+// judge decide. They have apply write the step.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The seven of this path:

@@ -34,10 +34,10 @@ func sentSince(p *pgproxy.Proxy, before int, queries ...string) (rounds [][]stri
 }
 
 // ask is the reservation of a new request with the stage's key, and what came of it.
-func (g *stage) ask() (idempotency.Decision, error) {
-	c := g.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
+func (s *stage) ask() (idempotency.Decision, error) {
+	c := s.keys.NewReservation(s.reservation.Ref, s.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
-	return g.service.reserve(g.t.Context(), c, g.again())
+	return s.service.reserve(s.t.Context(), c, s.again())
 }
 
 // After one lost acknowledgement, each statement that takes the key may find what this request itself has written, and
@@ -283,15 +283,15 @@ func TestRecordIsNotJudgedWhenItsPaymentCannotBeFound(t *testing.T) {
 		"BookedMovements :": g.record, "ExecutionOfAnybody :": unknown, "TenantOfAccount :": byKey, "FindKey :": byKey,
 	} {
 		outage.On(query, 1)
-		effect, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, Record: r})
+		effect, err := s.service.ApplyRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, Record: r})
 		if err == nil {
 			t.Errorf("without %s the effect is %T %+v", query, effect, effect)
 		}
 	}
 	psp.onLookup(finds(unknown))
 	outage.On("OtherMovementsOfKey", 1)
-	if result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
-		idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); !errors.Is(err, context.Canceled) {
+	if result, err := s.service.LookUpDue(t.Context(),
+		idempotency.Due{Ref: g.reservation.Ref, Generation: 1}, patient()); !errors.Is(err, context.Canceled) {
 		t.Errorf("the lookup came to %q, %v", result, err)
 	}
 	outage.Over()
@@ -323,10 +323,10 @@ func TestRecordUnderAKeyThatIsNoneIsNotOurs(t *testing.T) {
 }
 
 // applies writes a step of evidence in a transaction of the caller's.
-func (g *stage) applies(seen gathered, r gateway.Record) error {
+func (s *stage) applies(seen gathered, r gateway.Record) error {
 	step := judge.Judge(seen.seen, judge.Record{Source: judge.SourceWebhook, Record: r})
-	return pgx.BeginFunc(g.t.Context(), g.pool, func(tx pgx.Tx) error {
-		return g.service.applyTx(g.t.Context(), tx, seen, step)
+	return pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
+		return s.service.applyTx(s.t.Context(), tx, seen, step)
 	})
 }
 
@@ -368,7 +368,7 @@ func TestOutcomeThatTheDatabaseRefusesIsAnError(t *testing.T) {
 		t.Errorf("answered %T", answer)
 	}
 	g.wantStatus(idempotency.InProgressStatus, 1)
-	if effect, err := s.service.ResolveByRecord(t.Context(),
+	if effect, err := s.service.ApplyRecord(t.Context(),
 		judge.Record{Source: judge.SourceWebhook, Record: g.record}); err == nil {
 		t.Errorf("the webhook came to %T", effect)
 	}

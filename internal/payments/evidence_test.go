@@ -74,31 +74,31 @@ func outcomes() map[string]map[said]cell {
 }
 
 // bring brings the key to where the table says.
-func (g *stage) bring(to string) {
+func (s *stage) bring(to string) {
 	switch to {
 	case "in_progress":
 	case "unknown":
-		g.lost().windowPasses() // the scan leaves it alone before
+		s.lost().windowPasses() // the scan leaves it alone before
 	case "failed_retryable":
-		g.failed()
+		s.failed()
 	case "succeeded":
-		g.succeeded()
+		s.succeeded()
 	case "declined":
-		g.declined()
+		s.declined()
 	case "expired succeeded":
-		g.succeeded().expired()
+		s.succeeded().expired()
 	case "expired failed":
-		g.failed().expired()
+		s.failed().expired()
 	case "renewed succeeded":
-		g.succeeded().renewed()
+		s.succeeded().renewed()
 	case "renewed failed":
-		g.failed().renewed()
+		s.failed().renewed()
 	case "deleted succeeded":
-		g.succeeded().deleted()
+		s.succeeded().deleted()
 	case "deleted failed":
-		g.failed().deleted()
+		s.failed().deleted()
 	default:
-		g.t.Fatalf("no way to %s", to)
+		s.t.Fatalf("no way to %s", to)
 	}
 }
 
@@ -133,50 +133,50 @@ func TestEvidenceComesToWhatTheTableSays(t *testing.T) {
 }
 
 // paidFor completes the payment and reads it.
-func (g *stage) paidFor() payment.Payment {
-	g.t.Helper()
-	g.succeeded()
-	p, err := g.service.Payment(g.t.Context(), "acme", payment.ID(g.lease.Subject))
+func (s *stage) paidFor() payment.Payment {
+	s.t.Helper()
+	s.succeeded()
+	p, err := s.service.Payment(s.t.Context(), "acme", payment.ID(s.lease.Subject))
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return p
 }
 
 // wantCell brings one piece of evidence and holds what comes of it against the table.
-func (g *stage) wantCell(name string, source judge.Source, r gateway.Record, want cell) {
-	g.t.Helper()
-	before, deadLetters, lines := g.everything(), g.count("SELECT count(*) FROM dead_letters"), len(g.timeline())
-	finding := g.evidenceBy(source, r)
-	deadLetters = g.count("SELECT count(*) FROM dead_letters") - deadLetters
+func (s *stage) wantCell(name string, source judge.Source, r gateway.Record, want cell) {
+	s.t.Helper()
+	before, deadLetters, lines := s.everything(), s.count("SELECT count(*) FROM dead_letters"), len(s.timeline())
+	finding := s.evidenceBy(source, r)
+	deadLetters = s.count("SELECT count(*) FROM dead_letters") - deadLetters
 	switch {
 	case want.completes:
 		_, ok := finding.(Completed)
-		row := g.row()
-		if !ok || row.Status != idempotency.CompletedStatus || deadLetters != 0 || len(g.timeline()) != lines+1 {
-			g.t.Fatalf("%s: %T, the key is %s with %d more lines and %d dead letters", name, finding, row.Status,
-				len(g.timeline())-lines, deadLetters)
+		row := s.row()
+		if !ok || row.Status != idempotency.CompletedStatus || deadLetters != 0 || len(s.timeline()) != lines+1 {
+			s.t.Fatalf("%s: %T, the key is %s with %d more lines and %d dead letters", name, finding, row.Status,
+				len(s.timeline())-lines, deadLetters)
 		}
-		g.wantMoved(payment.Status(r.Status), r.ID)
+		s.wantMoved(payment.Status(r.Status), r.ID)
 	case want.deadLetter != "":
-		kind, moved := finding.(DeadLettered).Kind, g.everything() != before
+		kind, moved := finding.(DeadLettered).Kind, s.everything() != before
 		// A lookup writes with it when the PSP is asked next.
 		if asksAgain := source == judge.SourceLookup && strings.HasPrefix(name, "unknown, "); asksAgain && moved {
-			g.wantStatus(idempotency.UnknownStatus, 1)
-			g.wantMoved(payment.Processing, "")
+			s.wantStatus(idempotency.UnknownStatus, 1)
+			s.wantMoved(payment.Processing, "")
 			moved = false
 		}
 		if kind != want.deadLetter || deadLetters != 1 || moved {
-			g.t.Fatalf("%s: dead letter %s, %d in all, moved: %v", name, kind, deadLetters, moved)
+			s.t.Fatalf("%s: dead letter %s, %d in all, moved: %v", name, kind, deadLetters, moved)
 		}
 	default:
 		if _, ok := finding.(Confirmed); !ok || deadLetters != 0 {
-			g.t.Fatalf("%s: %T, and %d dead letters", name, finding, deadLetters)
+			s.t.Fatalf("%s: %T, and %d dead letters", name, finding, deadLetters)
 		}
 		// A webhook leaves its trace in the timeline of a key that stands for the same still. Nothing else does.
-		if traced := g.everything() != before; traced != (source == judge.SourceWebhook &&
+		if traced := s.everything() != before; traced != (source == judge.SourceWebhook &&
 			(name == "succeeded, executed" || name == "declined, refused")) {
-			g.t.Fatalf("%s: traced %v:\n%s", name, traced, g.timeline())
+			s.t.Fatalf("%s: traced %v:\n%s", name, traced, s.timeline())
 		}
 	}
 }

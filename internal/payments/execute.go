@@ -55,7 +55,7 @@ func (s *Service) execute(
 	// step. The reply is not lost then: overtaken reads the key, and judges and applies the reply again.
 	g := gatherReserved(won.Lease, m)
 	step := judge.Judge(g.seen, reply)
-	applied, err := s.apply(ctx, g, step, false)
+	applied, err := s.apply(ctx, g, step)
 	if err != nil || !applied.Passed {
 		return s.overtaken(ctx, g, reply, err)
 	}

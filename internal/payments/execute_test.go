@@ -108,8 +108,8 @@ func TestPaymentThatTheDatabaseRefusesIsNotBegun(t *testing.T) {
 	k := keyed(t, "order-0000000001")
 	m := s.charge(k)
 	m.wanted.AmountCents = 0
-	c := s.reservation(payment.CreateOperation, k)
-	if d, err := s.service.reserveOnce(t.Context(), c, m, true, false); err == nil || m.resource() != nil {
+	r := reserving{service: s.service, reservation: s.reservation(payment.CreateOperation, k), movement: m, again: true}
+	if d, err := r.send(t.Context()); err == nil || m.resource() != nil {
 		t.Errorf("decided %T, of %v", d, m.resource())
 	}
 	if n := s.count("SELECT count(*) FROM idempotency_keys"); n != 0 {

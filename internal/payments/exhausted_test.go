@@ -230,9 +230,9 @@ func TestQuestionThatWasNotAskedTakesNothingOfTheBudget(t *testing.T) {
 }
 
 // successStep is the step of an owner that the PSP has told of the success.
-func (g *stage) successStep() (gathered, judge.Step) {
-	c := gatherReserved(g.lease, g.movement)
-	return c, judge.Judge(c.seen, judge.Reply{Attempt: 1, Outcome: g.success()})
+func (s *stage) successStep() (gathered, judge.Step) {
+	c := gatherReserved(s.lease, s.movement)
+	return c, judge.Judge(c.seen, judge.Reply{Attempt: 1, Outcome: s.success()})
 }
 
 // A database that acknowledges nothing at present makes each further try wait as long. So the first is the last, and
@@ -252,7 +252,7 @@ func TestOwnerStopsWhenItsStepIsNotReadInTime(t *testing.T) {
 	proxy.On("CompleteKeys", pgproxy.DropAcknowledgement)
 	held := proxy.OnNext(3, "FindKey", pgproxy.HoldBefore)
 	seen, step := g.successStep()
-	applied, err := s.service.apply(t.Context(), seen, step, false)
+	applied, err := s.service.apply(t.Context(), seen, step)
 	held.Release()
 	if !errors.Is(err, errStepInDoubt) || applied.Passed {
 		t.Errorf("passed is %t, %v", applied.Passed, err)

@@ -31,6 +31,8 @@ type gathered struct {
 	// due is when the next lookup of an unknown key is due. A lookup that is postponed changes it. A postponement is
 	// written only if due is still the same, so of two lookups at the same time only one is written.
 	due time.Time
+	// alone: a step was refused before. The next one shares its transaction with no other payment.
+	alone bool
 }
 
 // sender sends calls as one transaction, or as a part of one.
@@ -67,7 +69,7 @@ func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (g
 	if err != nil {
 		return g, err
 	}
-	fresh.lease = g.lease
+	fresh.lease, fresh.alone = g.lease, true
 	fresh.seen.Woken = g.seen.Woken || !fresh.due.Equal(g.due)
 	if fresh.seen.Status == g.seen.Status && fresh.seen.Key == g.seen.Key {
 		fresh.seen.IDTaken, fresh.seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)

@@ -52,7 +52,7 @@ func TestKeyThatIsNotReadIsNotGone(t *testing.T) {
 	proxy := s.proxied()
 	g := s.charging("order-0000000001").lost().windowPasses()
 	proxy.On("FindKey", pgproxy.CutBefore)
-	effect, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, Record: g.record})
+	effect, err := s.service.ApplyRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, Record: g.record})
 	if err == nil {
 		t.Errorf("the record came to %T", effect)
 	}

@@ -143,7 +143,7 @@ type recorded struct {
 
 // commitTogether sends the completion of a charge in a group with others.
 func (s *Service) commitTogether(
-	ctx context.Context, g gathered, step judge.Step, p prepared,
+	ctx context.Context, g gathered, step judge.Step, p payload,
 ) (applied Applied, written bool, err error) {
 	o, span := rowUpdate{g.seen.Key, step.Verdict, step.To}, tracing.Current(ctx)
 	var came recorded
@@ -157,14 +157,14 @@ func (s *Service) commitTogether(
 	return applied, came.written, err
 }
 
-func (s *Service) completionOf(g gathered, step judge.Step, p prepared) idempotency.Completion {
+func (s *Service) completionOf(g gathered, step judge.Step, p payload) idempotency.Completion {
 	return idempotency.Completion{Lease: g.lease, Response: p.applied.Response,
 		UnlessCharged: step.Verdict.Status == payment.Declined}
 }
 
-func (s *Service) resolutionOf(g gathered, step judge.Step, p prepared) idempotency.Resolution {
+func (s *Service) resolutionOf(g gathered, step judge.Step, p payload) idempotency.Resolution {
 	return idempotency.Resolution{
-		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.NoteOrNone(), Response: p.applied.Response,
+		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.Note, Response: p.applied.Response,
 		UnlessCharged: step.Verdict.Status == payment.Declined,
 	}
 }

@@ -187,13 +187,16 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	}()
 	s.awaitQueue(0)
 	reserved := gatherReserved(g.lease, g.movement)
+	reserved.alone = true
 	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
 		Outcome: gateway.Succeeded{ID: "ch_43"}})
-	applied, err := s.service.apply(t.Context(), reserved, step, true)
+	applied, err := s.service.apply(t.Context(), reserved, step)
 	if err != nil || !applied.Passed {
 		t.Errorf("completed: %v, %v", applied.Passed, err)
 	}
-	d, err := s.service.reserveOnce(t.Context(), s.reservation(payment.CreateOperation, k), s.charge(k), true, false)
+	r := reserving{service: s.service, reservation: s.reservation(payment.CreateOperation, k), movement: s.charge(k),
+		again: true}
+	d, err := r.send(t.Context())
 	if err != nil {
 		t.Error(err)
 	}

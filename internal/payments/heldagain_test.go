@@ -133,11 +133,11 @@ func TestImpossibleGenerationHoldsNoKey(t *testing.T) {
 }
 
 // lostAgain is the next payment of an expired key. It is lost, and its grace period is over.
-func (g *stage) lostAgain() *stage {
-	g.t.Helper()
-	next := *g
-	next.movement = g.again()
-	next.lease = g.reserve(next.movement)
+func (s *stage) lostAgain() *stage {
+	s.t.Helper()
+	next := *s
+	next.movement = s.again()
+	next.lease = s.reserve(next.movement)
 	next.lost().windowPasses()
 	return &next
 }
@@ -169,8 +169,8 @@ func TestNextPaymentIsLookedUpOnceTheCaseOfTheEarlierOneIsClosed(t *testing.T) {
 	g.lostAgain()
 	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	resolves := func(want LookupResult) {
-		got, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
-			idempotency.Due{Ref: g.reservation.Ref, Generation: 2})
+		got, err := s.service.LookUpDue(t.Context(),
+			idempotency.Due{Ref: g.reservation.Ref, Generation: 2}, patient())
 		if err != nil || got != want {
 			t.Fatalf("resolved to %q, want %q (%v)", got, want, err)
 		}

@@ -23,46 +23,46 @@ import (
 // An owner that comes back when others have taken its key over.
 
 // leaseEnds lets the key's lease run out.
-func (g *stage) leaseEnds() *stage {
-	g.t.Helper()
-	g.timePasses("UPDATE idempotency_keys SET locked_until = clock_timestamp() WHERE key = $1", g.key.Key.String())
-	return g
+func (s *stage) leaseEnds() *stage {
+	s.t.Helper()
+	s.timePasses("UPDATE idempotency_keys SET locked_until = clock_timestamp() WHERE key = $1", s.key.Key.String())
+	return s
 }
 
 // swept lets the lease run out, and the sweeper pass.
-func (g *stage) swept() *stage {
-	g.t.Helper()
-	g.leaseEnds()
-	err := pgx.BeginFunc(g.t.Context(), g.pool, func(tx pgx.Tx) error {
-		due, err := g.keys.SweepTx(g.t.Context(), tx, 10, time.Minute)
-		if len(due) != 1 || due[0].Ref != g.reservation.Ref {
-			g.t.Errorf("swept %v", due)
+func (s *stage) swept() *stage {
+	s.t.Helper()
+	s.leaseEnds()
+	err := pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
+		due, err := s.keys.SweepTx(s.t.Context(), tx, 10, time.Minute)
+		if len(due) != 1 || due[0].Ref != s.reservation.Ref {
+			s.t.Errorf("swept %v", due)
 		}
 		return err
 	})
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	return g
+	return s
 }
 
 // proven has the swept key looked up in vain, after the grace period.
-func (g *stage) proven() *stage {
-	g.t.Helper()
-	g.windowPasses()
-	seen, err := g.service.gather(g.t.Context(), g.lease.Execution())
+func (s *stage) proven() *stage {
+	s.t.Helper()
+	s.windowPasses()
+	seen, err := s.service.gather(s.t.Context(), s.lease.Execution())
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	step := judge.Judge(seen.seen, judge.Nothing{Policy: patient()})
-	applied, err := g.service.apply(g.t.Context(), seen, step, false)
-	if err != nil || !applied.Passed || g.row().Status != idempotency.FailedRetryableStatus {
-		g.t.Fatalf("released %v: %v", applied.Passed, err)
+	applied, err := s.service.apply(s.t.Context(), seen, step)
+	if err != nil || !applied.Passed || s.row().Status != idempotency.FailedRetryableStatus {
+		s.t.Fatalf("released %v: %v", applied.Passed, err)
 	}
-	return g
+	return s
 }
 
-func (g *stage) success() gateway.Succeeded { return gateway.Succeeded{ID: g.record.ID} }
+func (s *stage) success() gateway.Succeeded { return gateway.Succeeded{ID: s.record.ID} }
 
 func TestLateSuccessCompletesWhatOthersHaveGivenUp(t *testing.T) {
 	t.Parallel()

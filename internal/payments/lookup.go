@@ -15,34 +15,21 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// Resolver asks the PSP what became of unknown keys.
-type Resolver struct {
-	service *Service
-	policy  judge.LookupPolicy
-	// jitter draws from [0, 1). See judge.NoAnswer.
-	jitter func() float64
-}
-
-// NewResolver returns a Resolver.
-func NewResolver(s *Service, p judge.LookupPolicy, jitter func() float64) *Resolver {
-	return &Resolver{service: s, policy: p, jitter: jitter}
-}
-
-// LookupResult is the result of a lookup.
+// LookupResult is the result of a lookup, as the metric names it.
 type LookupResult string
 
 // The results of a lookup.
 const (
-	Resolved   LookupResult = "resolved"    // the key is completed, or free to be executed again
-	Scheduled  LookupResult = "scheduled"   // the key will be looked up again
-	ToOperator LookupResult = "dead_letter" // a dead letter is open
-	Moot       LookupResult = "moot"        // the key is not unknown any more, or somebody else has changed it
+	Resolved   LookupResult = "resolved"  // the key is completed, or free to be executed again
+	Scheduled  LookupResult = "scheduled" // the key will be looked up again
+	ToOperator LookupResult = "failed"    // a dead letter is open
+	Moot       LookupResult = "moot"      // the key is not unknown any more, or somebody else has changed it
 )
 
-// Resolve asks the PSP once about a key, and writes what the answer proves. It may run again at any time and any number
-// of times, because each write depends on the state that was read before the PSP was asked.
-func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResult, error) {
-	g, err := r.service.gatherDue(ctx, due)
+// LookUpDue asks the PSP once about an unknown key, and writes what the answer proves. It may run again at any time and
+// any number of times, because each write depends on the state that was read before the PSP was asked.
+func (s *Service) LookUpDue(ctx context.Context, due idempotency.Due, p judge.LookupPolicy) (LookupResult, error) {
+	g, err := s.gatherDue(ctx, due)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
 		return Moot, nil
@@ -51,23 +38,22 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	case g.seen.Status != idempotency.UnknownStatus:
 		return Moot, nil
 	}
-	ctx, span := r.service.tracer.Later(ctx, string(judge.SourceLookup), g.seen.Own.Subject)
+	ctx, span := s.tracer.Later(ctx, string(judge.SourceLookup), g.seen.Own.Subject)
 	defer span.End()
 	// Crash window 13: seen, not asked.
-	answer, _, _, err := r.service.ask(ctx, g, judge.MayEnd(g.seen))
+	answer, _, _, err := s.ask(ctx, g, judge.MayEnd(g.seen))
 	if err != nil {
 		return "", err
 	}
 	switch l := answer.(type) { // Crash window 14: asked, not written.
 	case gateway.Found:
-		return r.found(ctx, g, l)
+		return s.found(ctx, g, l.Records, p)
 	case gateway.NotFound: // Crash window 30: cancelled, not released. The next lookup finds that it is cancelled.
-		return r.once(ctx, g, judge.Nothing{Final: l.Final, Policy: r.policy, Chance: r.jitter()})
+		return s.once(ctx, g, judge.Nothing{Final: l.Final, Policy: p})
 	case gateway.Waiting:
-		return r.once(ctx, g, judge.Waiting{Reason: l.Reason, Policy: r.policy, Chance: r.jitter()})
+		return s.once(ctx, g, judge.Waiting{Reason: l.Reason, Policy: p})
 	case gateway.LookupFailed:
-		return r.once(ctx, g, judge.NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Policy: r.policy,
-			Chance: r.jitter()})
+		return s.once(ctx, g, judge.NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Policy: p})
 	default:
 		return "", fmt.Errorf("lookup %T is not known", l)
 	}
@@ -133,20 +119,22 @@ func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID
 	return booked, err
 }
 
-// found resolves the key with each record under it. There should be one. Each further record is evidence that the PSP
+// found judges each record under the key. There should be one. Each further record is evidence that the PSP
 // has executed the request twice. Executed records come first: nobody may be told of a decline if money has moved.
-func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (LookupResult, error) {
+func (s *Service) found(
+	ctx context.Context, g gathered, records []gateway.Record, p judge.LookupPolicy,
+) (LookupResult, error) {
 	result := Moot
-	for _, record := range executedFirst(l.Records) {
-		last, step, _, err := r.service.judgeAndApply(ctx, g,
-			judge.Record{Source: judge.SourceLookup, PSP: g.seen.PSP, Record: record, Policy: r.policy})
+	for _, record := range executedFirst(records) {
+		last, step, _, err := s.judgeAndApply(ctx, g,
+			judge.Record{Source: judge.SourceLookup, PSP: g.seen.PSP, Record: record, Policy: p})
 		if err != nil {
 			return "", err
 		}
 		// The next record is judged by the state after this one. A step that postpones the key has written its row. The
 		// row is read again: otherwise the next step would take our own write for somebody else's.
 		if g = last; step.AskAgain != nil {
-			if g, err = r.service.gather(ctx, g.seen.Own); err != nil {
+			if g, err = s.gather(ctx, g.seen.Own); err != nil {
 				return "", err
 			}
 		} else {
@@ -178,9 +166,9 @@ func executedFirst(records []gateway.Record) []gateway.Record {
 // once judges an answer without a record, and writes the step. It judges by the state before the PSP was asked, and
 // does not read the key again if the key has moved: "not found" is proof only if the PSP was asked after the grace
 // period.
-func (r *Resolver) once(ctx context.Context, g gathered, e judge.Evidence) (LookupResult, error) {
+func (s *Service) once(ctx context.Context, g gathered, e judge.Evidence) (LookupResult, error) {
 	step := judge.Judge(g.seen, e)
-	applied, err := r.service.apply(ctx, g, step, false)
+	applied, err := s.apply(ctx, g, step)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("write what the lookup proves: %w", err)

@@ -172,14 +172,6 @@ func (m *movement) rowVerdict() payment.Verdict {
 	return payment.Verdict{Status: m.payment.Status, PSPID: m.payment.PSPChargeID, Code: m.payment.DeclineCode}
 }
 
-// conclude returns the response that tells a verdict. It changes nothing.
-func (m *movement) conclude(v payment.Verdict) (idempotency.Response, error) {
-	if m.isRefund() {
-		return m.refund.Conclude(v, m.service.publicURL)
-	}
-	return m.payment.Conclude(v, m.service.publicURL)
-}
-
 // updateRow writes an outcome to the row. written says whether the row was written.
 func (m *movement) updateRow(o rowUpdate, written *bool) []postgres.Call {
 	if m.isRefund() {

@@ -100,7 +100,7 @@ func (s *Service) gatherDeadLetter(
 	ctx context.Context, deadLetter deadletters.DeadLetter, d judge.OperatorDecision, send sender,
 ) (gathered, error) {
 	if deadLetter.About == nil {
-		return gathered{seen: judge.Seen{DeadLetter: judge.SeeDeadLetter(deadLetter)}}, nil
+		return gathered{seen: judge.Seen{DeadLetter: judge.DeadLetterOf(deadLetter)}}, nil
 	}
 	var view idempotency.KeyView
 	var m *movement
@@ -113,7 +113,7 @@ func (s *Service) gatherDeadLetter(
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
-	g.seen.DeadLetter, g.seen.Charged, g.seen.IDTaken = judge.SeeDeadLetter(deadLetter), open.Charged, taken
+	g.seen.DeadLetter, g.seen.Charged, g.seen.IDTaken = judge.DeadLetterOf(deadLetter), open.Charged, taken
 	if open.Other != nil {
 		g.seen.OtherHeld = open.Other.String()
 	}

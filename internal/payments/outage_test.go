@@ -46,11 +46,11 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 			return s.service.Accounts(ctx, func(string) error { return nil })
 		},
 		"BookedMovements": func(ctx context.Context) error {
-			_, err := s.service.Unexplained(ctx, gateway.ChargeObject, "acme", []gateway.Record{charge.record})
+			_, err := s.service.unexplained(ctx, gateway.ChargeObject, "acme", []gateway.Record{charge.record})
 			return err
 		},
 		"ExecutionOfAnybody": func(ctx context.Context) error {
-			_, err := s.service.ResolveByRecord(ctx, judge.Record{Source: judge.SourceScan, Record: unknown})
+			_, err := s.service.ApplyRecord(ctx, judge.Record{Source: judge.SourceScan, Record: unknown})
 			return err
 		},
 	} {
@@ -69,8 +69,8 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 		"MerchantOfKey": func() error { _, err := s.service.MerchantOfKey(ended, charge.reservation.Ref); return err },
 		"LookUp":        func() error { _, err := s.service.LookUp(ended, charge.lease.Execution()); return err },
 		"a lookup": func() error {
-			_, err := NewResolver(s.service, patient(), never).Resolve(ended,
-				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1})
+			_, err := s.service.LookUpDue(ended,
+				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1}, patient())
 			return err
 		},
 		"begin walk": func() error {

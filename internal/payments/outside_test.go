@@ -267,11 +267,11 @@ func TestOutsideRefundOfAPaymentThatIsUnknownIsNotLost(t *testing.T) {
 }
 
 // remembers stores the PSP's object of the stage's charge, as an owner does before the second step.
-func (g *stage) remembers(id string) {
-	g.t.Helper()
-	if n := g.count(`WITH u AS (UPDATE payments SET psp_object_id = $1 WHERE id = $2 RETURNING 1)
-		SELECT count(*) FROM u`, id, g.lease.Subject); n != 1 {
-		g.t.Fatalf("%d payments have an object", n)
+func (s *stage) remembers(id string) {
+	s.t.Helper()
+	if n := s.count(`WITH u AS (UPDATE payments SET psp_object_id = $1 WHERE id = $2 RETURNING 1)
+		SELECT count(*) FROM u`, id, s.lease.Subject); n != 1 {
+		s.t.Fatalf("%d payments have an object", n)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestOperatorsDecisionDoesNotNameAPaymentAfterItsRefund(t *testing.T) {
 			Key:       "order-0000000001", Generation: 1},
 		Evidence: []byte(s.texts("SELECT evidence::text FROM dead_letters")[0]),
 	}
-	if id := judge.SeeDeadLetter(deadLetter).PSPID; id != "" {
+	if id := judge.DeadLetterOf(deadLetter).PSPID; id != "" {
 		t.Errorf("the payment is named %s", id)
 	}
 }

@@ -21,7 +21,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, 
 		return s.answerInDoubt(ctx, g, reply, cause), nil
 	case cause != nil && !judgeable(cause):
 		s.metrics.StoreFailed("apply")
-		return nil, fmt.Errorf("resolve: %w", cause)
+		return nil, fmt.Errorf("apply: %w", cause)
 	}
 	after, err := s.gatherAgain(ctx, g, cause)
 	if err == nil && !after.seen.InHand(reply) {

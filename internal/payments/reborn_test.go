@@ -23,19 +23,19 @@ func contradicts(g *stage, id string) string {
 
 // twin is another payment or refund under the same key and the same generation: the key was deleted and used again
 // before there were tombstones.
-func (g *stage) twin() *stage {
-	g.t.Helper()
-	g.deleted().timePasses("DELETE FROM idempotency_key_tombstones")
-	second := *g
-	second.movement = g.again()
-	second.lease = g.reserve(second.movement)
-	c, err := g.service.gather(g.t.Context(), second.lease.Execution())
+func (s *stage) twin() *stage {
+	s.t.Helper()
+	s.deleted().timePasses("DELETE FROM idempotency_key_tombstones")
+	second := *s
+	second.movement = s.again()
+	second.lease = s.reserve(second.movement)
+	c, err := s.service.gather(s.t.Context(), second.lease.Execution())
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	second.record = recordOf(c, "psp_"+second.lease.Subject.String())
-	if second.record.Key != g.record.Key || second.lease.Subject == g.lease.Subject {
-		g.t.Fatalf("the twin is %+v of %+v", second.record, g.record)
+	if second.record.Key != s.record.Key || second.lease.Subject == s.lease.Subject {
+		s.t.Fatalf("the twin is %+v of %+v", second.record, s.record)
 	}
 	return &second
 }
@@ -82,7 +82,7 @@ func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 			return idempotency.Due{Ref: g.reservation.Ref, Generation: 1, Subject: g.lease.Subject}
 		}
 		_, asked := psp.seen()
-		if r, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due(old)); r != Moot || err != nil {
+		if r, err := s.service.LookUpDue(t.Context(), due(old), patient()); r != Moot || err != nil {
 			t.Errorf("a job for the old one came to %q: %v", r, err)
 		}
 		for _, decides := range []func() error{old.releases, func() error { return old.executes("") }} {
@@ -96,7 +96,7 @@ func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 		if err := now.wakes(now.about(1)); err != nil {
 			t.Error(err)
 		}
-		r, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due(now))
+		r, err := s.service.LookUpDue(t.Context(), due(now), patient())
 		if r != Scheduled || err != nil {
 			t.Errorf("a job for the new one came to %q: %v", r, err)
 		}
@@ -143,7 +143,7 @@ func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
 	strange.Key = lease.PassThroughKey()
 	psp.onLookup(finds(strange))
 	due := idempotency.Due{Ref: first.reservation.Ref, Generation: 2, Subject: lease.Subject}
-	if r, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due); r != ToOperator || err != nil {
+	if r, err := s.service.LookUpDue(t.Context(), due, patient()); r != ToOperator || err != nil {
 		t.Fatalf("it came to %q: %v", r, err)
 	}
 }
@@ -192,8 +192,8 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoDeadLetter(t *testing.T) {
 		g.lost()
 		for range patient().Budget {
 			g.timePasses("UPDATE idempotency_keys SET reconcile_after = clock_timestamp()")
-			if _, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
-				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); err != nil {
+			if _, err := s.service.LookUpDue(t.Context(),
+				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}, patient()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -80,7 +80,7 @@ func (s *Service) shownCharge(
 			if _, shown := wanted.Judge(r).(gateway.Succeeded); !shown {
 				continue
 			}
-			if _, err = s.ResolveByRecord(ctx, judge.Record{Source: judge.SourceLookup, PSP: m.PSP,
+			if _, err = s.ApplyRecord(ctx, judge.Record{Source: judge.SourceLookup, PSP: m.PSP,
 				Record: r}); err == nil {
 				p, err = s.Payment(ctx, m.Tenant, p.ID)
 			}

@@ -13,11 +13,10 @@ import (
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
 func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.Lease {
 	s.t.Helper()
-	d, lost, err := s.service.commitReservation(s.t.Context(), c, func() (idempotency.Decision, error) {
-		return s.service.reserveOnce(s.t.Context(), c, m, false, false)
-	})
-	if err != nil || lost {
-		s.t.Fatalf("acknowledgement lost: %v, error %v", lost, err)
+	r := reserving{service: s.service, reservation: c, movement: m}
+	d, err := r.commit(s.t.Context(), r.send)
+	if err != nil || r.doubt {
+		s.t.Fatalf("acknowledgement lost: %v, error %v", r.doubt, err)
 	}
 	return is[idempotency.Execute](s.t, d).Lease
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -22,7 +20,7 @@ const maxReads = 5
 func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m *movement) (idempotency.Decision, error) {
 	ctx, span := tracing.Start(ctx, "reserve")
 	defer span.End()
-	decision, err := s.reserveUntilDecided(ctx, r, m)
+	decision, err := (&reserving{service: s, reservation: r, movement: m}).untilDecided(ctx)
 	won, ours := decision.(idempotency.Execute)
 	if err != nil || !ours {
 		return decision, err
@@ -38,28 +36,31 @@ func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m *mov
 	return won, nil
 }
 
-// reserveUntilDecided sends the reservation, and sends it again while the answer is not a decision.
-func (s *Service) reserveUntilDecided(
-	ctx context.Context, r idempotency.Reservation, m *movement,
-) (idempotency.Decision, error) {
+// reserving is a reservation that is sent until it is decided.
+type reserving struct {
+	service     *Service
+	reservation idempotency.Reservation
+	movement    *movement
+	again       bool // it was sent before
+	doubt       bool // an acknowledgement was lost on the way
+}
+
+// untilDecided sends the reservation, and sends it again while the answer is not a decision.
+func (r *reserving) untilDecided(ctx context.Context) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
-	var doubt bool // An acknowledgement was lost on the way.
-	for read := range maxReads {
-		decision, ackLost, err := s.commitReservation(ctx, r, func() (idempotency.Decision, error) {
-			return s.reserveOnce(ctx, r, m, read > 0, doubt)
-		})
+	for range maxReads {
+		decision, err := r.commit(ctx, r.send)
 		if err != nil {
 			return nil, err
 		}
-		doubt = doubt || ackLost
 		switch d := decision.(type) {
 		case nil: // Somebody has committed after our snapshot, or our commit did not arrive, or the key is held.
-			if held, err := s.keys.HeldWithoutRow(ctx, r.Ref); err != nil || held != nil {
+			if held, err := r.service.keys.HeldWithoutRow(ctx, r.reservation.Ref); err != nil || held != nil {
 				return held, err
 			}
 		case idempotency.LeaseOver:
 			// Crash window 5: the lease is over, the key is not unknown yet.
-			if err := s.expireLease(ctx, d); err != nil {
+			if err := r.service.expireLease(ctx, d); err != nil {
 				return nil, err
 			}
 			continue // We, the sweeper or the owner have moved the key. The next read says where it is.
@@ -67,11 +68,10 @@ func (s *Service) reserveUntilDecided(
 			if refused != nil && d.Same(*refused) {
 				return d, nil // Nobody has taken the key, but we cannot take it: the PSP may have forgotten it.
 			}
-			taken, ackLost, err := s.retake(ctx, r, m, d, doubt)
+			taken, err := r.retake(ctx, d)
 			if err != nil {
 				return nil, err
 			}
-			doubt = doubt || ackLost
 			if won, ours := taken.(idempotency.Execute); ours {
 				return won, nil
 			}
@@ -87,84 +87,81 @@ func (s *Service) reserveUntilDecided(
 	return nil, &postgres.UnavailableError{Op: "reserve key", Err: fmt.Errorf("no decision after %d reads", maxReads)}
 }
 
-// reserveOnce sends the first transaction. If there is a row already, the transaction only reads it. The first try of a
-// charge may share its transaction with other charges (group commit). A later try runs alone: another payment's
-// statement may have caused a failure of the first.
-func (s *Service) reserveOnce(
-	ctx context.Context, r idempotency.Reservation, m *movement, alone, doubt bool,
-) (idempotency.Decision, error) {
-	if !m.isRefund() && !alone {
-		m.payment = nil
-		member, err := s.groups.reservations.Do(ctx, chargeReservation{r, m, tracing.Current(ctx)})
-		if err == nil {
-			m.payment = member.payment
-		}
-		return member.decision, err
+// send sends the first transaction. If there is a row already, the transaction only reads it. The first try of a charge
+// may share its transaction with other charges (group commit). A later try runs alone: another payment's statement may
+// have caused a failure of the first.
+func (r *reserving) send(ctx context.Context) (decision idempotency.Decision, err error) {
+	s, m := r.service, r.movement
+	if m.isRefund() || r.again {
+		key := oneOf(s.keys.Reserve, r.reservation, &decision)
+		err = s.db.Pipeline(ctx, r.calls(key, m.begin(r.reservation))...)
+		return decision, err
 	}
-	var decision idempotency.Decision
-	key := oneOf(s.keys.Reserve, r, &decision)
-	err := s.db.Pipeline(ctx, firstTransaction(key, m.begin(r), doubt)...)
-	return decision, err
+	m.payment = nil
+	member, err := s.groups.reservations.Do(ctx, chargeReservation{r.reservation, m, tracing.Current(ctx)})
+	if err == nil {
+		m.payment = member.payment
+	}
+	return member.decision, err
 }
 
 // retake sends the first transaction of a key that is free again: the next attempt of a released key, or the next
 // generation of an expired one. It returns nil if the key cannot be taken.
-func (s *Service) retake(
-	ctx context.Context, r idempotency.Reservation, m *movement, free idempotency.Retake, doubt bool,
-) (decision idempotency.Decision, ackLost bool, err error) {
-	row := m.resume
-	if free.Renews() {
-		row = func(r idempotency.Reservation, _ uuid.UUID) []postgres.Call { return m.begin(r) }
-	}
-	return s.commitReservation(ctx, r, func() (decision idempotency.Decision, err error) {
-		key := s.keys.Retake(r, free, &decision)
-		err = s.db.Pipeline(ctx, firstTransaction(key, row(r, free.Subject), doubt)...)
+func (r *reserving) retake(ctx context.Context, free idempotency.Retake) (idempotency.Decision, error) {
+	return r.commit(ctx, func(ctx context.Context) (decision idempotency.Decision, err error) {
+		s, row := r.service, r.movement.resume(r.reservation, free.Subject)
+		if free.Renews() {
+			row = r.movement.begin(r.reservation)
+		}
+		err = s.db.Pipeline(ctx, r.calls(s.keys.Retake(r.reservation, free, &decision), row)...)
 		return decision, err
 	})
 }
 
-// firstTransaction is the statement that takes a key, and then those that write the row that the key stands for.
+// calls are the statement that takes a key, and then those that write the row that the key stands for.
 //
 // A charge must not exist without its reservation. A failover may lose a commit that was never acknowledged, even if
 // its row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row
 // and write nothing. So the transaction then also waits until the row that it has read is durable.
-func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
+func (r *reserving) calls(key postgres.Call, row []postgres.Call) []postgres.Call {
 	calls := slices.Concat([]postgres.Call{key}, row)
-	if doubt {
+	if r.doubt {
 		calls = append(calls, postgres.Durable)
 	}
 	return calls
 }
 
-// commitReservation sends one form of the first transaction. If its acknowledgement is lost, the key is read: a row
-// with our lease is our commit. Without such a row, the commit has not happened, or not yet. The same reservation may
-// then be sent again. Should the first commit arrive after all, the second one finds it, and we are the owner in either
-// case.
-func (s *Service) commitReservation(
-	ctx context.Context, r idempotency.Reservation, send func() (idempotency.Decision, error),
-) (decision idempotency.Decision, ackLost bool, err error) {
-	decision, err = send()
+// commit sends one form of the first transaction. If its acknowledgement is lost, the key is read: a row with our lease
+// is our commit. Without such a row, the commit has not happened, or not yet. The same reservation may then be sent
+// again. Should the first commit arrive after all, the second one finds it, and we are the owner in either case.
+func (r *reserving) commit(
+	ctx context.Context, send func(context.Context) (idempotency.Decision, error),
+) (idempotency.Decision, error) {
+	decision, err := send(ctx)
+	r.again = true
 	if err == nil {
-		return decision, false, nil
+		return decision, nil
 	}
+	s := r.service
 	if postgres.RolledBack(err) {
 		if exceedsPayment(err) {
-			return nil, false, ErrRefundExceedsPayment
+			return nil, ErrRefundExceedsPayment
 		}
 		s.metrics.StoreFailed("reserve")
-		return nil, false, fmt.Errorf("reserve key: %w", err)
+		return nil, fmt.Errorf("reserve key: %w", err)
 	}
 	s.metrics.CommitAmbiguous()
+	r.doubt = true
 	var readErr error
 	postgres.Recall(ctx, func(int) (done bool) {
-		decision, readErr = s.readBackReservation(ctx, r)
+		decision, readErr = s.readBackReservation(ctx, r.reservation)
 		return readErr == nil || postgres.GaveUp(readErr)
 	})
 	if readErr == nil {
-		return decision, true, nil
+		return decision, nil
 	}
 	s.metrics.StoreFailed("reserve")
-	return nil, true, fmt.Errorf("reserve key: %w", err)
+	return nil, fmt.Errorf("reserve key: %w", err)
 }
 
 // readBackReservation reads, after a lost acknowledgement, whether the reservation was written. The first read does not

@@ -25,7 +25,7 @@ const (
 	Stalled    Progress = "stalled"     // there is more, but the next run begins where this run began
 )
 
-// Scan reads the PSP's own list of one account's movements, and resolves the records that our books do not confirm. A
+// Scan reads the PSP's own list of one account's movements, and judges the records that our books do not confirm. A
 // walk goes from its first position to the end of the list. It takes as many runs as it needs: a run reads at most
 // pages pages, and begins no further page after enough is closed. The next run continues where the last one ended, also
 // if that run has failed.
@@ -64,13 +64,13 @@ func (s *Service) walkPages(
 		if err != nil {
 			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
-		// Crash window 18: read, not resolved.
-		err = s.resolvePage(ctx, w, page, found)
+		// Crash window 18: read, not judged.
+		err = s.judgePage(ctx, w, page, found)
 		if err != nil {
 			return "", err
 		}
 		if to := page.Reached(); !to.IsZero() {
-			// Crash window 19: resolved, not advanced. The position follows the evidence: the page is read again.
+			// Crash window 19: judged, not advanced. The position follows the evidence: the page is read again.
 			read = to
 			err = s.advanceWalk(ctx, w, read)
 			if err != nil {
@@ -104,7 +104,7 @@ func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
 	}
 }
 
-func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, found func(Effect)) error {
+func (s *Service) judgePage(ctx context.Context, w walk, page gateway.Page, found func(Effect)) error {
 	page, err := s.withoutForeign(ctx, w, page)
 	if err != nil {
 		return err
@@ -117,14 +117,14 @@ func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, fo
 		}
 		found(finding)
 	}
-	open, err := s.Unexplained(ctx, w.object, w.account, page.Records)
+	open, err := s.unexplained(ctx, w.object, w.account, page.Records)
 	if err != nil {
 		return err
 	}
 	for _, record := range open {
-		finding, err := s.ResolveByRecord(ctx, judge.Record{Source: judge.SourceScan, PSP: w.psp, Record: record})
+		finding, err := s.ApplyRecord(ctx, judge.Record{Source: judge.SourceScan, PSP: w.psp, Record: record})
 		if err != nil {
-			return fmt.Errorf("resolve by scan: %w", err)
+			return fmt.Errorf("apply record of scan: %w", err)
 		}
 		found(finding)
 	}

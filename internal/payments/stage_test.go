@@ -61,20 +61,20 @@ func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, aske
 }
 
 // reserve runs tx 1 for the stage's key, as a new request.
-func (g *stage) reserve(m *movement) idempotency.Lease {
-	g.t.Helper()
-	c := g.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
+func (s *stage) reserve(m *movement) idempotency.Lease {
+	s.t.Helper()
+	c := s.keys.NewReservation(s.reservation.Ref, s.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
-	d, err := g.service.reserve(g.t.Context(), c, m)
+	d, err := s.service.reserve(s.t.Context(), c, m)
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	return is[idempotency.Execute](g.t, d).Lease
+	return is[idempotency.Execute](s.t, d).Lease
 }
 
 // again is the movement of a new request with the stage's key.
-func (g *stage) again() *movement {
-	m := *g.movement
+func (s *stage) again() *movement {
+	m := *s.movement
 	m.refund = nil
 	if !m.isRefund() {
 		m.payment = nil
@@ -110,127 +110,127 @@ func as(id string, r gateway.Record) gateway.Record {
 }
 
 // live is the end of the live path: tx 2 with what the PSP has answered.
-func (g *stage) live(l idempotency.Lease, m *movement, o gateway.Outcome) Answer {
-	g.t.Helper()
-	answer, err := g.ends(l, m, o)
+func (s *stage) live(l idempotency.Lease, m *movement, o gateway.Outcome) Answer {
+	s.t.Helper()
+	answer, err := s.ends(l, m, o)
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return answer
 }
 
 // ends is live for one that may fail: the second half of execute.
-func (g *stage) ends(l idempotency.Lease, m *movement, o gateway.Outcome) (Answer, error) {
-	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), judge.Reply{Attempt: l.Attempt, Outcome: o}
-	step := judge.Judge(c.seen, reply)
-	applied, err := s.apply(ctx, c, step, false)
+func (s *stage) ends(l idempotency.Lease, m *movement, o gateway.Outcome) (Answer, error) {
+	ctx, g, reply := s.t.Context(), gatherReserved(l, m), judge.Reply{Attempt: l.Attempt, Outcome: o}
+	step := judge.Judge(g.seen, reply)
+	applied, err := s.service.apply(ctx, g, step)
 	if err != nil || !applied.Passed {
-		return s.overtaken(ctx, c, reply, err)
+		return s.service.overtaken(ctx, g, reply, err)
 	}
-	return answerFor(c, step, applied), nil
+	return answerFor(g, step, applied), nil
 }
 
-func (g *stage) succeeded() *stage {
-	g.live(g.lease, g.movement, gateway.Succeeded{ID: g.record.ID})
-	return g
+func (s *stage) succeeded() *stage {
+	s.live(s.lease, s.movement, gateway.Succeeded{ID: s.record.ID})
+	return s
 }
 
-func (g *stage) declined() *stage {
-	g.live(g.lease, g.movement, gateway.Declined{ID: g.record.ID, Code: "no_money"})
-	return g
+func (s *stage) declined() *stage {
+	s.live(s.lease, s.movement, gateway.Declined{ID: s.record.ID, Code: "no_money"})
+	return s
 }
 
-func (g *stage) failed() *stage {
-	g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"})
-	return g
+func (s *stage) failed() *stage {
+	s.live(s.lease, s.movement, gateway.NotExecuted{Reason: "no connection"})
+	return s
 }
 
-func (g *stage) lost() *stage {
-	g.live(g.lease, g.movement, gateway.Indeterminate{Reason: "no answer in time"})
-	return g
+func (s *stage) lost() *stage {
+	s.live(s.lease, s.movement, gateway.Indeterminate{Reason: "no answer in time"})
+	return s
 }
 
 // expired lets the key's retention pass.
-func (g *stage) expired() *stage {
-	g.t.Helper()
-	g.timePasses("UPDATE idempotency_keys SET expires_at = clock_timestamp() WHERE key = $1", g.key.Key.String())
-	if n, err := g.keys.Expire(g.t.Context(), 10); n != 1 || err != nil {
-		g.t.Fatalf("%d keys expired: %v", n, err)
+func (s *stage) expired() *stage {
+	s.t.Helper()
+	s.timePasses("UPDATE idempotency_keys SET expires_at = clock_timestamp() WHERE key = $1", s.key.Key.String())
+	if n, err := s.keys.Expire(s.t.Context(), 10); n != 1 || err != nil {
+		s.t.Fatalf("%d keys expired: %v", n, err)
 	}
-	return g
+	return s
 }
 
 // renewed has an expired key renewed, for another payment or refund.
-func (g *stage) renewed() *stage {
-	g.expired().reserve(g.again())
-	return g
+func (s *stage) renewed() *stage {
+	s.expired().reserve(s.again())
+	return s
 }
 
 // deleted lets the audit window of an expired key pass.
-func (g *stage) deleted() *stage {
-	g.t.Helper()
-	g.expired().timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1",
-		g.key.Key.String())
-	if n, err := g.keys.Delete(g.t.Context(), 10); n != 1 || err != nil {
-		g.t.Fatalf("%d keys deleted: %v", n, err)
+func (s *stage) deleted() *stage {
+	s.t.Helper()
+	s.expired().timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1",
+		s.key.Key.String())
+	if n, err := s.keys.Delete(s.t.Context(), 10); n != 1 || err != nil {
+		s.t.Fatalf("%d keys deleted: %v", n, err)
 	}
-	return g
+	return s
 }
 
 // windowPasses moves the moment at which the key became unknown beyond the grace period.
-func (g *stage) windowPasses() *stage {
-	g.t.Helper()
-	g.timePasses("UPDATE idempotency_keys SET unknown_since = unknown_since - $2::interval WHERE key = $1",
-		g.key.Key.String(), terms().GracePeriod)
-	return g
+func (s *stage) windowPasses() *stage {
+	s.t.Helper()
+	s.timePasses("UPDATE idempotency_keys SET unknown_since = unknown_since - $2::interval WHERE key = $1",
+		s.key.Key.String(), terms().GracePeriod)
+	return s
 }
 
 // gathers reads what judge would be asked about.
-func (g *stage) gathers() gathered {
-	g.t.Helper()
-	seen, err := g.service.gather(g.t.Context(), g.lease.Execution())
+func (s *stage) gathers() gathered {
+	s.t.Helper()
+	seen, err := s.service.gather(s.t.Context(), s.lease.Execution())
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return seen
 }
 
-func (g *stage) row() idempotency.KeyRow {
-	g.t.Helper()
-	row, err := g.keys.Find(g.t.Context(), g.reservation.Ref)
+func (s *stage) row() idempotency.KeyRow {
+	s.t.Helper()
+	row, err := s.keys.Find(s.t.Context(), s.reservation.Ref)
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return row
 }
 
-func (g *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.KeyRow {
-	g.t.Helper()
-	row := g.row()
+func (s *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.KeyRow {
+	s.t.Helper()
+	row := s.row()
 	if row.Status != want || row.Attempt != attempt {
-		g.t.Fatalf("the key is %s, attempt %d; want %s, %d", row.Status, row.Attempt, want, attempt)
+		s.t.Fatalf("the key is %s, attempt %d; want %s, %d", row.Status, row.Attempt, want, attempt)
 	}
 	return row
 }
 
 // wantMoved checks what became of the payment or refund itself.
-func (g *stage) wantMoved(want payment.Status, pspID string) {
-	g.t.Helper()
-	c, err := g.service.gather(g.t.Context(), g.lease.Execution())
+func (s *stage) wantMoved(want payment.Status, pspID string) {
+	s.t.Helper()
+	c, err := s.service.gather(s.t.Context(), s.lease.Execution())
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if v := c.movement.rowVerdict(); v.Status != want || v.PSPID != pspID {
-		g.t.Fatalf("the movement is %+v, want %s as %q", v, want, pspID)
+		s.t.Fatalf("the movement is %+v, want %s as %q", v, want, pspID)
 	}
 }
 
 // timeline is the key's, each line as "actor from>to".
-func (g *stage) timeline() []string {
-	g.t.Helper()
-	events, err := g.keys.Events(g.t.Context(), g.reservation.Ref)
+func (s *stage) timeline() []string {
+	s.t.Helper()
+	events, err := s.keys.Events(s.t.Context(), s.reservation.Ref)
 	if err != nil {
-		g.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	lines := []string{}
 	for _, e := range events {
@@ -239,17 +239,17 @@ func (g *stage) timeline() []string {
 	return lines
 }
 
-func (g *stage) wantTimeline(want ...string) {
-	g.t.Helper()
-	if diff := cmp.Diff(want, g.timeline()); diff != "" {
-		g.t.Fatalf("timeline differs (-want +got):\n%s", diff)
+func (s *stage) wantTimeline(want ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(want, s.timeline()); diff != "" {
+		s.t.Fatalf("timeline differs (-want +got):\n%s", diff)
 	}
 }
 
 // evidenceBy brings evidence, and wants it to be taken.
 func (s *shop) evidenceBy(source judge.Source, r gateway.Record) Effect {
 	s.t.Helper()
-	finding, err := s.service.ResolveByRecord(s.t.Context(), judge.Record{Source: source, Record: r})
+	finding, err := s.service.ApplyRecord(s.t.Context(), judge.Record{Source: source, Record: r})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -50,8 +50,8 @@ func oneOf[Key, Result any](
 
 // unguardedCalls are the calls of a step that does not move the key. They need no guard.
 func (s *Service) unguardedCalls(g gathered, step judge.Step) (calls []postgres.Call) {
-	if step.Note != nil {
-		calls = append(calls, s.keys.Note(g.seen.Own, *step.Note))
+	if step.Note.Actor != "" {
+		calls = append(calls, s.keys.Note(g.seen.Own, step.Note))
 	}
 	if step.Named != "" {
 		calls = append(calls, nameMovement(g.movement, step.Named))
@@ -130,7 +130,7 @@ func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
 // logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
 // log line of the request has its status.
 func (s *Service) logStep(ctx context.Context, g gathered, step judge.Step) {
-	tracing.Current(ctx).Outcome(judge.OutcomeOf(step))
+	tracing.Current(ctx).Outcome(step.Label())
 	if step.WritesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
 		return
 	}
@@ -142,7 +142,7 @@ func (s *Service) logStep(ctx context.Context, g gathered, step judge.Step) {
 	if g.movement != nil {
 		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
 	}
-	if step.Note != nil {
+	if step.Note.Actor != "" {
 		attributes = append(attributes, slog.String("actor", step.Note.Actor))
 	}
 	if step.Open != nil {

@@ -36,11 +36,11 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		"left alone":         {judge.Step{LeftAlone: true}, false, true, 0, "confirmed"},
 		"it moves":           {judge.Step{To: idempotency.UnknownStatus}, true, false, 0, "unknown"},
 		"it is asked again":  {judge.Step{AskAgain: &judge.Wait{}}, true, false, 0, "ask_again"},
-		"a note":             {judge.Step{Note: &note}, false, false, 1, "confirmed"},
+		"a note":             {judge.Step{Note: note}, false, false, 1, "confirmed"},
 		"an id":              {judge.Step{Named: "psp_1"}, false, false, 1, "confirmed"},
 		"a case":             {judge.Step{Open: &judge.Case{}}, false, false, 0, "dead_letter"},
 		"a case of the key":  {judge.Step{Open: &about}, false, false, 1, "dead_letter"},
-		"an id and a note":   {judge.Step{Named: "psp_1", Note: &note}, false, false, 2, "confirmed"},
+		"an id and a note":   {judge.Step{Named: "psp_1", Note: note}, false, false, 2, "confirmed"},
 		"a case, and a wait": {judge.Step{Open: &about, AskAgain: &judge.Wait{}}, true, false, 1, "dead_letter"},
 		"a case, and a move": {judge.Step{Open: &about, To: idempotency.UnknownStatus}, true, false, 1, "unknown"},
 		"an answered case":   {judge.Step{Answer: &judge.Case{}}, false, false, 1, "answered"},
@@ -53,11 +53,8 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		if got := c.step.WritesNothing(); got != c.nothing {
 			t.Errorf("%s: writes nothing %v", name, got)
 		}
-		if got := judge.OutcomeOf(c.step); got != c.outcome {
+		if got := c.step.Label(); got != c.outcome {
 			t.Errorf("%s: its outcome is %s", name, got)
-		}
-		if got := c.step.NoteOrNone(); (got.Reason == note.Reason) != (c.step.Note != nil) {
-			t.Errorf("%s: its note is %+v", name, got)
 		}
 		g := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
 		if got := len((&Service{}).unguardedCalls(g, c.step)); got != c.unguarded {
@@ -84,7 +81,7 @@ func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 			"to=completed attempt=0 generation=0 " + resource},
 		"the owner loses": {ofOurs, judge.Step{To: idempotency.UnknownStatus, ByOwner: true},
 			"to=unknown attempt=0 generation=0 " + resource},
-		"a note": {ofOurs, judge.Step{Note: &note}, `to="" attempt=0 generation=0 ` + resource +
+		"a note": {ofOurs, judge.Step{Note: note}, `to="" attempt=0 generation=0 ` + resource +
 			" actor=webhook"},
 		"a case of nothing of ours": {gathered{}, judge.Step{Open: &judge.Case{Kind: "unknown_movement"}},
 			`to="" attempt=0 generation=0 dead_letter_kind=unknown_movement`},
@@ -243,7 +240,7 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 				before.lease = g.lease
 				evidence := e(g)
 				step := judge.Judge(before.seen, evidence)
-				if _, err := s.service.apply(t.Context(), before, step, false); err != nil {
+				if _, err := s.service.apply(t.Context(), before, step); err != nil {
 					t.Fatal(err)
 				}
 				want, got := before.seen.After(step), g.gathers().seen
@@ -308,7 +305,7 @@ func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
 		},
 		Evidence: []byte(`{"record":{"id":"operator:3","status":"succeeded"}}`),
 	}
-	if id := judge.SeeDeadLetter(deadLetter).PSPID; id != "" {
+	if id := judge.DeadLetterOf(deadLetter).PSPID; id != "" {
 		t.Errorf("a dead letter offers %s", id)
 	}
 }

@@ -127,8 +127,8 @@ func (s *twoSteps) lookUp(key string) LookupResult {
 		s.t.Fatal(err)
 	}
 	e := row.Execution()
-	result, err := NewResolver(s.service, patient(), never).Resolve(s.t.Context(),
-		idempotency.Due{Ref: e.Ref, Subject: e.Subject, Generation: e.Generation})
+	result, err := s.service.LookUpDue(s.t.Context(),
+		idempotency.Due{Ref: e.Ref, Subject: e.Subject, Generation: e.Generation}, patient())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 		Reference: payment.ID(reference).String(), AmountMinor: 12000, Currency: "USD", Status: "succeeded",
 		Created: time.Now(),
 	}
-	effect, err := s.service.ResolveByRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, PSP: "native",
+	effect, err := s.service.ApplyRecord(t.Context(), judge.Record{Source: judge.SourceWebhook, PSP: "native",
 		Record: record})
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestRecordOfAnotherPSPMovesNothing(t *testing.T) {
 	if d := is[DeadLettered](t, effect); d.Kind != "other_account" || s.status(twoStepKey) != "unknown" {
 		t.Fatalf("%+v, key %s", d, s.status(twoStepKey))
 	}
-	effect, err = s.service.ResolveByRecord(t.Context(),
+	effect, err = s.service.ApplyRecord(t.Context(),
 		judge.Record{Source: judge.SourceWebhook, PSP: stripe.Name, Record: record})
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 	}
 	s.chooses(func(step string, _ *http.Request) bool {
 		if step == "confirm" {
-			effect, err := s.service.ResolveByRecord(t.Context(),
+			effect, err := s.service.ApplyRecord(t.Context(),
 				judge.Record{Source: judge.SourceWebhook, PSP: stripe.Name, Record: late("pi_of_an_earlier_attempt")})
 			if _, nothing := effect.(Confirmed); err != nil || !nothing {
 				s.t.Errorf("effect %T %+v, %v", effect, effect, err)

@@ -44,9 +44,9 @@ func (s *shop) vouched(key, id string) *stage {
 	return g
 }
 
-func (g *stage) refund(key string) (Answer, error) {
-	g.t.Helper()
-	return g.service.Refund(g.t.Context(), keyed(g.t, key), payment.ID(g.lease.Subject),
+func (s *stage) refund(key string) (Answer, error) {
+	s.t.Helper()
+	return s.service.Refund(s.t.Context(), keyed(s.t, key), payment.ID(s.lease.Subject),
 		payment.RefundRequest{AmountCents: 100})
 }
 

@@ -78,24 +78,24 @@ func (s *shop) elsewhere() *shop {
 	return &other
 }
 
-func (g *stage) paymentID() payment.ID { return payment.ID(g.lease.Subject) }
+func (s *stage) paymentID() payment.ID { return payment.ID(s.lease.Subject) }
 
 // waitsFor sends the stage's request again, with a wait for its outcome.
-func (g *stage) waitsFor(limit time.Duration) <-chan heard[Answer] {
+func (s *stage) waitsFor(limit time.Duration) <-chan heard[Answer] {
 	return background(func() (Answer, bool, error) {
-		return g.service.WaitFor(g.t.Context(), g.reservation.Ref, limit, func() (Answer, error) {
-			return g.service.Create(g.t.Context(), g.key, order())
+		return s.service.WaitFor(s.t.Context(), s.reservation.Ref, limit, func() (Answer, error) {
+			return s.service.Create(s.t.Context(), s.key, order())
 		})
 	})
 }
 
-func (g *stage) waitsForPayment(limit time.Duration) <-chan heard[payment.Payment] {
+func (s *stage) waitsForPayment(limit time.Duration) <-chan heard[payment.Payment] {
 	return background(func() (payment.Payment, bool, error) {
-		waited, err := g.service.AwaitPayment(g.t.Context(), "acme", g.paymentID(), limit)
+		waited, err := s.service.AwaitPayment(s.t.Context(), "acme", s.paymentID(), limit)
 		if err != nil {
 			return payment.Payment{}, waited, err
 		}
-		p, err := g.service.Payment(g.t.Context(), "acme", g.paymentID())
+		p, err := s.service.Payment(s.t.Context(), "acme", s.paymentID())
 		return p, waited, err
 	})
 }

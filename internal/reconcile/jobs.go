@@ -13,7 +13,7 @@ import (
 // wait.
 const (
 	scheduleQueue = river.QueueDefault
-	resolveQueue  = "resolve"
+	lookupQueue   = "resolve"
 	webhookQueue  = "webhook"
 	// ledgerQueue has two jobs for each tenant. If they shared the schedule's queue, the sweep would have to wait for
 	// them.
@@ -29,9 +29,9 @@ type claimArgs struct{}
 // answeredArgs is the job that closes the dead letters whose keys were resolved meanwhile.
 type answeredArgs struct{}
 
-// resolveArgs is the job that looks up one key. The trigger discarded_jobs_become_dead_letters reads these names in a
+// lookupArgs is the job that looks up one key. The trigger discarded_jobs_become_dead_letters reads these names in a
 // discarded job.
-type resolveArgs struct {
+type lookupArgs struct {
 	Tenant     string `json:"tenant" river:"unique"`
 	Operation  string `json:"operation" river:"unique"`
 	Key        string `json:"key" river:"unique"`
@@ -46,7 +46,7 @@ type resolveArgs struct {
 // webhookArgs is the job that processes one stored event.
 type webhookArgs struct {
 	EventID string `json:"eventId" river:"unique"`
-	After   int64  `json:"after,omitzero" river:"unique"` // as in resolveArgs
+	After   int64  `json:"after,omitzero" river:"unique"` // as in lookupArgs
 }
 
 // scanArgs is the job that enqueues the scans of all ledgers. scanLedgerArgs is the scan of one ledger.
@@ -61,7 +61,7 @@ type (
 // evidenceArgs is the job that judges a record again.
 type evidenceArgs struct {
 	Record jsontext.Value `json:"record" river:"unique"`
-	After  int64          `json:"after,omitzero" river:"unique"` // as in resolveArgs
+	After  int64          `json:"after,omitzero" river:"unique"` // as in lookupArgs
 }
 
 // pruneArgs is the job that expires and deletes what has been kept long enough.
@@ -70,7 +70,7 @@ type pruneArgs struct{}
 func (sweepArgs) Kind() string      { return "sweep" }
 func (claimArgs) Kind() string      { return "claim" }
 func (answeredArgs) Kind() string   { return "answered" }
-func (resolveArgs) Kind() string    { return "resolve" }
+func (lookupArgs) Kind() string     { return "resolve" }
 func (webhookArgs) Kind() string    { return "webhook" }
 func (scanArgs) Kind() string       { return "scan" }
 func (scanLedgerArgs) Kind() string { return "scan_ledger" }
@@ -88,8 +88,8 @@ func (scanLedgerArgs) InsertOpts() river.InsertOpts {
 // InsertOpts implements river.JobArgsWithInsertOpts. If a job is discarded, ClaimDueTx returns its key again later. A
 // job fails only because of the database. So a dead letter for an operator is opened only after the database has failed
 // for about half an hour.
-func (resolveArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: 15, Queue: resolveQueue, UniqueOpts: whileOpen()}
+func (lookupArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{MaxAttempts: 15, Queue: lookupQueue, UniqueOpts: whileOpen()}
 }
 
 // InsertOpts implements river.JobArgsWithInsertOpts.

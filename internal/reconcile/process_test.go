@@ -18,7 +18,6 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
-	"payonce/internal/judge"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
@@ -147,14 +146,14 @@ func TestJobWhoseDatabaseGoesAwayIsNotDone(t *testing.T) {
 		work func() error
 	}{
 		"marked":         {"mark webhook processed", func() error { return goingAway(gateway.Ignored{}, nil) }},
-		"judged":         {"resolve by webhook", func() error { return goingAway(strange(), nil) }},
+		"judged":         {"apply record of webhook", func() error { return goingAway(strange(), nil) }},
 		"not understood": {"open dead letter", func() error { return goingAway(nil, gateway.ErrPayload) }},
-		"a record": {"resolve by record", func() error {
+		"a record": {"apply record", func() error {
 			return c.r.judgeEvidence(ended, &river.Job[evidenceArgs]{
 				Args: evidenceArgs{Record: strange().Record.Evidence()}})
 		}},
 		"a key": {"canceled", func() error {
-			return c.r.resolve(ended, &river.Job[resolveArgs]{Args: resolveArgs{Tenant: "acme",
+			return c.r.lookUp(ended, &river.Job[lookupArgs]{Args: lookupArgs{Tenant: "acme",
 				Operation: "POST /payments", Key: "order-0000000042", Generation: 1}})
 		}},
 		"a ledger": {"canceled", func() error {
@@ -195,7 +194,7 @@ func (c *crew) atWork() *prometheus.Registry {
 		DB: c.r.DB, Keys: c.r.Keys, PSPs: c.r.PSPs, NewID: uuid.NewV7, Metrics: c.r.Metrics, Log: c.r.Log,
 		PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})
-	c.r.Resolver = payments.NewResolver(c.r.Payments, judge.LookupPolicy{}, nil)
+	c.r.Jitter = func() float64 { return 0 }
 	return reg
 }
 

@@ -29,7 +29,6 @@ type Config struct {
 	Keys     *idempotency.Keys
 	PSPs     gateway.PSPs
 	Payments *payments.Service
-	Resolver *payments.Resolver
 	Inbox    *webhooks.Inbox
 	// Statements compares settlement files with our books.
 	Statements *statement.Reconciler
@@ -91,7 +90,7 @@ func (r *Reconciler) riverConfig() *river.Config {
 			webhookQueue:   {MaxWorkers: 20},
 			ledgerQueue:    {MaxWorkers: ledgerWorkers},
 			statementQueue: {MaxWorkers: statementWorkers},
-			resolveQueue:   {MaxWorkers: r.ResolveWorkers},
+			lookupQueue:    {MaxWorkers: r.ResolveWorkers},
 		},
 		Workers:                     r.workers(),
 		PeriodicJobs:                r.periodicJobs(),
@@ -115,7 +114,7 @@ func (r *Reconciler) workers() *river.Workers {
 	river.AddWorker(workers, river.WorkFunc(r.sweep))
 	river.AddWorker(workers, river.WorkFunc(r.claim))
 	river.AddWorker(workers, river.WorkFunc(r.closeAnswered))
-	river.AddWorker(workers, river.WorkFunc(r.resolve))
+	river.AddWorker(workers, river.WorkFunc(r.lookUp))
 	river.AddWorker(workers, river.WorkFunc(r.processWebhook))
 	river.AddWorker(workers, river.WorkFunc(r.judgeEvidence))
 	river.AddWorker(workers, river.WorkFunc(r.enqueueScans))

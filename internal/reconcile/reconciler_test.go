@@ -51,8 +51,8 @@ func TestJobsOfTheDeadAreRescuedSoonAndThoseOfTheLivingNever(t *testing.T) {
 func TestQueueFetchesAsFastAsItsWorkersAre(t *testing.T) {
 	t.Parallel()
 	c := configured(everyMinute())
-	if c.FetchCooldown > 5*time.Millisecond || c.Queues[resolveQueue].MaxWorkers != 7 {
-		t.Fatalf("fetches every %s for %d workers", c.FetchCooldown, c.Queues[resolveQueue].MaxWorkers)
+	if c.FetchCooldown > 5*time.Millisecond || c.Queues[lookupQueue].MaxWorkers != 7 {
+		t.Fatalf("fetches every %s for %d workers", c.FetchCooldown, c.Queues[lookupQueue].MaxWorkers)
 	}
 	if c.FetchPollInterval < time.Second {
 		t.Errorf("it asks the database every %s, although it is notified", c.FetchPollInterval)
@@ -71,11 +71,11 @@ func TestWhatTakesLongHasWorkersOfItsOwn(t *testing.T) {
 	for _, args := range []interface {
 		river.JobArgs
 		river.JobArgsWithInsertOpts
-	}{resolveArgs{}, webhookArgs{}, evidenceArgs{}, scanLedgerArgs{}, statementDayArgs{}} {
+	}{lookupArgs{}, webhookArgs{}, evidenceArgs{}, scanLedgerArgs{}, statementDayArgs{}} {
 		queues[args.Kind()] = args.InsertOpts().Queue
 	}
 	for kind, queue := range queues {
-		if (queue == resolveQueue) != (kind == resolveArgs{}.Kind()) {
+		if (queue == lookupQueue) != (kind == lookupArgs{}.Kind()) {
 			t.Errorf("%s is in queue %s", kind, queue)
 		}
 		if (queue == ledgerQueue) != (kind == scanLedgerArgs{}.Kind()) {
@@ -99,7 +99,7 @@ func TestOnlyTheScheduleTriesOnce(t *testing.T) {
 	if n := (scanLedgerArgs{}).InsertOpts().MaxAttempts; n != 1 {
 		t.Errorf("scans have %d attempts", n)
 	}
-	for _, args := range []river.JobArgsWithInsertOpts{resolveArgs{}, webhookArgs{}, evidenceArgs{},
+	for _, args := range []river.JobArgsWithInsertOpts{lookupArgs{}, webhookArgs{}, evidenceArgs{},
 		statementDayArgs{}} {
 		if n := args.InsertOpts().MaxAttempts; n < 2 {
 			t.Errorf("%T has %d attempts", args, n)

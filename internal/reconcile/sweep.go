@@ -11,6 +11,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/postgres"
 )
 
@@ -76,7 +77,7 @@ func (r *Reconciler) inBatches(
 func (r *Reconciler) enqueueTx(ctx context.Context, tx pgx.Tx, due []idempotency.Due) error {
 	jobs := make([]river.InsertManyParams, len(due))
 	for i, d := range due {
-		jobs[i].Args = resolveArgs{Tenant: d.Ref.Tenant, Operation: string(d.Ref.Operation), Key: d.Ref.Key.String(),
+		jobs[i].Args = lookupArgs{Tenant: d.Ref.Tenant, Operation: string(d.Ref.Operation), Key: d.Ref.Key.String(),
 			Generation: d.Generation, Subject: d.Subject}
 	}
 	// Not InsertManyFastTx: it would fail on a key whose last job is still in the queue. Then the whole batch would
@@ -84,7 +85,7 @@ func (r *Reconciler) enqueueTx(ctx context.Context, tx pgx.Tx, due []idempotency
 	for range maxRuns {
 		found, err := r.client.InsertManyTx(ctx, tx, jobs)
 		if err != nil {
-			return fmt.Errorf("enqueue resolutions: %w", err)
+			return fmt.Errorf("enqueue lookups: %w", err)
 		}
 		if jobs = again(jobs, found); len(jobs) == 0 {
 			return nil
@@ -102,8 +103,8 @@ const maxRuns = 10
 // hidden and have no lookup.
 func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (next []river.InsertManyParams) {
 	for i, f := range found {
-		args, isResolve := jobs[i].Args.(resolveArgs)
-		if isResolve && f.UniqueSkippedAsDuplicate && f.Job.State == rivertype.JobStateRunning {
+		args, isLookup := jobs[i].Args.(lookupArgs)
+		if isLookup && f.UniqueSkippedAsDuplicate && f.Job.State == rivertype.JobStateRunning {
 			args.After = f.Job.ID
 			next = append(next, river.InsertManyParams{Args: args})
 		}
@@ -111,17 +112,18 @@ func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (n
 	return next
 }
 
-// resolve looks up one key at the PSP.
-func (r *Reconciler) resolve(ctx context.Context, job *river.Job[resolveArgs]) error {
+// lookUp looks up one key at the PSP.
+func (r *Reconciler) lookUp(ctx context.Context, job *river.Job[lookupArgs]) error {
 	due := idempotency.Due{
 		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation,
 		Subject: job.Args.Subject,
 	}
-	resolution, err := r.Resolver.Resolve(ctx, due)
+	result, err := r.Payments.LookUpDue(ctx, due, judge.LookupPolicy{Budget: r.LookupBudget, Base: r.LookupBase,
+		Cap: r.LookupCap, Recheck: r.LookupRecheck, Chance: r.Jitter()})
 	if err != nil {
 		return err
 	}
-	r.countLookup(resolution)
+	r.countLookup(result)
 	return nil
 }
 

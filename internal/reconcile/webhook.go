@@ -43,7 +43,7 @@ func (r *Reconciler) processWebhook(ctx context.Context, job *river.Job[webhookA
 	case err != nil:
 		return err
 	}
-	// Crash window 9: resolved, not marked. The evidence is judged once more, which confirms it.
+	// Crash window 9: judged, not marked. The evidence is judged once more, which confirms it.
 	if err := r.Inbox.MarkProcessed(ctx, event.ID, result); err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (r *Reconciler) judgeEvent(ctx context.Context, event webhooks.Stored) (res
 	switch said := said.(type) {
 	case gateway.Moved:
 		// Crash window 8: the job is taken, and the key has not moved.
-		finding, err := r.Payments.ResolveByRecord(ctx,
+		finding, err := r.Payments.ApplyRecord(ctx,
 			judge.Record{Source: judge.SourceWebhook, PSP: psp, Record: said.Record})
 		if err != nil {
-			return "", fmt.Errorf("resolve by webhook: %w", err)
+			return "", fmt.Errorf("apply record of webhook: %w", err)
 		}
 		return r.countEffect(finding, judge.SourceWebhook), nil
 	case gateway.Ignored:
@@ -112,9 +112,9 @@ func (r *Reconciler) judgeEvidence(ctx context.Context, job *river.Job[evidenceA
 	if err != nil {
 		return fmt.Errorf("parse record: %w", err)
 	}
-	finding, err := r.Payments.ResolveByRecord(ctx, judge.Record{Source: judge.SourceOperator, Record: record})
+	finding, err := r.Payments.ApplyRecord(ctx, judge.Record{Source: judge.SourceOperator, Record: record})
 	if err != nil {
-		return fmt.Errorf("resolve by record: %w", err)
+		return fmt.Errorf("apply record: %w", err)
 	}
 	r.countEffect(finding, judge.SourceOperator)
 	return nil
@@ -140,14 +140,8 @@ func (r *Reconciler) countEffect(f payments.Effect, source judge.Source) string 
 	return resultConfirmed
 }
 
-func (r *Reconciler) countLookup(resolution payments.LookupResult) {
-	switch resolution {
-	case payments.Resolved:
-		r.Metrics.Reconciled("resolved", string(judge.SourceLookup))
-	case payments.Scheduled:
-		r.Metrics.Reconciled("scheduled", string(judge.SourceLookup))
-	case payments.ToOperator:
-		r.Metrics.Reconciled("failed", string(judge.SourceLookup))
-	case payments.Moot:
+func (r *Reconciler) countLookup(result payments.LookupResult) {
+	if result != payments.Moot {
+		r.Metrics.Reconciled(string(result), string(judge.SourceLookup))
 	}
 }

@@ -24,9 +24,9 @@ func behindProxy(t *testing.T) (*fixture, *pgproxy.Proxy) {
 	return o, proxy
 }
 
-func (o *fixture) count(sql string, args ...any) int {
-	o.t.Helper()
-	return pgtest.Value[int](o.t, o.pool, sql, args...)
+func (f *fixture) count(sql string, args ...any) int {
+	f.t.Helper()
+	return pgtest.Value[int](f.t, f.pool, sql, args...)
 }
 
 func TestKeyWhoseAcknowledgementIsLostIsGivenOutWhenItIsThere(t *testing.T) {

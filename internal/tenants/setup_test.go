@@ -54,37 +54,37 @@ func setup(t *testing.T) *fixture {
 }
 
 // later moves the directory's clock.
-func (o *fixture) later(d time.Duration) { o.clock.Add(int64(d)) }
+func (f *fixture) later(d time.Duration) { f.clock.Add(int64(d)) }
 
 // tenant makes acme.
-func (o *fixture) tenant() {
-	o.t.Helper()
-	if err := o.registry.EnsureTenant(o.t.Context(), "acme"); err != nil {
-		o.t.Fatal(err)
+func (f *fixture) tenant() {
+	f.t.Helper()
+	if err := f.registry.EnsureTenant(f.t.Context(), "acme"); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // addKey gives acme an API key that reads and writes.
-func (o *fixture) addKey(secret string) APIKey {
-	o.t.Helper()
-	k, err := o.registry.AddKey(o.t.Context(), "acme", secret, "", []Permission{PaymentsWrite, PaymentsRead})
+func (f *fixture) addKey(secret string) APIKey {
+	f.t.Helper()
+	k, err := f.registry.AddKey(f.t.Context(), "acme", secret, "", []Permission{PaymentsWrite, PaymentsRead})
 	if err != nil {
-		o.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return k
 }
 
 // admits reports whether a secret authenticates. Anything but a plain no is the end of the test.
-func (o *fixture) admits(secret string) bool {
-	o.t.Helper()
-	_, err := o.directory.Authenticate(o.t.Context(), secret)
+func (f *fixture) admits(secret string) bool {
+	f.t.Helper()
+	_, err := f.directory.Authenticate(f.t.Context(), secret)
 	if err != nil && !errors.Is(err, ErrUnauthenticated) {
-		o.t.Fatalf("authenticate: %v", err)
+		f.t.Fatalf("authenticate: %v", err)
 	}
 	return err == nil
 }
 
-func (o *fixture) exec(sql string, args ...any) {
-	o.t.Helper()
-	pgtest.Exec(o.t, o.pool, sql, args...)
+func (f *fixture) exec(sql string, args ...any) {
+	f.t.Helper()
+	pgtest.Exec(f.t, f.pool, sql, args...)
 }

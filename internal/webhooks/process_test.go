@@ -109,9 +109,9 @@ func TestStoreThatIsAwayIsNoMissingEvent(t *testing.T) {
 }
 
 // results is what came of each event that is stored.
-func (d *fixture) results() string {
-	d.t.Helper()
-	return d.text("SELECT string_agg(id || ' ' || coalesce(result, 'open'), ', ' ORDER BY id) FROM webhook_events")
+func (f *fixture) results() string {
+	f.t.Helper()
+	return f.text("SELECT string_agg(id || ' ' || coalesce(result, 'open'), ', ' ORDER BY id) FROM webhook_events")
 }
 
 // An event that is marked with the result of another is not processed, and one that is opened again without need is
@@ -144,22 +144,22 @@ func TestStepOfAnEventMovesNoOtherEvent(t *testing.T) {
 }
 
 // processedAgo stores an event that was processed so long ago.
-func (d *fixture) processedAgo(id string, ago time.Duration) {
-	d.t.Helper()
-	d.receive(id)
-	d.exec("UPDATE webhook_events SET result = 'resolved', processed_at = clock_timestamp() - $2::interval WHERE id = $1", id, ago)
+func (f *fixture) processedAgo(id string, ago time.Duration) {
+	f.t.Helper()
+	f.receive(id)
+	f.exec("UPDATE webhook_events SET result = 'resolved', processed_at = clock_timestamp() - $2::interval WHERE id = $1", id, ago)
 }
 
-func (d *fixture) left() string {
-	d.t.Helper()
-	return d.text("SELECT coalesce(string_agg(id, ' ' ORDER BY id), '') FROM webhook_events")
+func (f *fixture) left() string {
+	f.t.Helper()
+	return f.text("SELECT coalesce(string_agg(id, ' ' ORDER BY id), '') FROM webhook_events")
 }
 
-func (d *fixture) prune(olderThan time.Duration, limit int32, want int64) {
-	d.t.Helper()
-	n, err := d.inbox.Prune(d.t.Context(), olderThan, limit)
+func (f *fixture) prune(olderThan time.Duration, limit int32, want int64) {
+	f.t.Helper()
+	n, err := f.inbox.Prune(f.t.Context(), olderThan, limit)
 	if err != nil || n != want {
-		d.t.Fatalf("pruned %d, %v; want %d", n, err, want)
+		f.t.Fatalf("pruned %d, %v; want %d", n, err, want)
 	}
 }
 

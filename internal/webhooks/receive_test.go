@@ -21,14 +21,14 @@ import (
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // receiverAt takes the PSP's webhooks in, and its clock differs by so much from the sender's.
-func (d *fixture) receiverAt(later time.Duration) *Receiver {
-	d.t.Helper()
+func (f *fixture) receiverAt(later time.Duration) *Receiver {
+	f.t.Helper()
 	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), []string{secret},
-		func() time.Time { return d.sent.Add(later) })
+		func() time.Time { return f.sent.Add(later) })
 	if err != nil {
-		d.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	return NewReceiver(psp, d.inbox)
+	return NewReceiver(psp, f.inbox)
 }
 
 func TestOnlyWhatIsVerifiedIsStored(t *testing.T) {

@@ -42,11 +42,11 @@ func setup(t *testing.T) *fixture {
 }
 
 // anotherInbox is one in another process, on the same database. It goes through the proxy.
-func (d *fixture) anotherInbox() *Inbox {
-	d.t.Helper()
-	db := pgtest.Open(d.t, d.proxy.URL(), pgtest.Limits())
+func (f *fixture) anotherInbox() *Inbox {
+	f.t.Helper()
+	db := pgtest.Open(f.t, f.proxy.URL(), pgtest.Limits())
 	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		if _, err := tx.Exec(ctx, d.beforeJob, eventID); err != nil {
+		if _, err := tx.Exec(ctx, f.beforeJob, eventID); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
@@ -54,24 +54,24 @@ func (d *fixture) anotherInbox() *Inbox {
 	})
 }
 
-func (d *fixture) event(id string) Event {
-	return Event{ID: id, SentAt: d.sent, Body: []byte(`{"of":"` + id + `"}`)}
+func (f *fixture) event(id string) Event {
+	return Event{ID: id, SentAt: f.sent, Body: []byte(`{"of":"` + id + `"}`)}
 }
 
-func (d *fixture) receive(id string) Receipt {
-	d.t.Helper()
-	receipt, err := d.inbox.Receive(d.t.Context(), d.event(id))
+func (f *fixture) receive(id string) Receipt {
+	f.t.Helper()
+	receipt, err := f.inbox.Receive(f.t.Context(), f.event(id))
 	if err != nil {
-		d.t.Fatalf("receive %s: %v", id, err)
+		f.t.Fatalf("receive %s: %v", id, err)
 	}
 	return receipt
 }
 
 // inBackground receives an event, and gives what came of it.
-func (d *fixture) inBackground(i *Inbox, id string) <-chan outcome {
+func (f *fixture) inBackground(i *Inbox, id string) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
-		receipt, err := i.Receive(context.Background(), d.event(id))
+		receipt, err := i.Receive(context.Background(), f.event(id))
 		done <- outcome{receipt, err}
 	}()
 	return done
@@ -83,47 +83,47 @@ type outcome struct {
 }
 
 // holdJobs has every job wait, once its event is stored, until release.
-func (d *fixture) holdJobs() (release func()) {
-	d.t.Helper()
-	gate, err := d.pool.Acquire(d.t.Context())
+func (f *fixture) holdJobs() (release func()) {
+	f.t.Helper()
+	gate, err := f.pool.Acquire(f.t.Context())
 	if err != nil {
-		d.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	const lock, unlock = "SELECT pg_advisory_lock(42)", "SELECT pg_advisory_unlock(42)"
-	pgtest.Exec(d.t, gate, lock)
-	d.beforeJob = "SELECT pg_advisory_xact_lock_shared(42) WHERE $1::text <> ''"
+	pgtest.Exec(f.t, gate, lock)
+	f.beforeJob = "SELECT pg_advisory_xact_lock_shared(42) WHERE $1::text <> ''"
 	release = sync.OnceFunc(func() {
 		defer gate.Release()
 		if _, err := gate.Exec(context.Background(), unlock); err != nil {
-			d.t.Errorf("let the jobs go: %v", err)
+			f.t.Errorf("let the jobs go: %v", err)
 		}
 	})
-	d.t.Cleanup(release)
+	f.t.Cleanup(release)
 	return release
 }
 
 // want checks how many events and jobs there are.
-func (d *fixture) want(events, jobs int) {
-	d.t.Helper()
-	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != events ||
+func (f *fixture) want(events, jobs int) {
+	f.t.Helper()
+	if e, j := f.count("SELECT count(*) FROM webhook_events"), f.count("SELECT count(*) FROM jobs"); e != events ||
 		j != jobs {
-		d.t.Fatalf("%d events and %d jobs, want %d and %d", e, j, events, jobs)
+		f.t.Fatalf("%d events and %d jobs, want %d and %d", e, j, events, jobs)
 	}
 }
 
-func (d *fixture) count(sql string, args ...any) int {
-	d.t.Helper()
-	return pgtest.Value[int](d.t, d.pool, sql, args...)
+func (f *fixture) count(sql string, args ...any) int {
+	f.t.Helper()
+	return pgtest.Value[int](f.t, f.pool, sql, args...)
 }
 
-func (d *fixture) text(sql string, args ...any) string {
-	d.t.Helper()
-	return pgtest.Value[string](d.t, d.pool, sql, args...)
+func (f *fixture) text(sql string, args ...any) string {
+	f.t.Helper()
+	return pgtest.Value[string](f.t, f.pool, sql, args...)
 }
 
-func (d *fixture) exec(sql string, args ...any) {
-	d.t.Helper()
-	pgtest.Exec(d.t, d.pool, sql, args...)
+func (f *fixture) exec(sql string, args ...any) {
+	f.t.Helper()
+	pgtest.Exec(f.t, f.pool, sql, args...)
 }
 
 // wantErr checks that an error is the one, and no other.

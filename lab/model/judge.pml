@@ -1,5 +1,5 @@
 /*
- * What evidence v does to the key of a payment or refund m. This is internal/payments/judge.go, asked for every state that a model
+ * What evidence v does to the key of a payment or refund m. This is package internal/judge, asked for every state that a model
  * knows: go test ./internal/judge -run TestModels -update writes it. step is the key's next status, and none if it stays;
  * opens says that a dead letter is opened. Each model says in its guards what STATUS, OURS, RESULT and the others are.
  */

@@ -70,8 +70,8 @@ func run(root string) error {
 	between, up := calls(payments, readingOrder(root, payments))
 	row("payments: calls between files", between)
 	row("payments: of these back up the reading order", up)
-	product := slices.Concat(payments, in(files, "internal/judge"), in(files, "internal/operator"), in(files, "internal/app"),
-		in(files, "internal/reconcile"))
+	product := slices.Concat(payments, in(files, "internal/judge"), in(files, "internal/operator"),
+		in(files, "internal/app"), in(files, "internal/reconcile"))
 	lettersOfEvidence := regexp.MustCompile(
 		`deadletters\.(PSPContradicts|ContradictsCompleted|DuplicateMovement|LookupsExhausted|PSPMemoryOver|` +
 			`UnknownMovement|OtherAccount|LateAfterExpiry|RefundExceeds|MissingAtPSP)\b|refuse\(((payments|judge)\.)?(ContradictsPSP|NoFreshProof|GraceOpen|NeedsDecision)`)

@@ -70,11 +70,11 @@ func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
 }
 
 // asks is resolves for another goroutine.
-func (g *stage) asks() LookupResult {
-	resolution, err := NewResolver(g.service, patient(), never).Resolve(g.t.Context(),
-		idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
+func (s *stage) asks() LookupResult {
+	resolution, err := s.service.LookUpDue(s.t.Context(),
+		idempotency.Due{Ref: s.reservation.Ref, Generation: 1}, patient())
 	if err != nil {
-		g.t.Error(err)
+		s.t.Error(err)
 	}
 	return resolution
 }
@@ -355,7 +355,7 @@ func TestLookupThatCannotReadItsKeyAgainIsAnError(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		result, err := NewResolver(s.service, patient(), never).Resolve(t.Context(), due)
+		result, err := s.service.LookUpDue(t.Context(), due, patient())
 		if err == nil {
 			err = errors.New(string(result))
 		}

@@ -15,9 +15,6 @@ import (
 	"payonce/test/pgtest"
 )
 
-// never shortens no wait.
-func never() float64 { return 0 }
-
 // patient are terms under which no test waits, and every wait can be told from the others.
 func patient() judge.LookupPolicy {
 	return judge.LookupPolicy{
@@ -29,8 +26,8 @@ func patient() judge.LookupPolicy {
 func (s *shop) resolve(operation idempotency.Operation, key string) LookupResult {
 	s.t.Helper()
 	ref := idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key}
-	resolution, err := NewResolver(s.service, patient(), never).Resolve(s.t.Context(),
-		idempotency.Due{Ref: ref, Generation: 1})
+	resolution, err := s.service.LookUpDue(s.t.Context(),
+		idempotency.Due{Ref: ref, Generation: 1}, patient())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -45,15 +42,15 @@ func (s *shop) wantResolution(want LookupResult, operation idempotency.Operation
 }
 
 // resolves asks for the stage's key.
-func (g *stage) resolves(want LookupResult) {
-	g.t.Helper()
-	g.wantResolution(want, g.reservation.Ref.Operation, g.key.Key.String())
+func (s *stage) resolves(want LookupResult) {
+	s.t.Helper()
+	s.wantResolution(want, s.reservation.Ref.Operation, s.key.Key.String())
 }
 
 // wantWait compares the time to the next lookup, as it was when the latest line of the timeline was written.
-func (g *stage) wantWait(want time.Duration) {
-	g.t.Helper()
-	g.shop.wantWait(g.key.Key.String(), want)
+func (s *stage) wantWait(want time.Duration) {
+	s.t.Helper()
+	s.shop.wantWait(s.key.Key.String(), want)
 }
 
 func (s *shop) wantWait(key string, want time.Duration) {
@@ -241,11 +238,10 @@ func TestResolvingAgainAndAtOnceIsHarmless(t *testing.T) {
 			s := setupOn(t, psp)
 			g := s.charging("order-0000000001").lost().windowPasses()
 			psp.onLookup(c.psp(g))
-			r := NewResolver(s.service, patient(), never)
 			for range 2 {
 				atOnce(4, func(int) {
-					if _, err := r.Resolve(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
-						Generation: 1}); err != nil {
+					if _, err := s.service.LookUpDue(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
+						Generation: 1}, patient()); err != nil {
 						t.Error(err)
 					}
 				})
@@ -278,8 +274,8 @@ func TestResolvingWithoutADatabaseIsAnError(t *testing.T) {
 			answer(w, r)
 		}))
 		err := whileAsked(h, func() error {
-			resolution, err := NewResolver(s.service, patient(), never).Resolve(t.Context(),
-				idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
+			resolution, err := s.service.LookUpDue(t.Context(),
+				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}, patient())
 			if err == nil {
 				return fmt.Errorf("resolved to %s", resolution)
 			}

@@ -43,10 +43,10 @@ func (Confirmed) effect()    {}
 func (DeadLettered) effect() {}
 func (LeftAlone) effect()    {}
 
-// ResolveByRecord judges a record for the payment or refund that it is about, and writes the step. The record may come
+// ApplyRecord judges a record for the payment or refund that it is about, and writes the step. The record may come
 // late, early, twice or in any order. A verdict that is known does not change. A record that contradicts it opens a
 // dead letter.
-func (s *Service) ResolveByRecord(ctx context.Context, e judge.Record) (Effect, error) {
+func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, error) {
 	g, err := s.gatherFor(ctx, e)
 	if err != nil {
 		return nil, err
@@ -79,20 +79,20 @@ func effectOf(step judge.Step, applied Applied) Effect {
 func (s *Service) judgeAndApply(
 	ctx context.Context, g gathered, e judge.Evidence,
 ) (gathered, judge.Step, Applied, error) {
-	for try := range maxReads {
+	for range maxReads {
 		step := judge.Judge(g.seen, e)
-		applied, err := s.apply(ctx, g, step, try > 0)
+		applied, err := s.apply(ctx, g, step)
 		if applied.Passed {
 			return g, step, applied, nil
 		}
 		if err != nil && !judgeable(err) {
-			return g, step, applied, fmt.Errorf("resolve: %w", err)
+			return g, step, applied, fmt.Errorf("apply: %w", err)
 		}
 		if g, err = s.gatherAgain(ctx, g, err); err != nil {
 			return g, step, applied, err
 		}
 	}
-	return g, judge.Step{}, Applied{}, &postgres.UnavailableError{Op: "resolve",
+	return g, judge.Step{}, Applied{}, &postgres.UnavailableError{Op: "apply",
 		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
 }
 
