@@ -1,18 +1,17 @@
 // Command api serves the public API, makes its database's roles and schema, and administers tenants and API keys. It is
-// wiring only: what a process is made of is in internal/app.
+// wiring only: what a process is made of is in internal/app, and what an administrator types is in internal/admin.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
+	"payonce/internal/admin"
 	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/internal/config"
-	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )
 
@@ -46,13 +45,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "serve":
 		return serve(ctx, args, getenv, stdout, stderr)
 	case "roles":
-		return roles(ctx, args, getenv, stdout, stderr)
+		return admin.Roles(ctx, args, getenv, stdout, stderr)
 	case "migrate":
-		return migrate(ctx, args, getenv, stdout, stderr)
+		return admin.Migrate(ctx, args, getenv, stdout, stderr)
 	case "keys":
-		return administer(ctx, keysGroup(), args, getenv, stdout)
+		return admin.Keys(ctx, args, getenv, stdout)
 	case "tenants":
-		return administer(ctx, tenantsGroup(), args, getenv, stdout)
+		return admin.Tenants(ctx, args, getenv, stdout)
 	case "healthcheck":
 		return app.Healthcheck(ctx, "api", "OPERATOR_ADDR", func() (string, error) {
 			settings, err := config.Load(getenv)
@@ -84,11 +83,11 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		}
 		return err
 	}
-	settings, err := load(getenv)
+	settings, err := config.Load(getenv)
 	if err != nil {
 		return err
 	}
-	if err := settings.CheckProvider(); err != nil {
+	if err := settings.CheckProcess(); err != nil {
 		return err
 	}
 	app.TuneMemory(getenv)
@@ -97,49 +96,4 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		return err
 	}
 	return api.Run(ctx, func() {})
-}
-
-const migrateHelp = `Usage: api migrate [--distribute]
-
-Brings the database at DATABASE_URL to the newest schema. If api roles has created roles, gives these roles the rights that
-they need. You may run the command in several processes at the same time, and again after an interruption.
-
-  --distribute   distribute the tables of tenants over the workers of Citus, too (docs/scaling.md). DATABASE_URL must name the
-                 coordinator, and no api and no reconciler may run. The tables stay distributed, so later runs do not need
-                 this flag.
-`
-
-func migrate(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	do := postgres.Migrate
-	if len(args) == 1 && args[0] == "--distribute" {
-		do, args = postgres.Distribute, nil
-	}
-	if asked, err := cli.Help(stdout, migrateHelp, "api migrate", args); asked || err != nil {
-		return err
-	}
-	settings, err := load(cli.Quiet(getenv))
-	if err != nil {
-		return err
-	}
-	if err := do(ctx, settings.DatabaseURL, telemetry.NewTextLogger(stderr, settings.LogLevel)); err != nil {
-		return err
-	}
-	version, err := postgres.SchemaVersion()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, "The schema is at version %d.\n", version)
-	return err
-}
-
-func load(getenv func(string) string) (config.API, error) {
-	settings, err := config.Load(getenv)
-	if err != nil {
-		return config.API{}, err
-	}
-	if settings.DatabaseURL == "" {
-		return config.API{}, errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
-			"make demo runs everything without settings")
-	}
-	return settings, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,8 +16,6 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/cli"
-	"payonce/internal/postgres"
-	"payonce/internal/tenants"
 	"payonce/test/pgtest"
 	"payonce/test/wait"
 )
@@ -167,173 +164,6 @@ func TestServeAsksForTheSecretAtThePSP(t *testing.T) {
 	if _, err := command(t, getenv, "serve"); err == nil ||
 		!strings.HasPrefix(err.Error(), "STRIPE_SECRET is not set") {
 		t.Fatal(err)
-	}
-}
-
-func TestKeysWithoutASchemaPointToMigrate(t *testing.T) {
-	t.Parallel()
-	if _, err := command(t, environment("DATABASE_URL", emptyDatabase(t)), "keys", "list"); err == nil ||
-		!strings.Contains(err.Error(), "run api migrate first") {
-		t.Fatal(err)
-	}
-}
-
-// emptyDatabase is one without a schema.
-func emptyDatabase(t *testing.T) (url string) {
-	t.Helper()
-	server := pgtest.Server(t)
-	admin := pgtest.Connect(t, server.URL("postgres"))
-	name := "empty_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	pgtest.Exec(t, admin, "CREATE DATABASE "+name)
-	t.Cleanup(func() {
-		if _, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
-	})
-	return server.URL(name)
-}
-
-func TestMigrateBringsAnEmptyDatabaseUpToDateOnceAndAgain(t *testing.T) {
-	t.Parallel()
-	url := emptyDatabase(t)
-	newest, err := postgres.SchemaVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var replicas sync.WaitGroup
-	for range 3 { // as replicas do that start together
-		replicas.Go(func() {
-			if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	replicas.Wait()
-	if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
-		t.Fatal(err)
-	}
-	applied, err := pgtest.Open(t, url, pgtest.Limits()).AppliedVersion(t.Context())
-	if err != nil || applied != newest {
-		t.Fatalf("schema is at %d, %v; want %d", applied, err, newest)
-	}
-}
-
-func TestMigrateWithoutADatabaseFails(t *testing.T) {
-	t.Parallel()
-	_, err := command(t, environment("DATABASE_URL", "postgres://u:canary@127.0.0.1:1/none"), "migrate")
-	if err == nil || strings.Contains(err.Error(), "canary") {
-		t.Fatal(err)
-	}
-}
-
-var (
-	secretForm = regexp.MustCompile(`payonce_[0-9a-f]{64}`)
-	idForm     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
-)
-
-// created makes a key by the command and gives its secret and id.
-func created(t *testing.T, getenv func(string) string, args string) (secret, id string) {
-	t.Helper()
-	out, err := command(t, getenv, strings.Fields("keys create "+args)...)
-	if err != nil {
-		t.Fatalf("keys create %s: %v", args, err)
-	}
-	secret, id = secretForm.FindString(out), idForm.FindString(out)
-	if secret == "" || id == "" || !strings.HasPrefix(out, secret+"\n") {
-		t.Fatalf("keys create %s says %s", args, out)
-	}
-	return secret, id
-}
-
-// directory authenticates as a server does that starts now.
-func directory(t *testing.T, url string) *tenants.Directory {
-	t.Helper()
-	return tenants.NewDirectory(pgtest.Open(t, url, pgtest.Limits()), time.Now)
-}
-
-func TestSecretOfAKeyIsShownOnceAndWorks(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewURL(t)
-	getenv := environment("DATABASE_URL", url)
-	full, fullID := created(t, getenv, "--tenant acme --label shop")
-	reading, readingID := created(t, getenv, "--tenant acme --scopes payments:read")
-	operator, operatorID := created(t, getenv, "--operator")
-	if full == reading || full == operator {
-		t.Fatal("two keys share a secret")
-	}
-	out, err := command(t, getenv, "keys", "list")
-	if err != nil || secretForm.MatchString(out) {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for id, want := range map[string]string{
-		fullID: `acme +payments:read,payments:write +\S+ +never +shop`, readingID: `acme +payments:read +\S+ +never`,
-		operatorID: `\(operator\) +ops:read,ops:resolve +\S+ +never`,
-	} {
-		if !regexp.MustCompile(`(?m)^` + id + ` +` + want + ` *$`).MatchString(out) {
-			t.Errorf("no line %s for %s in\n%s", want, id, out)
-		}
-	}
-	d := directory(t, url)
-	for secret, may := range map[string]map[tenants.Permission]bool{
-		full:     {tenants.PaymentsRead: true, tenants.PaymentsWrite: true, tenants.OpsRead: false},
-		reading:  {tenants.PaymentsRead: true, tenants.PaymentsWrite: false},
-		operator: {tenants.OpsRead: true, tenants.OpsResolve: true, tenants.PaymentsRead: false},
-	} {
-		p, err := d.Authenticate(t.Context(), secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for permission, want := range may {
-			if p.May(permission) != want {
-				t.Errorf("%+v may %s: %v", p, permission, p.May(permission))
-			}
-		}
-	}
-}
-
-func TestExpiredKeyEndsAndAnOverlapIsKept(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewURL(t)
-	getenv := environment("DATABASE_URL", url)
-	now, nowID := created(t, getenv, "--tenant acme")
-	later, laterID := created(t, getenv, "--tenant acme")
-	for args, want := range map[string]string{"--id " + nowID: "The key ends at ", "--id " + laterID +
-		" --after 24h": "The key ends at "} {
-		if out, err := command(t, getenv, strings.Fields("keys expire "+args)...); err != nil ||
-			!strings.HasPrefix(out, want) {
-			t.Fatalf("keys expire %s: %v %s", args, err, out)
-		}
-	}
-	out, err := command(t, getenv, "keys", "list")
-	if err != nil || !regexp.MustCompile(nowID+`.*Z \(over\)`).MatchString(out) ||
-		regexp.MustCompile(laterID+`.*(over|never)`).MatchString(out) {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	d := directory(t, url)
-	if _, err := d.Authenticate(t.Context(), now); !errors.Is(err, tenants.ErrUnauthenticated) {
-		t.Fatalf("the key that has ended: %v", err)
-	}
-	if _, err := d.Authenticate(t.Context(), later); err != nil {
-		t.Fatalf("the key that overlaps: %v", err)
-	}
-	if _, err := command(t, getenv, "keys", "expire", "--id", uuid.NewString()); !errors.Is(err, tenants.ErrNoAPIKey) {
-		t.Fatalf("no such key: %v", err)
-	}
-}
-
-func TestKeyThatCannotBeIsRefused(t *testing.T) {
-	t.Parallel()
-	getenv := environment("DATABASE_URL", pgtest.NewURL(t))
-	for args, want := range map[string]string{
-		"--tenant ACME": "an id is a lower-case letter", "--tenant acme --scopes ops:read": "a tenant's key takes",
-		"--operator --scopes payments:read": "an operator's ops:read",
-		"--tenant acme --scopes ,":          "a tenant's key takes",
-		"--tenant acme --scopes all":        "a tenant's key takes",
-	} {
-		if out, err := command(t, getenv, strings.Fields("keys create "+args)...); cli.Code(err) != 2 ||
-			!strings.Contains(err.Error(), want) || secretForm.MatchString(out) {
-			t.Errorf("keys create %s: %v %s", args, err, out)
-		}
 	}
 }
 

@@ -4,17 +4,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/internal/config"
-	"payonce/internal/operator/commands"
 	"payonce/internal/telemetry"
 )
 
@@ -50,14 +47,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	switch command {
 	case "run":
 		return work(ctx, args, getenv, stdout, stderr)
-	case "statement":
-		return compareStatement(ctx, args, getenv, stdout, stderr)
-	case "scan":
-		return scanLedgers(ctx, args, getenv, stdout, stderr)
-	case "key":
-		return lookAtKey(ctx, args, commands.Key, getenv, stdout, stderr)
-	case "timeline":
-		return lookAtKey(ctx, args, commands.Timeline, getenv, stdout, stderr)
+	case "statement", "scan", "key", "timeline":
+		return operate(ctx, command, args, getenv, stdout, stderr)
 	case "healthcheck":
 		return app.Healthcheck(ctx, "reconciler", "RECONCILER_ADDR", func() (string, error) {
 			settings, err := config.LoadReconciler(getenv)
@@ -104,59 +95,9 @@ func open(
 	if err != nil {
 		return nil, err
 	}
-	if settings.DatabaseURL == "" {
-		return nil, errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
-			"make demo runs everything without settings, the reconciler too")
-	}
-	if err := settings.CheckProvider(); err != nil {
+	if err := settings.CheckProcess(); err != nil {
 		return nil, err
 	}
 	app.TuneMemory(getenv)
 	return app.NewReconciler(ctx, settings, log(stderr, settings.LogLevel))
-}
-
-// forTerminal is what a command works with that a person waits for: a part of a reconciler. The reconciler is opened
-// when the command line has been found to be right.
-func forTerminal[T any](
-	ctx context.Context, getenv func(string) string, stdout, stderr io.Writer, part func(*app.Reconciler) T,
-) commands.Deps[T] {
-	return commands.Deps[T]{Stdout: stdout, Open: func() (opened T, done func(), err error) {
-		reconciler, err := open(ctx, cli.Quiet(getenv), stderr, telemetry.NewTextLogger)
-		if err != nil {
-			return opened, nil, err
-		}
-		return part(reconciler), reconciler.Close, nil
-	}}
-}
-
-func compareStatement(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	return commands.Statement(ctx, args, commands.StatementDeps{
-		Deps:   forTerminal(ctx, getenv, stdout, stderr, (*app.Reconciler).StatementConfig),
-		Stderr: stderr, Terminal: isTerminal(stderr), Now: time.Now,
-	})
-}
-
-// isTerminal reports whether w is a terminal, or another device that a line can be rewritten on.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-func scanLedgers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	return commands.Scan(ctx, args, forTerminal(ctx, getenv, stdout, stderr, func(r *app.Reconciler) commands.Ledgers {
-		return commands.Ledgers{Payments: r.Payments, Overlap: r.Settings.ScanOverlap}
-	}))
-}
-
-func lookAtKey(
-	ctx context.Context, args []string, command func(context.Context, []string, commands.Deps[commands.Books]) error,
-	getenv func(string) string, stdout, stderr io.Writer,
-) error {
-	return command(ctx, args, forTerminal(ctx, getenv, stdout, stderr, func(r *app.Reconciler) commands.Books {
-		return commands.Books{Keys: r.Keys, Payments: r.Payments, Operators: r.Operators}
-	}))
 }

@@ -1,5 +1,5 @@
 // Package app puts the processes together: it makes the parts, hands each its dependencies, and owns the order of
-// starting and stopping. cmd/api and cmd/demo run the same processes from here. It holds no logic of any part.
+// starting and stopping. cmd/api and demo/supervisor run the same processes from here. It holds no logic of any part.
 package app
 
 import (
@@ -25,7 +25,7 @@ type API struct {
 	settings config.API
 	Public   *httpapi.API
 	Operator http.Handler
-	checks   map[string]func(context.Context) error // of readiness
+	checks   httpapi.Checks // of readiness
 }
 
 // answerMargin is what remains of the server's write timeout for the answer, when an execution has used up its
@@ -43,17 +43,16 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 		return nil, err
 	}
 	a := &API{parts: parts, settings: c}
-	recent := httpapi.NewRecent(time.Now())
-	a.Public = httpapi.New(httpapi.Config{
-		Recent:   recent,
+	public := httpapi.Config{
 		Payments: a.Payments, Keys: a.Keys, Directory: a.directory, Webhooks: a.receivers(), Metrics: a.metrics,
 		Log:       a.log,
-		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, NewID: NewID,
-		Tracer: a.tracer, Now: time.Now,
-	})
+		PublicURL: c.PublicURL, RequestID: requestID, NewID: NewID, Tracer: a.tracer, Now: time.Now,
+	}
+	a.addPages(&public)
+	a.Public = httpapi.New(public)
 	a.registerGauges()
 	a.checks = a.readiness()
-	if a.Operator, err = a.operatorSide(c.Shared, c.OperatorURL(), recent, a.checks); err != nil {
+	if a.Operator, err = a.operatorSide(c.Shared, c.OperatorURL(), a.checks); err != nil {
 		a.Close()
 		return nil, err
 	}

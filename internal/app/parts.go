@@ -2,41 +2,36 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/config"
-	"payonce/internal/console"
 	"payonce/internal/gateway"
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
-	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/reconcile"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 	"payonce/internal/tracing"
-	"payonce/internal/webhooks"
 )
 
 // parts are what the API and the reconciler are both made of.
 type parts struct {
+	operations
+
 	db        *postgres.DB
 	psps      gateway.PSPs
 	Keys      *idempotency.Keys // reads keys and their timelines
 	Payments  *payments.Service
-	Operators *operator.Service
 	queue     *reconcile.Queue
 	directory *tenants.Directory
 	room      *postgres.Room
@@ -88,40 +83,8 @@ func newParts(
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.room = postgres.NewRoom(p.db, time.Now)
-	p.Operators = operator.New(operator.Config{
-		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: log,
-		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
-	})
+	p.addOperator()
 	return p, nil
-}
-
-// retryJob has a job run again that was given up.
-func (p *parts) retryJob(ctx context.Context, tx pgx.Tx, id int64) error {
-	err := p.queue.RetryTx(ctx, tx, id)
-	switch {
-	case errors.Is(err, reconcile.ErrJobForgotten):
-		return fmt.Errorf("%w: %w", operator.ErrGone, err)
-	case errors.Is(err, reconcile.ErrJobQueued):
-		return fmt.Errorf("%w: %w", operator.ErrQueued, err)
-	}
-	return err
-}
-
-// reprocess has a stored webhook processed again.
-func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
-	err := webhooks.ReopenTx(ctx, tx, id)
-	switch {
-	case errors.Is(err, webhooks.ErrNoEvent):
-		return fmt.Errorf("%w: %w", operator.ErrGone, err)
-	case err != nil:
-		return err
-	}
-	return p.queue.WebhookTx(ctx, tx, id)
-}
-
-// forgetWebhook has a stored webhook count as processed that an operator does not want to hear of again.
-func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
-	return postgres.PipelineTx(ctx, tx, webhooks.Processed(id, "dismissed"))
 }
 
 func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
@@ -143,36 +106,11 @@ func (p *parts) registerGauges() {
 		PSPInFlight:        func() float64 { return float64(p.psps.InFlight()) },
 		RequestsWaiting:    func() float64 { return float64(p.Payments.Waiting()) },
 	})
-	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
-}
-
-// backlog is the operator's summary in the words of the metrics.
-func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
-	s, err := p.Operators.Summary(ctx)
-	if err != nil {
-		return telemetry.Backlog{}, err
-	}
-	b := telemetry.Backlog{
-		Keys: map[string]int64{}, OldestUnknown: s.Keys.OldestUnknown,
-		DeadLettersOpen: map[string]int64{}, OldestDeadLetter: s.DeadLetters.Oldest,
-		WebhooksWaiting: s.Webhooks.Count, OldestWebhook: s.Webhooks.Oldest,
-		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest,
-	}
-	for status, n := range s.Keys.ByStatus {
-		b.Keys[string(status)] = n
-	}
-	for kind, n := range s.DeadLetters.Open {
-		b.DeadLettersOpen[string(kind)] = n
-	}
-	for _, w := range s.Ledger {
-		b.OldestWatermark = max(b.OldestWatermark, w.Age)
-	}
-	return b, nil
 }
 
 // readiness is what /readyz asks: the parts, and whether the process is on its way out.
-func (p *parts) readiness() map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
+func (p *parts) readiness() httpapi.Checks {
+	return httpapi.Checks{
 		"database": p.db.Ping,
 		"schema":   p.checkSchema,
 		"disk":     p.room.Check,
@@ -183,31 +121,6 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 			return nil
 		},
 	}
-}
-
-// operatorSide is the handler of the operator's listener. Every process has one. recent is nil in a process that serves
-// no payments.
-func (p *parts) operatorSide(
-	c config.Shared, ownURL string, recent *httpapi.Recent, checks map[string]func(context.Context) error,
-) (http.Handler, error) {
-	secret := []byte(c.ConsoleSecret)
-	if len(secret) == 0 {
-		secret = []byte(rand.Text()) // The sessions of this process end with it.
-	}
-	pages, err := console.New(console.Config{
-		Keys: p.Keys, Payments: p.Payments, Operators: p.Operators, Directory: p.directory, Tracer: p.tracer,
-		Recent: recent, Secret: secret,
-		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
-		Log: p.log, Now: time.Now,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make the console: %w", err)
-	}
-	return httpapi.Operator(httpapi.OperatorConfig{
-		Console: pages, Operators: p.Operators, Gatherer: p.registry, Checks: checks,
-		Config: httpapi.Config{Directory: p.directory, Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL,
-			OperatorURL: ownURL, RequestID: requestID, Now: time.Now},
-	}), nil
 }
 
 func (p *parts) checkSchema(ctx context.Context) error {

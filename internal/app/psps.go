@@ -1,22 +1,17 @@
 package app
 
 import (
-	"fmt"
 	"time"
 
 	"payonce/internal/config"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
-	"payonce/internal/gateway/stripe"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
 
-// The last parts of the paths of the PSPs' webhooks. The mock PSP was the only one at first.
-const (
-	nativePath = "psp"
-	stripePath = "stripe"
-)
+// nativePath is the last part of the path of the webhooks of the native dialect. It was the only one at first.
+const nativePath = "psp"
 
 // webhookSecrets are what the PSPs sign their webhooks with. They are empty in a process that takes no webhooks.
 type webhookSecrets struct{ native, stripe []string }
@@ -31,21 +26,7 @@ func newPSPs(c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics
 	if c.PSPSecret != "" || c.PSP == config.NativePSP {
 		psps[native.Name] = gateway.Observed(own, time.Now, metrics.PSPRequest)
 	}
-	if c.StripeSecret == "" {
-		return psps, nil
-	}
-	theirs, err := stripe.New(stripe.Config{
-		URL: c.StripeURL, Secret: c.StripeSecret, WebhookSecrets: secrets.stripe, Limits: limitsOf(c), Now: time.Now,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("STRIPE_…: %w", err)
-	}
-	if most := theirs.Traits().KeyMemory; c.PSPMemory > most {
-		return nil, fmt.Errorf("PSP_KEY_MEMORY (%s) must not exceed %s, which is how long Stripe recognises a key",
-			c.PSPMemory, most)
-	}
-	psps[stripe.Name] = gateway.Observed(theirs, time.Now, metrics.PSPRequest)
-	return psps, nil
+	return psps, addDialects(psps, c, secrets, metrics)
 }
 
 func limitsOf(c config.Shared) gateway.Limits {
@@ -57,13 +38,14 @@ func limitsOf(c config.Shared) gateway.Limits {
 
 // receivers take the webhooks of each PSP in, by the last part of their path. One is nil where no secret is configured.
 func (a *API) receivers() map[string]*webhooks.Receiver {
-	all := map[string]*webhooks.Receiver{nativePath: nil, stripePath: nil}
-	inbox := webhooks.New(a.db, a.queue.WebhookTx)
-	if psp, ok := a.psps[native.Name]; ok && len(a.settings.WebhookSecrets) > 0 {
-		all[nativePath] = webhooks.NewReceiver(psp, inbox)
-	}
-	if psp, ok := a.psps[stripe.Name]; ok && len(a.settings.StripeWebhookSecrets) > 0 {
-		all[stripePath] = webhooks.NewReceiver(psp, inbox)
-	}
+	all := map[string]*webhooks.Receiver{nativePath: a.receiver(native.Name, a.settings.WebhookSecrets)}
+	a.addReceivers(all)
 	return all
+}
+
+func (a *API) receiver(name string, secrets []string) *webhooks.Receiver {
+	if psp, ok := a.psps[name]; ok && len(secrets) > 0 {
+		return webhooks.NewReceiver(psp, webhooks.New(a.db, a.queue.WebhookTx))
+	}
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/httpapi"
 	"payonce/internal/reconcile"
-	"payonce/internal/statement"
 	"payonce/internal/webhooks"
 )
 
@@ -43,29 +42,20 @@ func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger) (
 
 func (r *Reconciler) assemble() error {
 	c := r.Settings
-	statements, err := statement.New(r.StatementConfig())
+	further, err := r.furtherJobs()
 	if err != nil {
 		return err
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
 		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
-		Statements: statements, CloseAnswered: r.Operators.CloseAnswered, NewID: NewID, Now: time.Now, Jitter: jitter,
-		Metrics: r.metrics, Log: r.log, Reconciler: c,
+		Further: further, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Log: r.log, Reconciler: c,
 	})
 	if err != nil {
 		return err
 	}
 	r.registerGauges()
-	r.operator, err = r.operatorSide(c.Shared, c.LocalURL(), nil, r.readiness())
+	r.operator, err = r.operatorSide(c.Shared, c.LocalURL(), r.readiness())
 	return err
-}
-
-// StatementConfig is what statements are reconciled with.
-func (r *Reconciler) StatementConfig() statement.Config {
-	c := statement.DefaultConfig()
-	c.DB, c.PSPs, c.Payments, c.Metrics, c.NewID = r.db, r.psps, r.Payments, r.metrics, NewID
-	c.Horizon = r.Settings.PSPMemory + time.Hour
-	return c
 }
 
 // Run listens, and serves as Serve does.

@@ -436,7 +436,8 @@ func TestServerNeedsTheSecretOfItsProvider(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = settings.CheckProvider()
+		settings.DatabaseURL = "postgres://127.0.0.1/payonce"
+		err = settings.CheckProcess()
 		if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.env, err)
 		}

@@ -40,10 +40,21 @@ func (c API) checkStripeWebhooks(bad *refusals) {
 	}
 }
 
-// CheckProvider refuses to serve without the secret at the provider of new tenants. Commands that ask no provider need
-// no secret.
-func (c Shared) CheckProvider() error {
+// CheckDatabase refuses to do anything without a database.
+func (c Shared) CheckDatabase() error {
+	if c.DatabaseURL == "" {
+		return errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
+			"make demo runs everything without settings")
+	}
+	return nil
+}
+
+// CheckProcess refuses to run a process without a database, or without the secret at the provider of new tenants.
+// Commands that ask no provider need no secret.
+func (c Shared) CheckProcess() error {
 	switch {
+	case c.DatabaseURL == "":
+		return c.CheckDatabase()
 	case c.PSP == StripePSP && c.StripeSecret == "":
 		return errors.New("STRIPE_SECRET is not set, and PSP is stripe; Stripe's dashboard shows it under API keys (sk_test_… for tests)")
 	case c.PSP != StripePSP && c.PSPSecret == "":

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/look"
 	"payonce/internal/operator"
@@ -32,7 +31,7 @@ type Config struct {
 	Operators *operator.Service
 	Directory *tenants.Directory
 	Tracer    *tracing.Tracer // nil: off
-	Recent    *httpapi.Recent // nil in a process that serves no payments
+	Recent    *Recent         // nil in a process that serves no payments
 	// Secret seals the session cookies. Processes that share it accept each other's sessions.
 	Secret      []byte
 	GracePeriod time.Duration

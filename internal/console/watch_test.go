@@ -202,7 +202,7 @@ func TestPagesAreBounded(t *testing.T) {
 
 // A replay costs one round trip and no allocation of the console's.
 func TestRememberingAllocatesNothing(t *testing.T) {
-	m := httpapi.NewRecent(time.Time{})
+	m := NewRecent(time.Time{})
 	w := newWatch(nil)
 	m.OnAdd(w.keys.Wake)
 	w.keys.Join(idempotency.StoredRef("acme", "POST /payments", "order-2")) // Somebody looks at another key.

@@ -10,7 +10,6 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
-	"payonce/internal/httpapi/pages"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
@@ -27,16 +26,14 @@ type Config struct {
 	Directory *tenants.Directory
 	Webhooks  map[string]*webhooks.Receiver // by the last part of their path; nil if no secret is configured
 	Metrics   *telemetry.Metrics
-	Recent    *Recent // remembers the requests that the console shows; may be nil
+	Remember  func(Request) // is told of each answered request with an Idempotency-Key; may be nil
+	Pages     http.Handler  // what people read without an API key; nil for nothing
 	Log       *slog.Logger
 	PublicURL string
-	// OperatorURL and PSPPage are links for people who read the pages: the operator's listener, and a page of the PSP
-	// if it has one.
-	OperatorURL, PSPPage string
-	RequestID            func() string             // returns a new id for each request
-	NewID                func() (uuid.UUID, error) // UUIDv7
-	Tracer               *tracing.Tracer           // nil: off
-	Now                  func() time.Time
+	RequestID func() string             // returns a new id for each request
+	NewID     func() (uuid.UUID, error) // UUIDv7
+	Tracer    *tracing.Tracer           // nil: off
+	Now       func() time.Time
 }
 
 // API is the public HTTP API.
@@ -49,15 +46,12 @@ type API struct {
 	lists      *listPlaces
 	draining   atomic.Bool
 	router     http.Handler
-	static     http.Handler // the pages
 }
 
 // New returns the public API.
 func New(c Config) *API {
 	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newRateLimits(),
 		lists: newListPlaces()}
-	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
-	a.static = pages.Handler(at, func() []byte { return published(at) })
 	a.router = a.routes()
 	return a
 }
@@ -104,8 +98,10 @@ func (a *API) routes() http.Handler {
 		r.Post("/webhooks/"+path, func(w http.ResponseWriter, r *http.Request) { a.takeWebhook(w, r, receiver) })
 	}
 
-	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
-		r.Method(http.MethodGet, path, a.static)
+	if a.config.Pages != nil {
+		for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
+			r.Method(http.MethodGet, path, a.config.Pages)
+		}
 	}
 	return r
 }

@@ -15,7 +15,6 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/problem"
-	"payonce/internal/sequence"
 	"payonce/internal/tenants"
 )
 
@@ -66,7 +65,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 			if status == 0 {
 				status = http.StatusOK
 				if r.Context().Err() != nil {
-					status = sequence.ClientGone
+					status = problem.ClientGone
 				}
 			}
 			a.config.Metrics.HTTPRequest(route, strconv.Itoa(status), took)
@@ -81,13 +80,24 @@ func (a *API) observe(next http.Handler) http.Handler {
 	})
 }
 
-// remember adds a request with an Idempotency-Key to those that the console shows.
+// Request is an answered request with an Idempotency-Key.
+type Request struct {
+	Ref       idempotency.Ref
+	Began, At time.Time // by the clock of this process
+	Status    int
+	Code      string // of the problem; "" if the answer is none
+	Replayed  bool
+	// Async says that the answer is about another request with the key, which is in flight.
+	Async bool
+}
+
+// remember hands on a request with an Idempotency-Key.
 func (a *API) remember(r *http.Request, began, at time.Time, status int, replayed bool) {
-	if k := knownOf(r); k.ref.Tenant != "" {
+	if k := knownOf(r); k.ref.Tenant != "" && a.config.Remember != nil {
 		if unread(r.Context(), at.Sub(began)) {
-			status = sequence.ClientGone
+			status = problem.ClientGone
 		}
-		a.config.Recent.Add(Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
+		a.config.Remember(Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
 			Replayed: replayed, Async: k.async})
 	}
 }

@@ -1,16 +1,12 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
-	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/httpapi/pages"
@@ -20,18 +16,15 @@ import (
 	"payonce/internal/tenants"
 )
 
-// readyLimit bounds one readiness check.
-const readyLimit = 2 * time.Second
-
 // OperatorConfig is what the operator's side needs.
 type OperatorConfig struct {
 	Config // of the public side, whose pages explain the problems; what only payments need may be missing
 
-	Operators *operator.Service
-	Gatherer  prometheus.Gatherer // for /metrics
-	// Checks are the checks of /readyz, with their names.
-	Checks  map[string]func(context.Context) error
-	Console http.Handler // the pages below /console/; nil for none
+	Operators   *operator.Service
+	Gatherer    prometheus.Gatherer // for /metrics
+	Checks      Checks              // for /readyz
+	OperatorURL string              // of this listener, for the pages
+	Console     http.Handler        // the pages below /console/; nil for none
 }
 
 // ops is the operator's side. It uses the methods of API that both sides need.
@@ -40,19 +33,15 @@ type ops struct {
 	operator *operator.Service
 }
 
-// Operator is the handler of the operator's listener. /livez checks only the process, and /readyz runs the checks.
-// Neither these two nor /metrics and /docs need a login, because they are for machines and people on a private network.
+// Operator is the handler of the operator's listener. Neither what machines ask nor /docs needs a login, because they
+// are for machines and people on a private network.
 // Everything below /operator needs an operator's API key, and the console a session, which begins with such a key.
 func Operator(c OperatorConfig) http.Handler {
 	d := &ops{operator: c.Operators, API: &API{config: c.Config, problemFor: problemForOperators,
 		again: "Ask again; what was decided is decided once."}} // Operators have no idempotency key to send again.
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead)
-	r.Get("/livez", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
-	})
-	r.Get("/readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, c.Checks) })
-	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(c.Gatherer, promhttp.HandlerOpts{}))
+	forMachines(r, c.Gatherer, c.Checks)
 
 	every := chi.Chain(d.identify, d.observe, d.recoverPanics)
 	r.NotFound(every.HandlerFunc(d.nothing).ServeHTTP)
@@ -75,8 +64,7 @@ func Operator(c OperatorConfig) http.Handler {
 		r.With(resolving).Post("/operator/dead-letters/run", d.answer(d.runPlan))
 		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.answer(d.showDeadLetter))
 		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.answer(d.resolveDeadLetter))
-		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL)}
-		static := pages.OperatorHandler(at, func() []byte { return publishedToOperators(at) },
+		static := pages.OperatorHandler(pages.Addresses{Public: c.PublicURL, Operator: c.OperatorURL}, OpenAPI,
 			http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
 			r.Method(http.MethodGet, path, static)
@@ -112,26 +100,4 @@ func problemForOperators(err error, again string) *requestError {
 		return &requestError{code: problem.IdempotencyStoreUnavailable, detail: operator.TooMuch}
 	}
 	return problemFor(err, again)
-}
-
-func ready(w http.ResponseWriter, r *http.Request, checks map[string]func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyLimit)
-	defer cancel()
-	status := http.StatusOK
-	report := struct {
-		Ready  bool              `json:"ready"`
-		Checks map[string]string `json:"checks"`
-	}{Ready: true, Checks: map[string]string{}}
-	for name, check := range checks {
-		report.Checks[name] = "ok"
-		if err := check(ctx); err != nil {
-			report.Checks[name] = err.Error()
-			report.Ready, status = false, http.StatusServiceUnavailable
-		}
-	}
-	body, err := json.Marshal(report, json.Deterministic(true))
-	if err != nil {
-		status, body = http.StatusInternalServerError, nil
-	}
-	write(w, status, jsonType, append(body, '\n'))
 }

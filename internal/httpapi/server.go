@@ -2,12 +2,17 @@ package httpapi
 
 import (
 	"container/list"
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 )
 
@@ -77,4 +82,41 @@ func LimitConnections(l net.Listener, s *http.Server, most int, log *slog.Logger
 		_ = leaves.Close()
 	}
 	return netutil.LimitListener(l, most)
+}
+
+// Checks are the checks of /readyz, by their names.
+type Checks = map[string]func(context.Context) error
+
+// readyLimit bounds one readiness check.
+const readyLimit = 2 * time.Second
+
+// forMachines adds what machines on a private network ask. /livez checks only the process, and /readyz runs the checks.
+func forMachines(r chi.Router, metrics prometheus.Gatherer, checks Checks) {
+	r.Get("/livez", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+	})
+	r.Get("/readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, checks) })
+	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+}
+
+func ready(w http.ResponseWriter, r *http.Request, checks Checks) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyLimit)
+	defer cancel()
+	status := http.StatusOK
+	report := struct {
+		Ready  bool              `json:"ready"`
+		Checks map[string]string `json:"checks"`
+	}{Ready: true, Checks: map[string]string{}}
+	for name, check := range checks {
+		report.Checks[name] = "ok"
+		if err := check(ctx); err != nil {
+			report.Checks[name] = err.Error()
+			report.Ready, status = false, http.StatusServiceUnavailable
+		}
+	}
+	body, err := json.Marshal(report, json.Deterministic(true))
+	if err != nil {
+		status, body = http.StatusInternalServerError, nil
+	}
+	write(w, status, jsonType, append(body, '\n'))
 }

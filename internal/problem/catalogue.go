@@ -23,7 +23,7 @@ const (
 // catalogue is in the order that All promises. It is only ever read.
 //
 // The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix.
-// A test of cmd/demo runs each of them.
+// A test of demo/supervisor runs each of them.
 var catalogue = []Entry{
 	{
 		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",

@@ -42,3 +42,7 @@ func Lookup(code Code) (Entry, bool) {
 func All() []Entry {
 	return slices.Clone(catalogue)
 }
+
+// ClientGone is the status, in logs and pictures, of a request whose connection was closed before the answer: by the
+// client, or by the server's write timeout.
+const ClientGone = 499

@@ -26,9 +26,6 @@ type sweepArgs struct{}
 // claimArgs is the job that enqueues the lookups of all unknown keys that are due.
 type claimArgs struct{}
 
-// answeredArgs is the job that closes the dead letters whose keys were resolved meanwhile.
-type answeredArgs struct{}
-
 // lookupArgs is the job that looks up one key. The trigger discarded_jobs_become_dead_letters reads these names in a
 // discarded job.
 type lookupArgs struct {
@@ -69,7 +66,6 @@ type pruneArgs struct{}
 
 func (sweepArgs) Kind() string      { return "sweep" }
 func (claimArgs) Kind() string      { return "claim" }
-func (answeredArgs) Kind() string   { return "answered" }
 func (lookupArgs) Kind() string     { return "resolve" }
 func (webhookArgs) Kind() string    { return "webhook" }
 func (scanArgs) Kind() string       { return "scan" }

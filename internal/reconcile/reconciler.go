@@ -18,7 +18,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
-	"payonce/internal/statement"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
@@ -30,18 +29,18 @@ type Config struct {
 	PSPs     gateway.PSPs
 	Payments *payments.Service
 	Inbox    *webhooks.Inbox
-	// Statements compares settlement files with our books.
-	Statements *statement.Reconciler
-	// CloseAnswered closes dead letters whose keys were resolved meanwhile, up to limit, and returns how many.
-	CloseAnswered func(ctx context.Context, limit int32) (int, error)
-	NewID         func() (uuid.UUID, error)
-	Now           func() time.Time
-	Jitter        func() float64 // draws from [0, 1)
-	Metrics       *telemetry.Metrics
-	Log           *slog.Logger
+	Further  []Jobs
+	NewID    func() (uuid.UUID, error)
+	Now      func() time.Time
+	Jitter   func() float64 // draws from [0, 1)
+	Metrics  *telemetry.Metrics
+	Log      *slog.Logger
 
 	config.Reconciler
 }
+
+// Jobs adds jobs that no key's outcome depends on: their workers, their queue, and when they are due.
+type Jobs func(*Reconciler, *river.Config)
 
 // Reconciler runs the background jobs of one process. Any number of them may run on one database.
 type Reconciler struct {
@@ -61,11 +60,10 @@ func New(c Config) (*Reconciler, error) {
 	return r, nil
 }
 
-// How long River keeps finished jobs. A discarded job has its dead letter. It is kept until its day is not among the
-// last statementDays any more: otherwise that day would get a second job and a second dead letter.
+// How long River keeps finished jobs. A discarded job has its dead letter.
 const (
 	keepCompleted = 10 * time.Minute
-	keepDiscarded = (statementDays + 1) * 24 * time.Hour
+	keepDiscarded = 32 * 24 * time.Hour
 )
 
 // ledgerWorkers is how many ledgers are read at the same time.
@@ -84,13 +82,12 @@ func (r *Reconciler) riverConfig() *river.Config {
 	if r.DBPooler { // A pooler in transaction mode does not support LISTEN.
 		poll = pollOnlyFetch
 	}
-	return &river.Config{
+	c := &river.Config{
 		Queues: map[string]river.QueueConfig{
-			scheduleQueue:  {MaxWorkers: 10},
-			webhookQueue:   {MaxWorkers: 20},
-			ledgerQueue:    {MaxWorkers: ledgerWorkers},
-			statementQueue: {MaxWorkers: statementWorkers},
-			lookupQueue:    {MaxWorkers: r.ResolveWorkers},
+			scheduleQueue: {MaxWorkers: 10},
+			webhookQueue:  {MaxWorkers: 20},
+			ledgerQueue:   {MaxWorkers: ledgerWorkers},
+			lookupQueue:   {MaxWorkers: r.ResolveWorkers},
 		},
 		Workers:                     r.workers(),
 		PeriodicJobs:                r.periodicJobs(),
@@ -107,20 +104,21 @@ func (r *Reconciler) riverConfig() *river.Config {
 		Middleware:                  []rivertype.Middleware{river.WorkerMiddlewareFunc(r.observe)},
 		Logger:                      slog.New(stopping{r.Log.Handler()}),
 	}
+	for _, add := range r.Further {
+		add(r, c)
+	}
+	return c
 }
 
 func (r *Reconciler) workers() *river.Workers {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(r.sweep))
 	river.AddWorker(workers, river.WorkFunc(r.claim))
-	river.AddWorker(workers, river.WorkFunc(r.closeAnswered))
 	river.AddWorker(workers, river.WorkFunc(r.lookUp))
 	river.AddWorker(workers, river.WorkFunc(r.processWebhook))
 	river.AddWorker(workers, river.WorkFunc(r.judgeEvidence))
 	river.AddWorker(workers, river.WorkFunc(r.enqueueScans))
 	river.AddWorker(workers, longWorker[scanLedgerArgs]{work: r.scanLedger, longest: scanTimeout})
-	river.AddWorker(workers, river.WorkFunc(r.enqueueStatements))
-	river.AddWorker(workers, longWorker[statementDayArgs]{work: r.judgeDay, longest: statementTimeout})
 	river.AddWorker(workers, river.WorkFunc(r.prune))
 	return workers
 }
@@ -141,19 +139,18 @@ func (w longWorker[T]) Timeout(*river.Job[T]) time.Duration { return w.longest }
 
 // periodicJobs are inserted by the process that River has elected.
 func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
-	every := func(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
-		return river.NewPeriodicJob(river.PeriodicInterval(interval),
-			func() (river.JobArgs, *river.InsertOpts) { return args, onceEvery(interval) },
-			&river.PeriodicJobOpts{RunOnStart: true})
-	}
 	return []*river.PeriodicJob{
 		every(r.SweepEvery, sweepArgs{}),
 		every(r.ClaimEvery, claimArgs{}),
-		every(r.SweepEvery, answeredArgs{}),
 		every(r.ScanEvery, scanArgs{}),
 		every(r.PruneEvery, pruneArgs{}),
-		every(statementsEvery, dueStatementsArgs{}),
 	}
+}
+
+func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
+	return river.NewPeriodicJob(river.PeriodicInterval(interval),
+		func() (river.JobArgs, *river.InsertOpts) { return args, onceEvery(interval) },
+		&river.PeriodicJobOpts{RunOnStart: true})
 }
 
 // Run works until ctx ends. Then it takes no new job, and finishes the jobs that are running.

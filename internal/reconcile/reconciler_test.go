@@ -27,7 +27,8 @@ import (
 
 // configured is how a reconciler of these settings has River work.
 func configured(s config.Reconciler) *river.Config {
-	return (&Reconciler{Config: Config{Reconciler: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)}}).riverConfig()
+	return (&Reconciler{Config: Config{Reconciler: s, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Further: []Jobs{Statements(nil)}}}).riverConfig()
 }
 
 func everyMinute() config.Reconciler {
@@ -207,17 +208,16 @@ func (c *crew) running(job func(working, running context.Context) error) (stop f
 	begun, over := make(chan struct{}), make(chan error, 1)
 	ctx, stop := context.WithCancel(c.t.Context())
 	c.t.Cleanup(stop)
-	c.r.CloseAnswered = func(working context.Context, _ int32) (int, error) {
-		close(begun)
-		return 0, job(working, ctx)
+	settings := &river.Config{
+		Logger: c.r.Log, Workers: river.NewWorkers(),
+		Queues: map[string]river.QueueConfig{scheduleQueue: {MaxWorkers: 1}},
 	}
-	workers := river.NewWorkers()
-	river.AddWorker(workers, river.WorkFunc(c.r.closeAnswered))
+	river.AddWorker(settings.Workers, river.WorkFunc(func(working context.Context, _ *river.Job[answeredArgs]) error {
+		close(begun)
+		return job(working, ctx)
+	}))
 	var err error
-	c.r.client, err = river.NewClient(riverpgxv5.New(c.pool), &river.Config{
-		Logger: c.r.Log, Workers: workers, Queues: map[string]river.QueueConfig{scheduleQueue: {MaxWorkers: 1}},
-	})
-	if err != nil {
+	if c.r.client, err = river.NewClient(riverpgxv5.New(c.pool), settings); err != nil {
 		c.t.Fatal(err)
 	}
 	c.inTx(func(ctx context.Context, tx pgx.Tx) error {

@@ -41,12 +41,6 @@ func (r *Reconciler) claim(ctx context.Context, _ *river.Job[claimArgs]) error {
 	})
 }
 
-// closeAnswered closes the dead letters whose keys were resolved meanwhile.
-func (r *Reconciler) closeAnswered(ctx context.Context, _ *river.Job[answeredArgs]) error {
-	_, err := r.CloseAnswered(ctx, sweepBatch)
-	return err
-}
-
 // inBatches takes keys and enqueues their lookups, one transaction after the other, until there are no more.
 func (r *Reconciler) inBatches(
 	ctx context.Context, take func(context.Context, pgx.Tx) ([]idempotency.Due, error),

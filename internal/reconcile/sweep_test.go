@@ -99,7 +99,7 @@ func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := c.r.enqueueStatements(ended, nil); err == nil {
+	if err := c.jobs.enqueue(ended, nil); err == nil {
 		t.Error("no statement is due in a database that is away")
 	}
 	c.exec("UPDATE tenants SET created_at = clock_timestamp() + interval '1 day'")

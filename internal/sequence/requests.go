@@ -7,20 +7,17 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/problem"
 )
 
 // Request is a request with the key that one API process remembers. Its times are those of the process.
 type Request struct {
 	Began, At time.Time // At is the time of the answer
-	Status    int       // of the answer; ClientGone if nobody could read it
+	Status    int       // of the answer; problem.ClientGone if nobody could read it
 	Label     string    // Replayed, or the code of a problem, or nothing
 	// Bystander says that the request has not reserved the key: it was refused, or was told about another request.
 	Bystander bool
 }
-
-// ClientGone is the status of a request whose connection was closed before the answer, by the client or by the server's
-// write timeout.
-const ClientGone = 499
 
 // maxSkew is how far the clocks of a process and of the database may differ, for a request to be recognised as the one
 // that wrote a line of the timeline.
@@ -77,7 +74,7 @@ func (l Life) ownAnswer(i int, r Request) Step {
 func (r Request) answer(times int) Step {
 	s := Step{At: r.At, From: API, To: Client, Label: strconv.Itoa(r.Status)}
 	switch {
-	case r.Status == ClientGone:
+	case r.Status == problem.ClientGone:
 		s.Label, s.Lost = "the connection is closed", true
 	case r.Label != "":
 		s.Label += ", " + r.Label

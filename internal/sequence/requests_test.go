@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/problem"
 	"payonce/internal/sequence"
 )
 
@@ -43,7 +44,7 @@ func TestRememberedRequests(t *testing.T) {
 		"by a clock that is far off": {paid(request(0.2, 9.2, 201, "")),
 			"client>API the same key again|API>client 201"},
 		"a client that hangs up": {
-			paid(request(0, 2, sequence.ClientGone, "")), "!API>client the connection is closed",
+			paid(request(0, 2, problem.ClientGone, "")), "!API>client the connection is closed",
 		},
 		"a decline": {paid(request(0, 2, 402, "payment_declined")), "API>client 402, payment_declined"},
 		"a bystander has written nothing, whenever it came": {paid(bystander(0, 0.1, 202)),

@@ -31,7 +31,7 @@ func TestDemoSaysEachBug(t *testing.T) {
 	}
 	for _, b := range append(bugs, bug{name: "quoted", what: `the first one's "answer"`}) {
 		flag := planted(b)
-		inner, quoted := strings.CutPrefix(flag, `-X "main.planted=`+b.name+": ")
+		inner, quoted := strings.CutPrefix(flag, `-X "payonce/demo/supervisor.planted=`+b.name+": ")
 		if !quoted || strings.Index(inner, `"`) != len(inner)-1 {
 			t.Errorf("%s: the go command cannot take %s", b.name, flag)
 		}

@@ -179,5 +179,5 @@ func buildDemo(ctx context.Context, name, dir string, stdout io.Writer) error {
 // planted is the linker's flag that has the demo say its bug. The go command takes quotes of either kind around a flag,
 // and nothing that would let a quote be inside of its own kind.
 func planted(b bug) string {
-	return `-X "main.planted=` + b.name + ": " + strings.ReplaceAll(b.what, `"`, "'") + `"`
+	return `-X "payonce/demo/supervisor.planted=` + b.name + ": " + strings.ReplaceAll(b.what, `"`, "'") + `"`
 }

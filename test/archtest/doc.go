@@ -1,6 +1,6 @@
 // Package archtest holds the rules of the tree that the compiler does not
-// know: who may import whom (the table in imports.go), what the programs may
-// link in the end (links.go), how long a file and a function may be, that
+// know: what may be taken away without touching the rest (rings.go), who may
+// import whom (the table in imports.go), how long a file and a function may be, that
 // every package opens with prose, that nothing sleeps instead of waiting, and
 // that no tracked file carries a trace of the machine it was written on. It
 // also compares River's migrations with the library.

@@ -41,7 +41,7 @@ func TestImportTableLetsTheDesignBe(t *testing.T) {
 	t.Parallel()
 	wantNone(t, importBreaches(parse(t, map[string]string{
 		"cmd/api/a.go":           importing("payonce/internal/app"),
-		"cmd/demo/a.go":          importing("payonce/demo/mockpsp") + importing("payonce/demo/embeddedpg"),
+		"demo/supervisor/a.go":   importing("payonce/internal/app") + importing("payonce/demo/embeddedpg"),
 		"demo/windows/a.go":      importing("payonce/test/httpproxy") + importing("payonce/test/pgproxy"),
 		"internal/app/a.go":      importing("github.com/riverqueue/river"),
 		"internal/httpapi/a.go":  importing("github.com/go-chi/chi/v5") + importing("payonce/internal/payments"),
@@ -57,29 +57,6 @@ func TestImportTableLetsTheDesignBe(t *testing.T) {
 		"lab/caller/a.go":            importing("payonce/client"),
 		"internal/gateway/a_test.go": importing("payonce/demo/mockpsp"),
 	})))
-}
-
-// The table of imports sees single steps; a link has several.
-func TestProductLinksNoStageByAnyWay(t *testing.T) {
-	t.Parallel()
-	tree := func(leaf string) []source {
-		return parse(t, map[string]string{
-			"cmd/reconciler/a.go":     importing("payonce/internal/app"),
-			"cmd/api/a.go":            importing("payonce/internal/cli"),
-			"cmd/api/a_test.go":       importing("payonce/test/pgtest"),
-			"cmd/demo/a.go":           importing("payonce/demo/mockpsp"),
-			"internal/app/a.go":       importing("payonce/internal/gateway"),
-			"internal/cli/a.go":       "",
-			"internal/gateway/a.go":   importing("payonce/internal/app") + leaf,
-			"demo/mockpsp/a.go":       "",
-			"internal/tenants/odd.go": importing("payonce/lab/world"),
-		})
-	}
-	wantNone(t, linkBreaches(tree("")))
-	for _, leaf := range []string{"demo/mockpsp", "test/pgtest", "lab/world"} {
-		wantBreach(t, linkBreaches(tree(importing("payonce/"+leaf))), "cmd/reconciler")
-	}
-	wantBreach(t, linkBreaches(parse(t, map[string]string{"cmd/api/a.go": ""})), "cmd/reconciler")
 }
 
 func TestClientMayImportOnlyTheStandardLibrary(t *testing.T) {
@@ -104,17 +81,4 @@ func TestGeneratedQueriesBelongToTheirPackageAlone(t *testing.T) {
 		"internal/tenants/a_test.go"} {
 		wantBreach(t, tableOwnerBreaches(parse(t, map[string]string{file: importing(queries)})), file)
 	}
-}
-
-func TestPackageWithoutAPlaceIsRefused(t *testing.T) {
-	t.Parallel()
-	wantNone(t, placeBreaches(parse(t, map[string]string{
-		"internal/payments/a.go":                 "",
-		"internal/payments/internal/dbsqlc/a.go": "",
-		"lab/chaos/a.go":                         "",
-	})))
-	wantBreach(t, placeBreaches(parse(t, map[string]string{
-		"internal/util/a.go": "",
-		"internal/util/b.go": "",
-	})), "internal/util")
 }

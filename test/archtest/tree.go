@@ -18,7 +18,7 @@ const modulePath = "payonce"
 // forward slashes.
 type source struct {
 	path      string
-	dir       string // the package, as the table in imports.go names it
+	dir       string // the package, as the tables in rings.go and imports.go name it
 	test      bool
 	generated bool
 	lines     int

@@ -67,3 +67,23 @@ func embedded(name string) func() []byte {
 		return content
 	}
 }
+
+// The OpenAPI document has these texts where the addresses of an installation belong.
+const (
+	documentedPublic   = "http://localhost:8080"
+	documentedOperator = "http://localhost:8081"
+	documentedServer   = "  - url: /\n    description: The server that shows you this page.\n"
+)
+
+// published is the document for the public listener, with the addresses of this installation.
+func (a Addresses) published(document []byte) []byte {
+	return []byte(strings.NewReplacer(documentedPublic, a.Public, documentedOperator,
+		a.Operator).Replace(string(document)))
+}
+
+// publishedToOperators is the document for the operator's listener, which does not serve the public operations.
+func (a Addresses) publishedToOperators(document []byte) []byte {
+	public := "  - url: " + a.Public + "\n    description: The public API.\n"
+	return []byte(strings.NewReplacer(documentedServer, public, documentedPublic, a.Public, documentedOperator,
+		a.Operator).Replace(string(document)))
+}

@@ -37,17 +37,17 @@ const (
 // end.
 type Addresses struct {
 	Public   string
-	Operator string // the operator's listener, as the machine reaches it on which it listens
+	Operator string // the operator's listener, as the machine reaches it on which it listens; "" for the documented one
 	PSP      string // a page of the payment provider's for people; empty where there is none
 }
 
 func (a Addresses) trimmed() Addresses {
-	return Addresses{strings.TrimRight(a.Public, "/"), strings.TrimRight(a.Operator, "/"),
+	return Addresses{strings.TrimRight(a.Public, "/"), cmp.Or(strings.TrimRight(a.Operator, "/"), documentedOperator),
 		strings.TrimRight(a.PSP, "/")}
 }
 
 // Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public
-// listener. openapi returns the document's bytes. It panics if an embedded file is broken.
+// listener. openapi is the document as it is for the documented addresses. It panics if an embedded file is broken.
 func Handler(at Addresses, openapi func() []byte) http.Handler {
 	at = at.trimmed()
 	frame := newFrame()
@@ -57,7 +57,7 @@ func Handler(at Addresses, openapi func() []byte) http.Handler {
 	mux.Handle("GET /", nothing)
 	mux.Handle("GET /problems", frame.page("problems.html", "Problems", http.StatusOK, problem.All()))
 	mux.Handle("GET /problems/{code}", problemPages(frame, at))
-	handleReader(mux, publicReader(at), openapi)
+	handleReader(mux, publicReader(at), func() []byte { return at.published(openapi()) })
 	return clean(mux, nothing)
 }
 
@@ -65,9 +65,10 @@ func Handler(at Addresses, openapi func() []byte) http.Handler {
 // leaves the rest to nothing. Its reader has the operations of that listener: a browser asks none but the server that
 // it has the page from.
 func OperatorHandler(at Addresses, openapi func() []byte, nothing http.Handler) http.Handler {
+	at = at.trimmed()
 	mux := http.NewServeMux()
 	mux.Handle("GET /", nothing)
-	handleReader(mux, operatorReader(at.trimmed()), openapi)
+	handleReader(mux, operatorReader(at), func() []byte { return at.publishedToOperators(openapi()) })
 	return clean(mux, nothing)
 }
 

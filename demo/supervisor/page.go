@@ -1,0 +1,132 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"payonce/demo/controls"
+	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
+	"payonce/demo/windows"
+	"payonce/internal/config"
+	"payonce/internal/idempotency"
+	"payonce/internal/payment"
+	"payonce/internal/postgres"
+)
+
+// demoPage is the path of the page with the buttons, or "" if there is none.
+func demoPage(at *listeners) string {
+	if addr, ok := at.operator.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
+		return "/demo/"
+	}
+	return ""
+}
+
+// newControls makes the page with the buttons, and the link that opens it. There is none where others than this machine
+// reach the operator's listener: everybody who reaches the page may press its buttons.
+func newControls(
+	set settings, at *listeners, d *database, stage *windows.Stage, read rowReader, ours *children, log *slog.Logger,
+) (page *controls.Controls, link string) {
+	if demoPage(at) == "" {
+		return nil, ""
+	}
+	addr := at.operator.Addr()
+	_, port, _ := net.SplitHostPort(addr.String())
+	c := controls.Config{
+		Port: port, PublicURL: set.api.LocalURL(), Tenant: tenant, APIKey: "demo-acme-key",
+		Account: accountOf(tenant, set.provider()), Tokens: mockpsp.Tokens(),
+		ChargeKeys: func(key string) []string { return []string{key} },
+		PSPURL:     set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
+		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
+		Notice:     set.notice(),
+		PSPTimeout: set.api.PSPTotal, Row: read,
+		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
+		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
+		Windows:    stage, Log: log, Now: time.Now,
+	}
+	if set.stripe() {
+		c.Provider, c.Tokens = "Stripe", stripe.Tokens()
+		c.ChargeKeys = func(key string) []string { return []string{key + ".confirm.1", key + ".confirm.2"} }
+	}
+	if d.server != nil {
+		c.Database = controls.Control{State: d.State, Kill: d.crash}
+	}
+	page = controls.New(c)
+	if stage != nil {
+		watchWindows(stage, ours, page)
+	}
+	return page, "http://" + addr.String() + "/demo/start?token=" + c.StartToken
+}
+
+// tenant is whose payments the page sends.
+const tenant = "acme"
+
+type rowReader = func(ctx context.Context, key string) (controls.Row, error)
+
+// openRows makes the function that reads the row of a payment's key for the page. It has a connection of its own: it
+// must answer while the API is killed. A key that does not exist has the zero row.
+func openRows(ctx context.Context, url string) (read rowReader, closed func(), err error) {
+	limits := postgres.DefaultLimits()
+	limits.MaxConns = 1
+	db, err := postgres.Open(ctx, url, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Nothing is reserved through this store, so it needs no terms.
+	keys := idempotency.New(db, idempotency.Terms{}, time.Now)
+	return func(ctx context.Context, key string) (found controls.Row, err error) {
+		row, err := keys.Find(ctx, idempotency.StoredRef(tenant, payment.CreateOperation, key))
+		if errors.Is(err, idempotency.ErrNoKey) {
+			return found, nil
+		}
+		found.Status = row.Status
+		if row.LockedUntil != nil {
+			found.LeaseEnd = *row.LockedUntil
+		}
+		return found, err
+	}, db.Close, nil
+}
+
+// openWindows puts proxies around the two children, or gives nil. There are none without the page, whose buttons they
+// are for, and none before a server that is not ours: it may ask for encryption, which the proxy does not speak.
+func openWindows(set settings, at *listeners, d *database) (*windows.Stage, error) {
+	if demoPage(at) == "" || d.server == nil {
+		return nil, nil
+	}
+	return windows.Open(windows.Config{
+		DatabaseURLs: map[windows.Process]string{
+			windows.API: set.api.DatabaseURL, windows.Reconciler: set.reconciler.DatabaseURL,
+		},
+		PSPAddress: at.spoken().Addr().String(), Dialect: set.dialect(), Dir: d.dir,
+		// Nobody else takes the payment over before the end of its lease.
+		Limit: set.api.Lease / 2, FarLimit: farLimit * set.api.Lease, Now: time.Now,
+	})
+}
+
+// farLimit is how many leases a payment may take to a window of the reconciler. The furthest window comes after four
+// lookups that fail: 20 s in the demo. After kill -9 of the reconciler, the job queue needs up to 21 s more for the
+// election of another leader, which begins all lookups.
+const farLimit = 4
+
+// watchWindows makes the children the processes whose payments are stopped.
+func watchWindows(stage *windows.Stage, ours *children, page *controls.Controls) {
+	handles := map[windows.Process]windows.Handle{}
+	for who, c := range map[windows.Process]*child{windows.API: ours.api, windows.Reconciler: ours.reconciler} {
+		handles[who] = windows.Handle{
+			Kill:   c.kill,
+			Pause:  func() error { return c.signal(syscall.SIGSTOP) },
+			Resume: func() error { return c.signal(syscall.SIGCONT) },
+		}
+		c.changed = func() {
+			if !c.State().Serves {
+				stage.Ended(who)
+			}
+		}
+	}
+	stage.Attach(handles, page.Note)
+}

@@ -1,0 +1,265 @@
+package supervisor
+
+import (
+	"context"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"payonce/demo/windows"
+	"payonce/test/pgtest"
+)
+
+// stopAt sends a payment and waits until it is held at a window.
+func stopAt(t *testing.T, d demo, window string) (key string) {
+	t.Helper()
+	key = press(t, d, "stop", "window="+window)
+	await(t, d, `Held at window `+window+`: .*<code>`+key+`</code> goes on by itself at`)
+	return key
+}
+
+// told matches what the client was told about its payment at a window.
+func told(window, key, answer string) string {
+	return `pay, and stop at window ` + window + ` \(pm_ok\)</td><td>` + answer +
+		`[^\n]*<code>` + key + `</code>`
+}
+
+// ofPayment are the windows on the path of the payment itself. The others are those of its webhook.
+func ofPayment(t *testing.T) (ids []string) {
+	t.Helper()
+	for _, w := range windows.Native().Groups()[0].Windows {
+		ids = append(ids, w.ID)
+	}
+	if len(ids) != 6 {
+		t.Fatalf("the windows of a payment are %q", ids)
+	}
+	return ids
+}
+
+func TestPaymentHeldAtAWindowGoesOnAsIfNothingHadHappened(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, pgtest.MigratedDir(t))
+	for _, window := range ofPayment(t) {
+		key := stopAt(t, d, window)
+		charged := window == "3b" || window == "3c" || window == "4"
+		if n := charges(t, d, key); n > 0 != charged {
+			t.Errorf("window %s: the PSP has charged %d times when the payment is held", window, n)
+		}
+		press(t, d, "held", "action=go-on", "key="+key)
+		await(t, d, told(window, key, "201 succeeded")) // a webhook may have been faster, and then this is a replay
+		if n := charges(t, d, key); n != 1 {
+			t.Errorf("window %s: the PSP has charged %d times", window, n)
+		}
+	}
+	await(t, d, running("API", "0"))
+}
+
+func TestAPIKilledAtAnyWindowChargesOnce(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for the ends of leases")
+	}
+	d := startDemo(t, pgtest.MigratedDir(t))
+	keys := map[string]string{}
+	for i, window := range ofPayment(t) {
+		key := stopAt(t, d, window)
+		press(t, d, "held", "action=kill", "key="+key)
+		await(t, d, told(window, key, "connection lost"))
+		await(t, d, running("API", strconv.Itoa(i+1)))
+		keys[window] = key
+	}
+	for window, key := range keys {
+		res := payUntilDone(t, d, key, "pm_ok")
+		// What was completed, or found, is replayed. What was lost before the PSP had it is a new execution.
+		if replayed := res.header.Get("Idempotent-Replayed") == "true"; replayed != (window == "3b" || window == "3c" ||
+			window == "4") {
+			t.Errorf("window %s: replayed is %t", window, replayed)
+		}
+		if n := charges(t, d, key); n != 1 {
+			t.Errorf("window %s: the PSP has charged %d times", window, n)
+		}
+	}
+}
+
+func TestCutAndFailedMessagesChargeOnce(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, pgtest.MigratedDir(t))
+	const webhookWasFaster = "201 succeeded"
+	for _, c := range []struct{ window, action, answer string }{
+		{"1", "cut", "(201|503) "}, {"3b", "cut", "(202 processing;|" + webhookWasFaster + ")"},
+		{"3b", "psp-500", "(202 processing;|" + webhookWasFaster + ")"},
+		{"3c", "cut", "201 succeeded"},
+	} {
+		key := stopAt(t, d, c.window)
+		press(t, d, "held", "action="+c.action, "key="+key)
+		await(t, d, told(c.window, key, c.answer))
+		payUntilDone(t, d, key, "pm_ok")
+		if n := charges(t, d, key); n != 1 {
+			t.Errorf("%s at window %s: the PSP has charged %d times", c.action, c.window, n)
+		}
+	}
+	await(t, d, running("API", "0"))
+}
+
+// Both faults before the PSP has the charge. It takes the grace period to know that it has none.
+func TestChargeThatNeverArrivesIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for the grace period")
+	}
+	d := startDemo(t, pgtest.MigratedDir(t))
+	keys := map[string]string{}
+	for _, action := range []string{"cut", "psp-500"} {
+		keys[action] = stopAt(t, d, "3a")
+		press(t, d, "held", "action="+action, "key="+keys[action])
+		await(t, d, told("3a", keys[action], "202 processing;"))
+		if n := charges(t, d, keys[action]); n != 0 {
+			t.Errorf("%s: the PSP has charged %d times", action, n)
+		}
+	}
+	for action, key := range keys {
+		payUntilDone(t, d, key, "pm_ok")
+		if n := charges(t, d, key); n != 1 {
+			t.Errorf("%s: the PSP has charged %d times", action, n)
+		}
+	}
+}
+
+func TestWebhookHeldAtItsWindowsIsSentAgainAfterAKill(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for webhooks and restarts")
+	}
+	d := startDemo(t, pgtest.MigratedDir(t))
+	for i, window := range []string{"6", "7"} {
+		key := stopAt(t, d, window)
+		await(t, d, told(window, key, "201 succeeded<"))
+		press(t, d, "held", "action=go-on", "key="+key)
+		key = stopAt(t, d, window)
+		press(t, d, "held", "action=kill", "key="+key)
+		await(t, d, running("API", strconv.Itoa(i+1)))
+		if res := payUntilDone(t, d, key, "pm_ok"); res.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("window %s: the same request again is not a replay", window)
+		}
+	}
+}
+
+// A payment that is held, and forgotten by whom it was shown to, ends all the same.
+func TestWindowIsLetGoByItself(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for the limits of a hold")
+	}
+	d := startDemo(t, pgtest.MigratedDir(t))
+	held := stopAt(t, d, "4")
+	second := press(t, d, "stop", "window=1", "key="+held)
+	await(t, d, `pay, and stop at window 1</td><td>not sent: window 4 is held, and there is one at a time`)
+	if second != held {
+		t.Errorf("the page shows %q, want %q", second, held)
+	}
+	// Another payment passes the window meanwhile.
+	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
+		t.Errorf("another payment: %d %s", res.status, res.body)
+	}
+	await(t, d, `window 4</td><td>let go by itself, after 7.5s`)
+	await(t, d, told("4", held, "201 succeeded<"))
+
+	// Nobody comes to the window of a webhook, if there is no webhook.
+	press(t, d, "faults", "preset=no-webhooks")
+	press(t, d, "stop", "window=6")
+	await(t, d, `will stop at window 6`)
+	press(t, d, "held", "action=go-on")
+	await(t, d, `at the window: Go on</td><td>not done: no payment is held at the moment`)
+	await(t, d, `its payment has not come to it`)
+}
+
+func TestActionsThatDoNotFitTheWindowAreRefused(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, pgtest.MigratedDir(t))
+	key := stopAt(t, d, "1")
+	press(t, d, "held", "action=psp-500", "key="+key)
+	await(t, d, `at the window: PSP 500</td><td>not done: this cannot happen at window 1`)
+	for _, bad := range []string{"stop|window=99", "stop|", "held|action=burn", "held|"} {
+		path, form, _ := strings.Cut(bad, "|")
+		if res := ask(t, http.MethodPost, d.operator, "/demo/"+path, form, nil); res.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", bad, res.status, res.body)
+		}
+	}
+	// The other button kills the same process.
+	press(t, d, "kill-api", "key="+key)
+	await(t, d, `window 1</td><td>the API has ended, and what was held is lost with it`)
+	payUntilDone(t, d, key, "pm_ok")
+	if n := charges(t, d, key); n != 1 {
+		t.Errorf("the PSP has charged %d times", n)
+	}
+}
+
+func TestCtrlCLetsAHeldPaymentGoOn(t *testing.T) {
+	t.Parallel()
+	dir := pgtest.MigratedDir(t)
+	p := startProcess(t, dir)
+	pids := p.children(t)
+	key := stopAt(t, p.demo, "3c")
+	press(t, p.demo, "held", "action=pause", "key="+key)
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ended(t); err != nil {
+		t.Errorf("the demo: %v", err)
+	}
+	gone(t, pids)
+	next := startDemo(t, dir)
+	if res := payUntilDone(t, next, key, "pm_ok"); res.header.Get("Idempotent-Replayed") != "true" {
+		t.Error("the payment was not finished")
+	}
+}
+
+func TestDemoKilledWhileAPaymentIsHeldLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it kills a demo, and waits for the end of its children")
+	}
+	t.Parallel()
+	dir := pgtest.MigratedDir(t)
+	p := startProcess(t, dir)
+	pids := p.children(t)
+	key := stopAt(t, p.demo, "3c")
+	press(t, p.demo, "held", "action=pause", "key="+key)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.ended(t)
+	gone(t, pids)
+}
+
+func TestNoWindowsBeforeAServerThatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	server := pgtest.OwnServer(t, false)
+	d := startDemo(t, pgtest.DataDir(t), "DATABASE_URL="+server.URL("postgres"))
+	if res := ask(t, http.MethodGet, d.operator, "/demo/", "", nil); strings.Contains(res.body, "crash window") {
+		t.Error("the page offers to stop at a window")
+	}
+	for _, path := range []string{"/demo/stop", "/demo/held"} {
+		if res := ask(t, http.MethodPost, d.operator, path, "window=1", nil); res.status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, res.status)
+		}
+	}
+}
+
+// A program that people run has no flags of tests, and no code of tests.
+func TestDemoDoesNotLinkPackageTesting(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(out)) {
+		if strings.TrimSpace(name) == "testing" {
+			t.Error("it does")
+		}
+	}
+}

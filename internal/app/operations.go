@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/config"
+	"payonce/internal/console"
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/stripe"
+	"payonce/internal/httpapi"
+	"payonce/internal/httpapi/pages"
+	"payonce/internal/operator"
+	"payonce/internal/postgres"
+	"payonce/internal/reconcile"
+	"payonce/internal/statement"
+	"payonce/internal/telemetry"
+	"payonce/internal/webhooks"
+)
+
+// operations are the parts that payments do without: what operators do and see, statements, and further dialects. Only
+// this file names them. A service that does without them, too, deletes it, and the calls that the compiler then names.
+type operations struct {
+	Operators *operator.Service
+	recent    *console.Recent // nil in a process that serves no payments
+}
+
+func (p *parts) addOperator() {
+	p.Operators = operator.New(operator.Config{
+		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: p.log,
+		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
+	})
+}
+
+// retryJob has a job run again that was given up.
+func (p *parts) retryJob(ctx context.Context, tx pgx.Tx, id int64) error {
+	err := p.queue.RetryTx(ctx, tx, id)
+	switch {
+	case errors.Is(err, reconcile.ErrJobForgotten):
+		return fmt.Errorf("%w: %w", operator.ErrGone, err)
+	case errors.Is(err, reconcile.ErrJobQueued):
+		return fmt.Errorf("%w: %w", operator.ErrQueued, err)
+	}
+	return err
+}
+
+// reprocess has a stored webhook processed again.
+func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
+	err := webhooks.ReopenTx(ctx, tx, id)
+	switch {
+	case errors.Is(err, webhooks.ErrNoEvent):
+		return fmt.Errorf("%w: %w", operator.ErrGone, err)
+	case err != nil:
+		return err
+	}
+	return p.queue.WebhookTx(ctx, tx, id)
+}
+
+// forgetWebhook has a stored webhook count as processed that an operator does not want to hear of again.
+func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
+	return postgres.PipelineTx(ctx, tx, webhooks.Processed(id, "dismissed"))
+}
+
+// addDialects adds the providers of further dialects.
+func addDialects(psps gateway.PSPs, c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics) error {
+	if c.StripeSecret == "" {
+		return nil
+	}
+	theirs, err := stripe.New(stripe.Config{
+		URL: c.StripeURL, Secret: c.StripeSecret, WebhookSecrets: secrets.stripe, Limits: limitsOf(c), Now: time.Now,
+	})
+	if err != nil {
+		return fmt.Errorf("STRIPE_…: %w", err)
+	}
+	if most := theirs.Traits().KeyMemory; c.PSPMemory > most {
+		return fmt.Errorf("PSP_KEY_MEMORY (%s) must not exceed %s, which is how long Stripe recognises a key",
+			c.PSPMemory, most)
+	}
+	psps[stripe.Name] = gateway.Observed(theirs, time.Now, metrics.PSPRequest)
+	return nil
+}
+
+// stripePath is the last part of the path of Stripe's webhooks.
+const stripePath = "stripe"
+
+func (a *API) addReceivers(all map[string]*webhooks.Receiver) {
+	all[stripePath] = a.receiver(stripe.Name, a.settings.StripeWebhookSecrets)
+}
+
+// addPages adds to the public API what people read, and what the console remembers of its requests.
+func (a *API) addPages(public *httpapi.Config) {
+	a.recent = console.NewRecent(time.Now())
+	public.Remember = a.recent.Add
+	public.Pages = pages.Handler(pages.Addresses{Public: public.PublicURL, Operator: a.settings.OperatorURL(),
+		PSP: a.settings.PSPPage}, httpapi.OpenAPI)
+}
+
+// backlog is the operator's summary in the words of the metrics.
+func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
+	s, err := p.Operators.Summary(ctx)
+	if err != nil {
+		return telemetry.Backlog{}, err
+	}
+	b := telemetry.Backlog{
+		Keys: map[string]int64{}, OldestUnknown: s.Keys.OldestUnknown,
+		DeadLettersOpen: map[string]int64{}, OldestDeadLetter: s.DeadLetters.Oldest,
+		WebhooksWaiting: s.Webhooks.Count, OldestWebhook: s.Webhooks.Oldest,
+		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest,
+	}
+	for status, n := range s.Keys.ByStatus {
+		b.Keys[string(status)] = n
+	}
+	for kind, n := range s.DeadLetters.Open {
+		b.DeadLettersOpen[string(kind)] = n
+	}
+	for _, w := range s.Ledger {
+		b.OldestWatermark = max(b.OldestWatermark, w.Age)
+	}
+	return b, nil
+}
+
+// operatorSide is the handler of the operator's listener. Every process has one.
+func (p *parts) operatorSide(c config.Shared, ownURL string, checks httpapi.Checks) (http.Handler, error) {
+	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
+	secret := []byte(c.ConsoleSecret)
+	if len(secret) == 0 {
+		secret = []byte(rand.Text()) // The sessions of this process end with it.
+	}
+	pages, err := console.New(console.Config{
+		Keys: p.Keys, Payments: p.Payments, Operators: p.Operators, Directory: p.directory, Tracer: p.tracer,
+		Recent: p.recent, Secret: secret,
+		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
+		Log: p.log, Now: time.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the console: %w", err)
+	}
+	return httpapi.Operator(httpapi.OperatorConfig{
+		Console: pages, Operators: p.Operators, Gatherer: p.registry, Checks: checks, OperatorURL: ownURL,
+		Config: httpapi.Config{Directory: p.directory, Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL,
+			RequestID: requestID, Now: time.Now},
+	}), nil
+}
+
+// furtherJobs are the reconciler's jobs that no key's outcome depends on.
+func (r *Reconciler) furtherJobs() ([]reconcile.Jobs, error) {
+	statements, err := statement.New(r.StatementConfig())
+	return []reconcile.Jobs{reconcile.Statements(statements), reconcile.Answered(r.Operators.CloseAnswered)}, err
+}
+
+// StatementConfig is what statements are reconciled with.
+func (r *Reconciler) StatementConfig() statement.Config {
+	c := statement.DefaultConfig()
+	c.DB, c.PSPs, c.Payments, c.Metrics, c.NewID = r.db, r.psps, r.Payments, r.metrics, NewID
+	c.Horizon = r.Settings.PSPMemory + time.Hour
+	return c
+}
