@@ -101,6 +101,7 @@ func (s Seen) foundRecord(kind deadletters.Kind, rep report, reason string) *Cas
 // maxDeadLetterReason is the limit of the column, in characters.
 const maxDeadLetterReason = 500
 
+// Clip cuts a reason to its column.
 func Clip(s string) string {
 	if r := []rune(s); len(r) > maxDeadLetterReason {
 		return string(r[:maxDeadLetterReason])
@@ -111,6 +112,7 @@ func Clip(s string) string {
 // Guarded reports whether the step passes only if the key is still as it was read.
 func (s Step) Guarded() bool { return s.To != "" || s.AskAgain != nil }
 
+// WritesNothing reports whether the step changes nothing.
 func (s Step) WritesNothing() bool {
 	return !s.Guarded() && s.Note.Actor == "" && s.Named == "" && s.Open == nil && s.Outside == nil && s.Answer == nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files of this package")
+var update = flag.Bool("update", false, "rewrite the golden files of this package") //nolint:gochecknoglobals // a flag
 
 // File compares a text with a file that is made of it. With -update, it writes the file.
 func File(t *testing.T, path, got string) {

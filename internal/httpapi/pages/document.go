@@ -75,15 +75,8 @@ const (
 	documentedServer   = "  - url: /\n    description: The server that shows you this page.\n"
 )
 
-// published is the document for the public listener, with the addresses of this installation.
-func (a Addresses) published(document []byte) []byte {
-	return []byte(strings.NewReplacer(documentedPublic, a.Public, documentedOperator,
-		a.Operator).Replace(string(document)))
-}
-
-// publishedToOperators is the document for the operator's listener, which does not serve the public operations.
-func (a Addresses) publishedToOperators(document []byte) []byte {
-	public := "  - url: " + a.Public + "\n    description: The public API.\n"
-	return []byte(strings.NewReplacer(documentedServer, public, documentedPublic, a.Public, documentedOperator,
+// published is the document with the addresses of this installation. server: what it says of the server that shows it.
+func (a Addresses) published(document []byte, server string) []byte {
+	return []byte(strings.NewReplacer(documentedServer, server, documentedPublic, a.Public, documentedOperator,
 		a.Operator).Replace(string(document)))
 }

@@ -57,7 +57,7 @@ func Handler(at Addresses, openapi func() []byte) http.Handler {
 	mux.Handle("GET /", nothing)
 	mux.Handle("GET /problems", frame.page("problems.html", "Problems", http.StatusOK, problem.All()))
 	mux.Handle("GET /problems/{code}", problemPages(frame, at))
-	handleReader(mux, publicReader(at), func() []byte { return at.published(openapi()) })
+	handleReader(mux, publicReader(at), func() []byte { return at.published(openapi(), documentedServer) })
 	return clean(mux, nothing)
 }
 
@@ -68,7 +68,8 @@ func OperatorHandler(at Addresses, openapi func() []byte, nothing http.Handler) 
 	at = at.trimmed()
 	mux := http.NewServeMux()
 	mux.Handle("GET /", nothing)
-	handleReader(mux, operatorReader(at), func() []byte { return at.publishedToOperators(openapi()) })
+	public := "  - url: " + at.Public + "\n    description: The public API.\n" // not served here
+	handleReader(mux, operatorReader(at), func() []byte { return at.published(openapi(), public) })
 	return clean(mux, nothing)
 }
 
