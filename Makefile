@@ -58,7 +58,7 @@ break: need-go ## the demo with one planted bug, on data of its own: make break 
 
 # A test that takes long asks testing.Short() and is left to test-all. With the race detector, tests take two to three times the CPU time, so CI has it
 # for the product's packages, and make race for all.
-# make verify vets everything, with more checks than go test does. What the tests build has no tables for debuggers (-w): linking takes a third less
+# The linters vet everything, with more checks than go test does. What the tests build has no tables for debuggers (-w): linking takes a third less
 # CPU time, and a panic has its trace all the same. With GOGC=400, the linker and the tests spend less of it on collecting garbage.
 FRUGAL = GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w"
 .PHONY: test
@@ -91,7 +91,7 @@ links: ## have the links of the course and of docs/sources.md lead to where thei
 	@cd lab && $(GO) test -count=1 ./lessons -run Links -update
 
 .PHONY: verify
-verify: verify-generated verify-tidy verify-format verify-vet lint verify-compose verify-tree ## check what must hold before every commit
+verify: verify-generated verify-tidy verify-format lint verify-compose verify-tree ## check what must hold before every commit
 	@echo "verify: all is well"
 
 .PHONY: generate
@@ -177,7 +177,7 @@ proof: ## the short version of matrix, chaos, mutations, mutants and model, in f
 	SEED=$(SEED) QUICK=1 bin/matrix
 	SEED=$(SEED) QUICK=1 PSP=$(if $(filter %0 %2 %4 %6 %8,$(SEED)),stripe,native) bin/chaos
 	SEED=$(SEED) QUICK=1 MUTATIONS=1 bin/mutations
-	SEED=$(or $(MUTANTS_SEED),$(SEED)) COUNT=10 bin/mutants
+	SEED=$(or $(MUTANTS_SEED),$(SEED)) COUNT=5 bin/mutants
 	@command -v spin >/dev/null && command -v gcc >/dev/null || { echo "model: skipped, spin or gcc is not installed"; exit 0; }; \
 		set -x; bin/model $(QUICK_VARIANTS)
 
@@ -224,13 +224,6 @@ verify-tidy:
 verify-format:
 	@echo "== Go files are formatted"
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "$$files"; echo "to do: gofmt -w ."; exit 1; }
-
-.PHONY: verify-vet
-verify-vet:
-	@echo "== go vet: $(MODULES)"
-	@for module in $(MODULES); do \
-		(cd $$module && $(GO) vet ./...) || { echo "to do: the lines above"; exit 1; }; \
-	done
 
 .PHONY: verify-compose
 verify-compose:
