@@ -146,9 +146,11 @@ func (b Break) declined() bool { return b.Ours.Status == string(payment.Succeede
 func (b Break) line() gateway.Record {
 	r := gateway.Record{
 		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, AmountMinor: b.Theirs.AmountMinor,
-		Currency: b.Theirs.Currency, Status: cmp.Or(b.Theirs.Status, gateway.StatusSucceeded), Created: b.Moved,
+		Currency: b.Theirs.Currency, Status: gateway.StatusSucceeded, Created: b.Moved,
 	}
-	if b.Kind != BreakMissingHere && b.declined() {
+	if b.Kind == BreakMissingHere {
+		r.Status = cmp.Or(b.Theirs.Status, r.Status)
+	} else if b.declined() {
 		r.Status = gateway.StatusDeclined
 	}
 	return r

@@ -84,8 +84,7 @@ func Undecided(r Resource) Resource {
 // and the PSP has not shown it. After the prefix is the id that the operator names, or else the dead letter's id.
 const OperatorPSPID = gateway.OwnPrefix
 
-// VouchedFor reports whether only an operator says that the payment was executed, or as what. Such a payment has
-// succeeded: nobody writes such an id with another outcome.
+// VouchedFor reports whether only an operator says that the payment has succeeded, or as what.
 func (p Payment) VouchedFor() bool { return strings.HasPrefix(p.PSPChargeID, OperatorPSPID) }
 
 // Verdict is the PSP's decision about a movement, or Failed if it is proven that the PSP has executed nothing.
