@@ -27,7 +27,7 @@ Usage:
   reconciler run          work until interrupted: sweep, resolve, webhooks, ledger scan, statements, pruning
   reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
   reconciler scan         read the PSP's lists to their ends; after a restore, before the API serves
-  reconciler key          show a key, its payment and its timeline
+  reconciler key show     show a key, its payment and its timeline
   reconciler timeline     draw what has happened to a key
   reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 if the reconciler is ready
   reconciler COMMAND --help

@@ -45,7 +45,7 @@ Charge once. Then send the same request again: the answer is the same, and there
 %[8]s
 
   curl -i %[4]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
-       -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"%[9]s"}'
+       -H "Idempotency-Key: losing-${K:=$(date +%%s)}" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"%[9]s"}'
   curl "%s/_ledger?account=%s&idempotencyKey=losing-$K"
 
 To use the commands, such as go run ./cmd/reconciler timeline losing-$K --tenant acme, %s:

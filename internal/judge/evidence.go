@@ -1,5 +1,5 @@
-// Package judge decides what evidence means for a key. It is pure: it reads no database, asks no PSP, and has no clock
-// and no random number; all that it may know is a Seen. What it decides is a Step, which package payments writes.
+// Package judge decides what evidence means for a key. It is pure: it reads no database, asks no PSP, has no clock, and
+// draws no random number. It knows the evidence and a Seen. What it decides is a Step, which package payments writes.
 package judge
 
 import (

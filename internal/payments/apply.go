@@ -17,8 +17,8 @@ import (
 // Only apply, and applyTx in somebody else's transaction, write outcomes; only apply handles the lost acknowledgement
 // of a step.
 //
-// The first try may share its transaction with other payments (group commit). A retry runs alone: another payment's
-// statement may have caused the failure. An owner also retries when the database was not available: it has an outcome.
+// The first try may share its transaction with other payments (group commit). A retry runs alone, so that nothing of
+// another payment can make it fail. An owner also retries when the database was not available: it has an outcome.
 //
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
 // sends the step again. Any other caller gets Doubt. With a record, it reads the key again at once; a lookup does so in
