@@ -177,7 +177,7 @@ proof: ## the short version of matrix, chaos, mutations, mutants and model, in f
 	SEED=$(SEED) QUICK=1 bin/matrix
 	SEED=$(SEED) QUICK=1 PSP=$(if $(filter %0 %2 %4 %6 %8,$(SEED)),stripe,native) bin/chaos
 	SEED=$(SEED) QUICK=1 MUTATIONS=1 bin/mutations
-	SEED=$(or $(MUTANTS_SEED),$(SEED)) COUNT=5 bin/mutants
+	SEED=$(or $(MUTANTS_SEED),$(SEED)) COUNT=2 bin/mutants
 	@command -v spin >/dev/null && command -v gcc >/dev/null || { echo "model: skipped, spin or gcc is not installed"; exit 0; }; \
 		set -x; bin/model $(QUICK_VARIANTS)
 
