@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -69,18 +68,14 @@ var rings = []ring{
 	}},
 }
 
-// outward are the imports of an outer ring that are there nevertheless, each with its reason.
-var outward = map[string]string{}
-
 // ringOf is the number of the ring of a file or a package, or -1 if it has no place.
 func ringOf(name string) int {
 	return slices.IndexFunc(rings, func(r ring) bool { return matchesAny(r.members, name) })
 }
 
 // ringBreaches leaves tests alone: they may use whatever proves something.
-func ringBreaches(sources []source, excepted map[string]string) []breach {
+func ringBreaches(sources []source) []breach {
 	var breaches []breach
-	unneeded := maps.Clone(excepted)
 	for _, file := range sources {
 		if file.test {
 			continue
@@ -88,24 +83,16 @@ func ringBreaches(sources []source, excepted map[string]string) []breach {
 		own := max(ringOf(file.path), ringOf(owner(file.dir)))
 		for _, target := range file.imports() {
 			dir, ours := strings.CutPrefix(target, modulePath+"/")
-			edge := file.path + " " + dir
-			switch other := ringOf(owner(dir)); {
-			case !ours || own < 0 || other <= own:
-			case excepted[edge] != "":
-				delete(unneeded, edge)
-			default:
+			if other := ringOf(owner(dir)); ours && own >= 0 && other > own {
 				breaches = append(breaches, breach{file.path,
 					fmt.Sprintf("imports %s: the %s never knows the %s", target, rings[own].name, rings[other].name)})
 			}
 		}
 	}
-	for edge := range unneeded {
-		breaches = append(breaches, breach{edge, "needs no exception any more: remove it"})
-	}
 	return breaches
 }
 
-// placeBreaches finds the packages that are in no ring, and the members of rings that are not there.
+// placeBreaches finds the packages that are in no ring.
 func placeBreaches(sources []source) []breach {
 	var breaches []breach
 	reported := map[string]bool{}

@@ -24,7 +24,7 @@ func TestTreeKeepsItsRules(t *testing.T) {
 		check func([]source) []breach
 	}{
 		{"imports", importBreaches},
-		{"rings", func(sources []source) []breach { return ringBreaches(sources, outward) }},
+		{"rings", ringBreaches},
 		{"table owners", tableOwnerBreaches},
 		{"places", placeBreaches},
 		{"file length", fileLengthBreaches},
