@@ -154,20 +154,18 @@ var (
 // not come.
 const slack = 75 * time.Second
 
-// run runs tests of a package in a process of its own, with one mutant active (0: none). No tests means all.
-func (b *binaries) run(
-	ctx context.Context, pkg string, tests []string, active int, limit time.Duration, env ...string,
-) (outcome, error) {
-	path, err := b.get(ctx, pkg)
+// run runs tests of a package in a process of its own, with one mutant active (0: none).
+func (b *binaries) run(ctx context.Context, each batch, active int, env ...string) (outcome, error) {
+	path, err := b.get(ctx, each.pkg)
 	if err != nil {
 		return outcome{}, err
 	}
-	args := []string{"-test.short", "-test.failfast", "-test.parallel=4"}
-	if len(tests) > 0 {
-		args = append(args, "-test.run=^("+strings.Join(tests, "|")+")$")
+	args := []string{"-test.failfast", "-test.parallel=4", fmt.Sprintf("-test.short=%t", !each.long)}
+	if len(each.tests) > 0 {
+		args = append(args, "-test.run=^("+strings.Join(each.tests, "|")+")$")
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...) // its children are killed with it, below
-	cmd.Dir = filepath.Join(b.root, pkg)
+	cmd.Dir = filepath.Join(b.root, each.pkg)
 	cmd.Env = append(append(os.Environ(), "PAYONCE_MUTANT="+strconv.Itoa(active)), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var output bytes.Buffer
@@ -184,7 +182,7 @@ func (b *binaries) run(
 	case err = <-ended:
 		// What the tests have started may outlive them: that is no failure.
 		o.failed = err != nil && !errors.Is(err, exec.ErrWaitDelay)
-	case <-time.After(limit):
+	case <-time.After(each.limit):
 		o.failed, o.hung = true, true
 	case <-ctx.Done():
 	}

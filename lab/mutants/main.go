@@ -155,7 +155,7 @@ func (w *work) try(ctx context.Context) (err error) {
 			}
 			return try(ctx, b, home, m)
 		}
-		return try(ctx, b, batches(b, r, w.plan, m, before[m.hash]), m)
+		return try(ctx, b, append(batches(b, r, w.plan, m, before[m.hash]), last(m)...), m)
 	}, func(m mutant, found result) error {
 		if !w.Quick || found.verdict != survived {
 			w.known[m.hash] = found

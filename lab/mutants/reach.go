@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // reach tells which tests reach which mutants, and how long each test takes.
@@ -135,7 +134,7 @@ func reachedByTest(ctx context.Context, b *binaries, p plan, pkg, test string) (
 	file := filepath.Join(dir, "numbers")
 	var o outcome
 	for try := 1; try == 1 || o.failed; try++ {
-		o, err = b.run(ctx, pkg, []string{test}, 0, 5*time.Minute,
+		o, err = b.run(ctx, batch{pkg: pkg, tests: []string{test}, limit: unmeasuredLimit}, 0,
 			append(b.share(mutant{}), "PAYONCE_MUTANTS_REACHED="+file)...)
 		if err != nil {
 			return reachedBy{}, err

@@ -22,14 +22,23 @@ func (b *binaries) share(m mutant) []string {
 	return []string{"PGTEST_PREPARED=" + filepath.Join(b.dir, "clusters")} // see test/pgtest
 }
 
-// unmeasuredLimit is how long the tests of a package may take if it is not known how long they take.
-const unmeasuredLimit = 5 * time.Minute
+const (
+	// unmeasuredLimit is how long the tests of a package may take if it is not known how long they take.
+	unmeasuredLimit = 5 * time.Minute
+	longLimit       = 10 * time.Minute // the same, with the long ones
+)
 
 // batch is a run of one test binary.
 type batch struct {
 	pkg   string
 	tests []string // none: all
 	limit time.Duration
+	long  bool // with the tests that make test leaves out
+}
+
+// last are the runs of a mutant that make test has let through: with the long tests, of its own package and end to end.
+func last(m mutant) []batch {
+	return []batch{{homeOf(m), nil, longLimit, true}, {"test/e2e", nil, longLimit, true}}
 }
 
 const (
@@ -83,19 +92,19 @@ func try(ctx context.Context, b *binaries, batches []batch, m mutant) (result, e
 // certain runs a batch, and what has failed once more: a test that fails now and then on a busy machine has caught
 // nothing. If it passes then, the whole batch is given one more chance.
 func (b *binaries) certain(ctx context.Context, each batch, m mutant) (outcome, error) {
-	o, err := b.run(ctx, each.pkg, each.tests, m.number, each.limit, b.share(m)...)
+	o, err := b.run(ctx, each, m.number, b.share(m)...)
 	if err != nil || !o.failed || o.hung {
 		return o, err
 	}
-	again := each.tests
+	again := each
 	if o.by != "" {
-		again = []string{o.by}
+		again.tests = []string{o.by}
 	}
-	second, err := b.run(ctx, each.pkg, again, m.number, each.limit, b.share(m)...)
+	second, err := b.run(ctx, again, m.number, b.share(m)...)
 	if err != nil || second.failed {
 		return o, err
 	}
-	return b.run(ctx, each.pkg, each.tests, m.number, each.limit, b.share(m)...)
+	return b.run(ctx, each, m.number, b.share(m)...)
 }
 
 func first(tests []string) string {
@@ -112,7 +121,7 @@ func batches(b *binaries, r *reach, p plan, m mutant, before result) []batch {
 	var all []batch
 	pkg, test, _ := strings.Cut(before.by, " ")
 	if test != "" && slices.ContainsFunc(b.packages, func(p testPackage) bool { return p.dir == pkg }) {
-		all = append(all, batch{pkg, []string{test}, 2 * slack})
+		all = append(all, batch{pkg: pkg, tests: []string{test}, limit: 2 * slack})
 	}
 	own := homeOf(m)
 	if r == nil {
@@ -153,7 +162,7 @@ func atHome(ctx context.Context, b *binaries, r *reach, p plan, m mutant) ([]bat
 		return nil, err
 	}
 	if ofSchema(m) || len(r.Packages[own].Tests) == 0 {
-		return []batch{{own, nil, unmeasuredLimit}}, nil
+		return []batch{{pkg: own, limit: unmeasuredLimit}}, nil
 	}
 	todo := r.by(r.keysFor(p, m))[own]
 	for _, name := range names {
@@ -203,7 +212,7 @@ func (r *reach) cut(pkg string, tests []string) []batch {
 	var cut []batch
 	for _, part := range [][]string{tests[:min(few, len(tests))], tests[min(few, len(tests)):]} {
 		if len(part) > 0 {
-			cut = append(cut, batch{pkg, part, r.limit(pkg, part)})
+			cut = append(cut, batch{pkg: pkg, tests: part, limit: r.limit(pkg, part)})
 		}
 	}
 	return cut
@@ -211,13 +220,13 @@ func (r *reach) cut(pkg string, tests []string) []batch {
 
 // withSchema are the packages whose tests try the tables: each test reaches the schema, so no measurement tells which.
 func withSchema(r *reach, own string) []batch {
-	all := []batch{{own, nil, r.limit(own, nil)}}
+	all := []batch{{pkg: own, limit: r.limit(own, nil)}}
 	for _, pkg := range []string{
 		"internal/idempotency", "internal/webhooks", "internal/deadletters", "internal/tenants", "internal/statement",
 		"internal/reconcile", "internal/operator", "internal/postgres", "internal/payments",
 	} {
 		if pkg != own {
-			all = append(all, batch{pkg, nil, r.limit(pkg, nil)})
+			all = append(all, batch{pkg: pkg, limit: r.limit(pkg, nil)})
 		}
 	}
 	return all
@@ -239,7 +248,7 @@ func unmeasured(b *binaries, own string) []batch {
 	var all []batch
 	for _, p := range b.packages {
 		if p.dir == own || slices.Contains(p.deps, own) {
-			all = append(all, batch{p.dir, nil, unmeasuredLimit})
+			all = append(all, batch{pkg: p.dir, limit: unmeasuredLimit})
 		}
 	}
 	if i := slices.IndexFunc(all, func(each batch) bool { return each.pkg == own }); i > 0 {

@@ -69,7 +69,7 @@ func (w *work) score() error {
 
 const introduction = `# The score of the mutants
 
-Written by ` + "`bin/mutants score`" + ` after ` + "`make mutants`" + `. What is tried, and why: ADR 0051. *Caught* means that a test of ` + "`make test`" + ` fails, or hangs, when the
+Written by ` + "`bin/mutants score`" + ` after ` + "`make mutants`" + `. What is tried, and why: ADR 0051. *Caught* means that a test fails, or hangs, when the
 condition is taken away. What is not tried has no verdict yet: it is neither caught nor a survivor.
 
 `
