@@ -62,7 +62,7 @@ break: need-go ## the demo with one planted bug, on data of its own: make break 
 # CPU time, and a panic has its trace all the same. With GOGC=400, the linker and the tests spend less of it on collecting garbage.
 FRUGAL = GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w"
 .PHONY: test
-test: ## run the tests of every package, without the long ones, in three minutes; five the first time
+test: ## run the tests of every package, without the long ones, in two and a half minutes; five the first time
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) -short -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 

@@ -36,6 +36,9 @@ func steps(t *testing.T) []string {
 }
 
 func TestEveryStepBuilds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it builds every step")
+	}
 	t.Parallel()
 	if out, err := exec.Command("go", "build", "./...").CombinedOutput(); err != nil {
 		t.Errorf("build the steps: %v\n%s", err, out)

@@ -28,6 +28,9 @@ func TestRootDropsToThePostgresUser(t *testing.T) {
 }
 
 func TestRootDropsToNobodyWithoutAPostgresUser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	s := startIn(t, hostWithUsers("nobody"), Options{DataDir: newDir(t)})
@@ -51,6 +54,9 @@ func TestOnlyWeAndTheServerReachTheSocket(t *testing.T) {
 }
 
 func TestUnreachableDirectoryIsReplacedForTheServersUser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	h := thisHost(nil)
@@ -76,6 +82,9 @@ func TestUnreachableDirectoryIsReplacedForTheServersUser(t *testing.T) {
 }
 
 func TestEmptyClosedDirectoryIsOpenedButNotAFullOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	h := thisHost(nil)
@@ -101,6 +110,9 @@ func TestEmptyClosedDirectoryIsOpenedButNotAFullOne(t *testing.T) {
 }
 
 func TestRootWithoutUsersStartsInANamespaceAndLaterAdopts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	needNamespaces(t)
@@ -122,6 +134,9 @@ func TestRootWithoutUsersStartsInANamespaceAndLaterAdopts(t *testing.T) {
 }
 
 func TestProgramsThatOnlyRootReachesRunInANamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	needNamespaces(t)
@@ -156,6 +171,9 @@ func TestClusterOfAnOrdinaryUserStaysThatUsers(t *testing.T) {
 
 // Containers are often started with a bare number for a user.
 func TestUserWithoutANameStartsInANamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	needNamespaces(t)
@@ -177,6 +195,9 @@ func TestUserWithoutANameStartsInANamespace(t *testing.T) {
 // nor map its own id into a namespace; without KILL, it couldn't stop a server
 // that runs as another user.
 func TestRootWithoutCapabilitiesStartsInANamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needRoot(t)
 	needNamespaces(t)
@@ -220,6 +241,9 @@ func TestRootWithoutCapabilitiesStartsInANamespace(t *testing.T) {
 
 // In a rootless container we are root, with all capabilities, over one user only.
 func TestRootOfItsOwnNamespaceOnlyStartsInAnother(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	needNamespaces(t)
 	_, got := starter(t, newDir(t), rootless())

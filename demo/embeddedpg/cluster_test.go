@@ -8,6 +8,9 @@ import (
 )
 
 func TestKilledInitdbIsRedone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	dir := newDir(t)
 	left := filepath.Join(dir, unfinished+"123")
@@ -64,6 +67,9 @@ func TestClusterAndSocketAreClosedToOthers(t *testing.T) {
 }
 
 func TestLongDataDirectoryGetsAShortSocket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	dir := filepath.Join(newDir(t), strings.Repeat("long/", 20), "data")
 	s := startIn(t, thisHost(nil), Options{DataDir: dir})

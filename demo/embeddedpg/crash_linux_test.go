@@ -197,6 +197,9 @@ func TestReusedProcessIDDoesNotBlockTheStart(t *testing.T) {
 }
 
 func TestSecondStarterProcessIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	dir := newCluster(t)
 	cmd, first := starter(t, dir, nil)

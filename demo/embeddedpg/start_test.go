@@ -200,6 +200,9 @@ func TestUnexpectedEndIsLogged(t *testing.T) {
 // The death signal follows the thread that started the server, and a thread ends
 // with a goroutine that has locked it.
 func TestServerOutlivesTheThreadThatCalledStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	var (
 		dir   = newCluster(t)
@@ -230,6 +233,9 @@ func TestServerRunsInItsOwnSession(t *testing.T) {
 }
 
 func TestValuesStayOutOfTheServersLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	s := startIn(t, thisHost(nil), Options{DataDir: newCluster(t)})
 	query(t, s.URL("postgres"), "CREATE TABLE keys (key text PRIMARY KEY); INSERT INTO keys VALUES ('secret-key')")
@@ -249,6 +255,9 @@ func TestValuesStayOutOfTheServersLog(t *testing.T) {
 }
 
 func TestUnusualCharactersInThePathDoNotMatter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a cluster of its own")
+	}
 	t.Parallel()
 	s := startIn(t, thisHost(nil), Options{DataDir: filepath.Join(newDir(t), "a b+c ключ'%20")})
 	if got := query(t, s.URL("postgres"), "SELECT 42"); got != "42" {

@@ -215,6 +215,9 @@ func TestSecondCtrlCEndsAtOnce(t *testing.T) {
 }
 
 func TestKilledDemoTakesItsChildrenAlong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: two demos, and a lookup")
+	}
 	t.Parallel()
 	dir := pgtest.MigratedDir(t)
 	p := startProcess(t, dir)

@@ -45,6 +45,9 @@ func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
 }
 
 func TestNaiveServerThatCannotServeEndsTheDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: two demos")
+	}
 	t.Parallel()
 	for program, want := range map[string]string{
 		filepath.Join(t.TempDir(), "absent"):         "start the naive server: ",

@@ -168,6 +168,9 @@ func heldAndDone(t *testing.T, d demo, pairs ...string) {
 }
 
 func TestWebhookHeldInTheReconcilerIsProcessed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every window of a webhook")
+	}
 	t.Parallel()
 	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), webhooksFirst()...), webhookHolds()...)
 }

@@ -43,6 +43,9 @@ func before(t *testing.T, statements ...string) (dir string) {
 }
 
 func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
 	t.Parallel()
 	dir := before(t)
 	d := startDemo(t, dir)

@@ -19,6 +19,9 @@ var shownLine = regexp.MustCompile(`(?s)<h2>See it</h2>.*<pre[^>]*><code>(.*?)</
 // Each line under "See it" is run as the page shows it, against the demo as it starts, and must be answered with the
 // problem of its page. One after the other: a line about dead letters takes the newest one.
 func TestEveryProblemPageShowsItsProblem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every problem, in a demo of its own")
+	}
 	t.Parallel()
 	for _, tool := range []string{"sh", "curl", "sed", "seq", "xargs"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -78,6 +78,9 @@ func intents(t *testing.T, d demo, key string) (statuses []string) {
 }
 
 func TestPageAndBannerNameTheDialect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, said := range []string{
@@ -167,6 +170,9 @@ func TestMakePassesThePSPOn(t *testing.T) {
 
 // The windows of the API. At 27 nobody executes the object, and at 28 its owner does.
 func TestPaymentInTwoStepsHeldAtAWindowGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every window of a payment in two steps")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, c := range []struct {

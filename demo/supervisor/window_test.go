@@ -40,6 +40,9 @@ func ofPayment(t *testing.T) (ids []string) {
 }
 
 func TestPaymentHeldAtAWindowGoesOnAsIfNothingHadHappened(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t))
 	for _, window := range ofPayment(t) {
@@ -85,6 +88,9 @@ func TestAPIKilledAtAnyWindowChargesOnce(t *testing.T) {
 }
 
 func TestCutAndFailedMessagesChargeOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every window of a message")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t))
 	const webhookWasFaster = "201 succeeded"
@@ -177,6 +183,9 @@ func TestWindowIsLetGoByItself(t *testing.T) {
 }
 
 func TestActionsThatDoNotFitTheWindowAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t))
 	key := stopAt(t, d, "1")
@@ -198,6 +207,9 @@ func TestActionsThatDoNotFitTheWindowAreRefused(t *testing.T) {
 }
 
 func TestCtrlCLetsAHeldPaymentGoOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
 	t.Parallel()
 	dir := pgtest.MigratedDir(t)
 	p := startProcess(t, dir)
@@ -235,6 +247,9 @@ func TestDemoKilledWhileAPaymentIsHeldLeavesNothing(t *testing.T) {
 }
 
 func TestNoWindowsBeforeAServerThatIsNotOurs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
 	t.Parallel()
 	server := pgtest.OwnServer(t, false)
 	d := startDemo(t, pgtest.DataDir(t), "DATABASE_URL="+server.URL("postgres"))

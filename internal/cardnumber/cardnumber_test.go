@@ -232,6 +232,9 @@ const tries = 3_000_000
 func source() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{}) }
 
 func TestFewerThanOneInAMillionUUIDsIsTakenForACard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a million UUIDs")
+	}
 	t.Parallel()
 	random := source()
 	for range tries / 6 {
@@ -275,6 +278,9 @@ var forms = []func(time.Time) string{
 
 // The instants are those of 2001 to 2033, when Unix time has ten digits and begins with 1.
 func TestFewerThanOneInAMillionTimestampsIsTakenForACard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a million times")
+	}
 	t.Parallel()
 	random := rand.New(source())
 	for n := range tries {

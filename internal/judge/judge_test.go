@@ -420,6 +420,9 @@ func TestPSPWithTwoStepsIsBelievedAboutItsObject(t *testing.T) {
 }
 
 func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every record from every source")
+	}
 	t.Parallel()
 	records := recordsOfOwn()
 	for s := range allSeen() {

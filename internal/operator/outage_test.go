@@ -64,6 +64,9 @@ func (f *fixture) somethingInEachList() {
 // A read that fails must not look like one that finds nothing, or that finds only a part. So each round of each read
 // fails once.
 func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a fault at every read")
+	}
 	t.Parallel()
 	o := setup(t)
 	l := o.lostRefund("pm_ok")
@@ -130,6 +133,9 @@ func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
 // What is reported as done is stored, and a refusal that is reported is in the audit trail. So each round of a decision
 // fails once.
 func TestDecisionThatFailsHasAnErrorOrIsStored(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a fault at every step")
+	}
 	t.Parallel()
 	o := setup(t)
 	o.pay("pm_ok")
@@ -170,6 +176,9 @@ func TestDecisionThatFailsHasAnErrorOrIsStored(t *testing.T) {
 // Of each decision of a plan it is known that it was carried out, or it is said that nobody knows. So each round fails
 // once.
 func TestPlanWhoseStoreFailsSaysWhatIsNotKnown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a fault at every read")
+	}
 	t.Parallel()
 	o := setup(t)
 	far, proxy := o.behindProxy()

@@ -46,6 +46,9 @@ func TestResolvedDeadLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
 }
 
 func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: two operators, many times")
+	}
 	t.Parallel()
 	for range 5 {
 		o := setup(t)

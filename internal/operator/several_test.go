@@ -287,6 +287,9 @@ func FuzzPlan(f *testing.F) {
 // The morning after an outage of ten minutes: five hundred payments were charged, and nobody knows. They are closed by
 // two requests, and each is audited under the operator's API key.
 func TestFiveHundredDeadLettersAreClosed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: five hundred payments")
+	}
 	t.Parallel()
 	o := setup(t)
 	o.outage(MaxSeveral, "pm_ok")
@@ -320,6 +323,9 @@ func TestFiveHundredDeadLettersAreClosed(t *testing.T) {
 
 // A plan has the newest 500. Another plan has the rest.
 func TestPlanIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: more dead letters than a plan takes")
+	}
 	t.Parallel()
 	o := setup(t)
 	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence)
@@ -337,6 +343,9 @@ func TestPlanIsBounded(t *testing.T) {
 
 // Two operators run the same plan at the same moment. Each dead letter is resolved by one of them.
 func TestOneOfTwoOperatorsClosesEach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: two operators, many times")
+	}
 	t.Parallel()
 	o := setup(t)
 	o.outage(20, "pm_ok")

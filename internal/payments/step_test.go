@@ -212,6 +212,9 @@ func TestReferenceIsReadByTheKindOfTheRecord(t *testing.T) {
 // Of several records of a lookup, the next one is judged by what the last step leaves. That must be what the database
 // has by then.
 func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every step that the judge knows")
+	}
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	n := 0

@@ -67,6 +67,9 @@ func current(t *testing.T, url string) {
 }
 
 func TestManyMayMigrateAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it migrates databases of its own")
+	}
 	t.Parallel()
 	url := empty(t)
 	failed := make([]error, 4)
@@ -152,6 +155,9 @@ func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 
 // All the way down leaves nothing of ours, and the way up is open again.
 func TestMigrationsGoDownAndUpAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it migrates databases of its own")
+	}
 	t.Parallel()
 	url := empty(t)
 	if err := migrate(t, url); err != nil {

@@ -95,6 +95,9 @@ func TestDatabaseOfOneUserNeedsNoRolesAndCanHaveThemLater(t *testing.T) {
 }
 
 func TestMigrationByAnotherRoleIsReportedAndRepaired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it migrates databases of its own")
+	}
 	t.Parallel()
 	url := empty(t)
 	name := strings.ToLower(t.Name())
@@ -125,6 +128,9 @@ func TestMigrationByAnotherRoleIsReportedAndRepaired(t *testing.T) {
 }
 
 func TestRolesMayBeMadeInManyDatabasesAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it migrates databases of its own")
+	}
 	t.Parallel()
 	c := newCluster(t)
 	var all sync.WaitGroup
@@ -327,6 +333,9 @@ func TestPasswordOpensAndIsNotSent(t *testing.T) {
 // Roles belong to a server, and a server has more than one database, and processes that are running.
 
 func TestRolesOfAnotherInstallationAreNotLetIn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it migrates databases of its own")
+	}
 	t.Parallel()
 	c := newCluster(t)
 	c.exec("postgres", "CREATE DATABASE staging", "CREATE DATABASE production", "CREATE ROLE owner LOGIN",
@@ -361,6 +370,9 @@ func TestRolesOfAnotherInstallationAreNotLetIn(t *testing.T) {
 
 // The way that docs/adr/0021 gives to a database with processes that must not stop.
 func TestFormerOwnerGoesOnOnlyAsAMemberOfTheMigrator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it migrates databases of its own")
+	}
 	t.Parallel()
 	c := newCluster(t)
 	c.exec("postgres", "CREATE ROLE owner LOGIN")

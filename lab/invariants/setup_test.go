@@ -47,6 +47,9 @@ type shop struct {
 
 func setup(t *testing.T) *shop {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("long: a database for each violation")
+	}
 	s := &shop{t: t, recorder: history.New(nil), limited: Limited{
 		Reader: "test-reader", Writer: "test-writer", Ended: "test-ended",
 		OperatorReader: "test-ops-reader", OperatorEnded: "test-ops-ended",

@@ -27,6 +27,9 @@ func quick(t *testing.T) []variant {
 }
 
 func TestWithoutItsGuardAClaimBreaks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it searches seven models")
+	}
 	t.Parallel()
 	for _, v := range quick(t) {
 		t.Run(v.name, func(t *testing.T) {

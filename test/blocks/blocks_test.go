@@ -49,6 +49,9 @@ func TestNoStatementReadsMoreThanAConstantTimesItsRows(t *testing.T) {
 
 // An index that can serve for tenant and id is a trap on a table that has grown from empty. The check above notices it.
 func TestAnIndexThatServesForEverythingIsNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it reads every statement without statistics")
+	}
 	t.Parallel()
 	s := newSession(t)
 	// DESC: customer-1000 is then among the last. A join that expects one row stops when it has found it.

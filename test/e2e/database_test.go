@@ -489,6 +489,9 @@ func TestColumnThatIsNotThereYetIsNoErrorOfOurs(t *testing.T) {
 
 // Nobody pays: the process has to find out by itself that the disk is full, and that it is not any more.
 func TestReadyzIsNotReadyWhileTheDiskIsFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a PostgreSQL of its own, and its disk")
+	}
 	t.Parallel()
 	w := setup(t, func(o *options) { o.url = pgtest.Migrate(t, pgtest.OwnServer(t, false)) })
 	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")

@@ -61,6 +61,9 @@ func TestOperatorsWordCompletesWhatThePSPIsSilentAbout(t *testing.T) {
 }
 
 func TestRetryHasThePSPAskedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for lookups")
+	}
 	t.Parallel()
 	var way way
 	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })

@@ -66,6 +66,9 @@ func lacksNothing(r, whole reply) bool {
 // part without a word. So each read of each list and page fails once: the answer is 503, or it is the whole answer, or
 // it says what could not be asked.
 func TestOutageDoesNotLookLikeNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every page, while the database is away")
+	}
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	d, b := w.openOps(), w.browse()

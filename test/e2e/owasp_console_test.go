@@ -33,6 +33,9 @@ func form(method string) url.Values {
 
 // Items 1, 2 and 5: nothing is shown or changed without a session, and a session is worth what its API key is worth.
 func TestOWASPConsoleAuthorization(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every page, by every right")
+	}
 	t.Parallel()
 	s := setupSides(t)
 	s.furnish()

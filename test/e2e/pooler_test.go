@@ -133,6 +133,9 @@ func startPooler(t testing.TB, program, config, socketDir string) {
 }
 
 func TestEverythingWorksThroughAPoolerInTransactionMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: all of it once more")
+	}
 	t.Parallel()
 	var pooled string
 	w := setup(t, func(o *options) {

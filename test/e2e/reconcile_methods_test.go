@@ -180,6 +180,9 @@ func TestEveryPaymentMethodEndsByItself(t *testing.T) {
 }
 
 func TestEveryFaultOfARefundEndsByItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every fault, to its end")
+	}
 	t.Parallel()
 	w := setupOpen(t)
 	w.reconcile()

@@ -99,6 +99,9 @@ func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
 // A key that failed and expired is a new one, too. If money of its old generation comes to light, an operator decides
 // before anybody is charged under the key.
 func TestMovementOfAnExpiredGenerationIsADeadLetter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for scans")
+	}
 	t.Parallel()
 	var way way
 	w := setupOpen(t, func(o *options) { o.between = way.wrap })

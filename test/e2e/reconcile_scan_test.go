@@ -37,6 +37,9 @@ func (w *world) watermark() time.Time {
 
 // It was believed that there is nothing, and then there is: the PSP was later than it ever should be.
 func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for a scan")
+	}
 	t.Parallel()
 	w := setupOpen(t, func(o *options) {
 		o.psp = func(c *mockpsp.Config) { c.LateDelay = gracePeriod() + lease() }
@@ -68,6 +71,9 @@ func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
 
 // Also a key that nobody looks up is resolved in the end, but not before those had their time whose business it is.
 func TestScanLeavesAKeyToItsOwnerAndToItsLookups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for scans")
+	}
 	t.Parallel()
 	held := answerGate{newGate()}
 	w := setupOpen(t, unhurriedOwner, shared(noLookups), func(o *options) { o.between = held.wrap })
@@ -149,6 +155,9 @@ func TestScanGoesOnWhereTheLastOneEnded(t *testing.T) {
 // A ledger that cannot be read is an operator's case after twelve runs, also when no process lives for as long. Nothing
 // is skipped: the scan goes on trying, and finds what has moved meanwhile.
 func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it waits for scans")
+	}
 	t.Parallel()
 	var way way
 	w := setupOpen(t, func(o *options) { o.between = way.wrap })

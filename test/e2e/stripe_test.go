@@ -215,6 +215,9 @@ func heldForOperator(kind string) func(*world, string, func() reply) {
 }
 
 func TestEveryPaymentMethodEndsByItselfAtStripe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every payment method, to its end")
+	}
 	t.Parallel()
 	w := setupOpen(t, atStripe, func(o *options) {
 		// A late confirmation lands long after the request has cancelled, however slow the machine is.
@@ -274,6 +277,9 @@ func freeAfterGrace(w *world, key string, retry func() reply) {
 }
 
 func TestEveryFaultOfARefundEndsByItselfAtStripe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: every fault, to its end")
+	}
 	t.Parallel()
 	w := setupOpen(t, atStripe)
 	w.reconcile()
