@@ -23,16 +23,12 @@ func operate(
 			Stderr: stderr, Terminal: isTerminal(stderr), Now: time.Now,
 		})
 	case "scan":
-		return commands.Scan(ctx, args, forTerminal(ctx, getenv, stdout, stderr, ledgers))
+		return commands.Scan(ctx, args, forTerminal(ctx, getenv, stdout, stderr, (*app.Reconciler).Jobs))
 	case "key":
 		return commands.Key(ctx, args, forTerminal(ctx, getenv, stdout, stderr, books))
 	default:
 		return commands.Timeline(ctx, args, forTerminal(ctx, getenv, stdout, stderr, books))
 	}
-}
-
-func ledgers(r *app.Reconciler) commands.Ledgers {
-	return commands.Ledgers{Payments: r.Payments, Overlap: r.Settings.ScanOverlap}
 }
 
 func books(r *app.Reconciler) commands.Books {

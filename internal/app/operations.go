@@ -161,3 +161,6 @@ func (r *Reconciler) StatementConfig() statement.Config {
 	c.Horizon = r.Settings.PSPMemory + time.Hour
 	return c
 }
+
+// Jobs are the reconciler's work.
+func (r *Reconciler) Jobs() *reconcile.Reconciler { return r.jobs }

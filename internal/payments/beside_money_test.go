@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
@@ -103,9 +104,10 @@ func TestScanComparesTheKeyAndTheRefundedCharge(t *testing.T) {
 	otherKey, otherCharge := charge, refund
 	otherKey.Key, otherCharge.ChargeID = "order-0000000002", "psp_other"
 	for r, want := range map[gateway.Record]int{charge: 0, refund: 0, otherKey: 1, otherCharge: 1} {
-		open, err := s.service.unexplained(t.Context(), r.Object, r.Account, []gateway.Record{r})
-		if err != nil || len(open) != want {
-			t.Errorf("%+v: %d unexplained, %v", r, len(open), err)
+		open, err := s.service.Unexplained(t.Context(), native.Name, r.Object, r.Account,
+			gateway.Page{Records: []gateway.Record{r}})
+		if err != nil || len(open.Records) != want {
+			t.Errorf("%+v: %d unexplained, %v", r, len(open.Records), err)
 		}
 	}
 }

@@ -12,32 +12,37 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// unexplained returns those records of one page of an account's ledger that our books do not confirm exactly. A scan
-// has to look into these. One query reads the books for the whole page.
-func (s *Service) unexplained(
-	ctx context.Context, o gateway.Object, account string, page []gateway.Record,
-) ([]gateway.Record, error) {
-	ids := make([]uuid.UUID, len(page))
-	for i, r := range page {
+// Unexplained takes the records that need no look out of one page of an account's ledger: those that our books confirm
+// exactly, and those of other programs' charges, which it counts. One query asks for the whole page.
+func (s *Service) Unexplained(
+	ctx context.Context, psp string, o gateway.Object, account string, page gateway.Page,
+) (gateway.Page, error) {
+	page, err := s.withoutForeign(ctx, psp, account, page)
+	if err != nil {
+		return page, err
+	}
+	ids := make([]uuid.UUID, len(page.Records))
+	for i, r := range page.Records {
 		// Without a reference to a movement, it is zero. No movement has that id.
 		ids[i], _ = payment.SubjectOf(r.Object, r.Reference)
 	}
 	rows, err := dbsqlc.New(s.db.Reader()).BookedMovements(ctx,
 		dbsqlc.BookedMovementsParams{Ids: ids, Account: account, Object: string(o)})
 	if err != nil {
-		return nil, fmt.Errorf("read books: %w", err)
+		return page, fmt.Errorf("read books: %w", err)
 	}
 	books := make(map[uuid.UUID]dbsqlc.BookedMovementsRow, len(rows))
 	for _, row := range rows {
 		books[row.ID] = row
 	}
-	var open []gateway.Record
-	for i, r := range page {
+	records := page.Records
+	page.Records = nil
+	for i, r := range records {
 		if book, found := books[ids[i]]; !found || r.Account != account || !confirms(book, r) {
-			open = append(open, r)
+			page.Records = append(page.Records, r)
 		}
 	}
-	return open, nil
+	return page, nil
 }
 
 // confirms reports whether our books say of a movement what the PSP's record says.
@@ -47,10 +52,11 @@ func confirms(book dbsqlc.BookedMovementsRow, r gateway.Record) bool {
 		r.Currency == book.Currency && r.Status == book.Status && r.ID == book.PspID
 }
 
-// withoutForeign takes the records of other programs' charges out of a page, and counts them. One query asks for the
-// whole page.
-func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page) (gateway.Page, error) {
-	if !s.psps.Of(w.psp).Traits().ForeignRecords {
+// withoutForeign takes the records of other programs' charges out of a page, and counts them.
+func (s *Service) withoutForeign(
+	ctx context.Context, psp, account string, page gateway.Page,
+) (gateway.Page, error) {
+	if !s.psps.Of(psp).Traits().ForeignRecords {
 		return page, nil
 	}
 	unmarked := func(r gateway.Record) bool { return r.ChargeID != "" && !r.Marked() }
@@ -64,7 +70,7 @@ func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page)
 		return page, nil
 	}
 	ours, err := dbsqlc.New(s.db.Reader()).MovementsByPSPID(ctx, dbsqlc.MovementsByPSPIDParams{PspIds: charges,
-		Account: w.account, Object: string(gateway.ChargeObject)})
+		Account: account, Object: string(gateway.ChargeObject)})
 	if err != nil {
 		return page, fmt.Errorf("find charges of ours: %w", err)
 	}
@@ -75,28 +81,4 @@ func (s *Service) withoutForeign(ctx context.Context, w walk, page gateway.Page)
 	})
 	page.Foreign += all - len(page.Records)
 	return page, nil
-}
-
-// accountsPage is how many accounts one query reads.
-const accountsPage = 500
-
-// Accounts calls each for the PSP account of every tenant.
-func (s *Service) Accounts(ctx context.Context, each func(account string) error) error {
-	after := ""
-	for {
-		accounts, err := dbsqlc.New(s.db.Reader()).ListAccounts(ctx,
-			dbsqlc.ListAccountsParams{After: after, MaxRows: accountsPage})
-		if err != nil {
-			return fmt.Errorf("list accounts: %w", err)
-		}
-		for _, account := range accounts {
-			if err := each(account); err != nil {
-				return err
-			}
-			after = account
-		}
-		if len(accounts) < accountsPage {
-			return nil
-		}
-	}
 }

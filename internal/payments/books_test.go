@@ -2,8 +2,6 @@ package payments
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,11 +23,11 @@ func idsOf(records []gateway.Record) []string {
 
 func (s *shop) wantUnexplained(o gateway.Object, page []gateway.Record, want ...string) {
 	s.t.Helper()
-	open, err := s.service.unexplained(s.t.Context(), o, keyed(s.t, "order-0000000042").Merchant.PSPAccount, page)
+	open, err := s.service.Unexplained(s.t.Context(), native.Name, o, "acme", gateway.Page{Records: page})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if diff := cmp.Diff(append([]string{}, want...), idsOf(open)); diff != "" {
+	if diff := cmp.Diff(append([]string{}, want...), idsOf(open.Records)); diff != "" {
 		s.t.Errorf("unexplained %ss differ (-want +got):\n%s", o, diff)
 	}
 }
@@ -82,35 +80,6 @@ func TestEmptyRecordIsNotExplained(t *testing.T) {
 	s.wantUnexplained(gateway.ChargeObject, []gateway.Record{{}, {Reference: nowhere}}, "", "")
 }
 
-func TestAccountsAreAllVisitedOnce(t *testing.T) {
-	t.Parallel()
-	s := setupOn(t, &actor{})
-	for _, n := range []int{2, accountsPage, accountsPage + 1, 2*accountsPage + 1} {
-		s.exec(`INSERT INTO tenants (id, psp_account)
-			SELECT 't' || i, CASE i % 3 WHEN 0 THEN 'A_' WHEN 1 THEN 'b-' ELSE 'c' END || i FROM generate_series(3, $1::int) AS i
-			ON CONFLICT DO NOTHING`, n)
-		var seen []string
-		err := s.service.Accounts(t.Context(), func(account string) error {
-			seen = append(seen, account)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := s.texts("SELECT psp_account FROM tenants")
-		slices.Sort(seen)
-		slices.Sort(all)
-		if diff := cmp.Diff(all, seen); diff != "" || len(all) != n {
-			t.Errorf("%d of %d accounts differ (-there +visited):\n%s", len(all), n, diff)
-		}
-	}
-	stop, calls := errors.New("stop"), 0
-	err := s.service.Accounts(t.Context(), func(string) error { calls++; return stop })
-	if !errors.Is(err, stop) || calls != 1 {
-		t.Errorf("visited %d after an error: %v", calls, err)
-	}
-}
-
 // In an account that others have, too, a refund that nobody has marked is ours only if its charge is. The others are
 // counted.
 func TestRefundsOfOthersChargesAreCountedAlone(t *testing.T) {
@@ -120,18 +89,17 @@ func TestRefundsOfOthersChargesAreCountedAlone(t *testing.T) {
 	page := gateway.Page{Foreign: 1, Records: []gateway.Record{{ID: "a charge"},
 		{ID: "of ours", ChargeID: ours}, {ID: "marked", ChargeID: "psp_theirs", Key: "a key"},
 		{ID: "of theirs", ChargeID: "psp_theirs"}}}
-	w := walk{psp: native.Name, account: "acme"}
 	over, end := context.WithCancel(t.Context())
 	end()
 	for shared, want := range map[bool]gateway.Page{
 		false: page, true: {Foreign: 2, Records: page.Records[:3]},
 	} {
 		s.service.psps = gateway.PSPs{native.Name: pickyPSP{traits: gateway.Traits{ForeignRecords: shared}}}
-		got, err := s.service.withoutForeign(t.Context(), w, page)
+		got, err := s.service.withoutForeign(t.Context(), native.Name, "acme", page)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("shared: %v: %v (-want +got):\n%s", shared, err, diff)
 		}
-		got, err = s.service.withoutForeign(over, w, page)
+		got, err = s.service.withoutForeign(over, native.Name, "acme", page)
 		if failed := err != nil; failed != shared {
 			t.Errorf("without the database: %+v, %v", got, err)
 		}

@@ -40,8 +40,15 @@ func (s *shop) forgets() {
 func (s *shop) scans() {
 	s.t.Helper()
 	for _, o := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
-		if _, err := s.service.Scan(s.t.Context(), o, "acme", time.Hour, 9, nil, func(Effect) {}); err != nil {
+		page, err := s.service.psps.Of(native.Name).List(s.t.Context(), o, "acme", time.Time{}, "")
+		if err == nil {
+			page, err = s.service.Unexplained(s.t.Context(), native.Name, o, "acme", page)
+		}
+		if err != nil {
 			s.t.Fatal(err)
+		}
+		for _, r := range page.Records {
+			s.evidenceBy(judge.SourceScan, r)
 		}
 	}
 }

@@ -7,19 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/deadletters"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/test/pgtest"
 )
 
-// Neighbours are payments, refunds and walks that differ from the one that is asked for in one part of its name, and
+// Neighbours are payments and refunds that differ from the one that is asked for in one part of its name, and
 // come first in every order. A statement that forgets a part of the name meets a neighbour. The tables are filled
 // behind the back of the guards, and what a test does is taken back.
 
@@ -51,10 +49,7 @@ const amidNeighbours = `
 	FROM (VALUES ('a-neighbour', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000042'),
 		('acme', 'DELETE /payments', 'order-mine', '01900000-0000-7000-8000-000000000001'),
 		('acme', 'POST /payments', 'an-order', '01900000-0000-7000-8000-000000000001'),
-		('acme', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000042')) AS k (tenant, operation, key, subject);
-	INSERT INTO ledger_watermarks (account, object, scanned_to, resume_after, walk_began)
-	SELECT account, object, '2026-01-01', '2026-01-01', '2026-01-02'
-	FROM unnest(ARRAY['acme', 'an-account']) AS account, unnest(ARRAY['charge', 'refund']) AS object`
+		('acme', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000042')) AS k (tenant, operation, key, subject)`
 
 // scene is a transaction amid neighbours.
 type scene struct {
@@ -82,12 +77,11 @@ func (s *scene) end() {
 	}
 }
 
-// state is all that there is of payments, refunds and walks, a line for each.
+// state is all that there is of payments and refunds, a line for each.
 func (s *scene) state() []string {
 	s.t.Helper()
 	return pgtest.Values[string](s.t, s.tx, `SELECT 'payment ' || to_jsonb(p)::text FROM payments AS p
-		UNION ALL SELECT 'refund ' || to_jsonb(r)::text FROM refunds AS r
-		UNION ALL SELECT 'walk ' || to_jsonb(w)::text FROM ledger_watermarks AS w ORDER BY 1`)
+		UNION ALL SELECT 'refund ' || to_jsonb(r)::text FROM refunds AS r ORDER BY 1`)
 }
 
 // changed is what a statement has changed, a line for each row: its kind and name.
@@ -108,15 +102,13 @@ func (s *scene) changed(do func() error) (names []string) {
 func (s *scene) nameOf(line string) string {
 	s.t.Helper()
 	kind, row, _ := strings.Cut(line, " ")
-	return pgtest.Value[string](s.t, s.tx, `SELECT concat_ws(' ', $1::text, r ->> 'tenant_id', right(r ->> 'id', 2), r ->> 'account', r ->> 'object')
+	return pgtest.Value[string](s.t, s.tx, `SELECT concat_ws(' ', $1::text, r ->> 'tenant_id', right(r ->> 'id', 2))
 		FROM (SELECT $2::jsonb AS r) AS row`, kind, row)
 }
 
 func TestStatementWritesNoNeighbour(t *testing.T) {
 	t.Parallel()
 	shop := setup(t)
-	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	later := began.Add(time.Hour)
 	found := "ch_found"
 	for name, c := range map[string]struct {
 		edits []string
@@ -144,29 +136,6 @@ func TestStatementWritesNoNeighbour(t *testing.T) {
 		"tally refunds": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
 			return q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: "acme", PaymentID: mineID})
 		}, "payment acme 42"},
-		"advance walk": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			return q.AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{Account: "acme", Object: "refund", WalkBegan: began,
-				ReadTo: later})
-		}, "walk acme refund"},
-		"end walk": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			return q.EndWalk(ctx, dbsqlc.EndWalkParams{Account: "acme", Object: "refund", WalkBegan: began})
-		}, "walk acme refund"},
-		"end walk of another run": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			return q.EndWalk(ctx, dbsqlc.EndWalkParams{Account: "acme", Object: "refund", WalkBegan: later})
-		}, ""},
-		"fail walk": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			_, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{Account: "acme", Object: "refund", WalkBegan: began})
-			return err
-		}, "walk acme refund"},
-		"fail walk of another run": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
-			_, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{Account: "acme", Object: "refund", WalkBegan: later})
-			return ignored(err)
-		}, ""},
-		"fail walk that is at its end": {[]string{"UPDATE ledger_watermarks SET resume_after = NULL"},
-			func(ctx context.Context, q *dbsqlc.Queries) error {
-				_, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{Account: "acme", Object: "refund", WalkBegan: began})
-				return ignored(err)
-			}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := shop.scene(t, c.edits...)
@@ -336,50 +305,5 @@ func TestOtherMovementsOfAKeyHaveItsNameAndGeneration(t *testing.T) {
 			}
 		}
 		s.end()
-	}
-}
-
-// A walk that fails asks whether its account has an open dead letter of that kind already.
-func TestFailedWalkFindsTheDeadLetterOfItsAccount(t *testing.T) {
-	t.Parallel()
-	shop := setup(t)
-	const insert = `INSERT INTO dead_letters (id, kind, finding, reason, evidence, status)
-		VALUES (gen_random_uuid(), '%s', '%s', 'x', '{}', '%s')`
-	for name, c := range map[string]struct {
-		kind, finding, status string
-		want                  bool
-	}{
-		"its own":         {"scan_failing", "ledger acme charge", "open", true},
-		"resolved":        {"scan_failing", "ledger acme charge", "resolved", false},
-		"another kind":    {"unreadable_record", "ledger acme charge", "open", false},
-		"another account": {"scan_failing", "ledger acme2 charge", "open", false},
-	} {
-		s := shop.scene(t, "ALTER TABLE dead_letters DROP CONSTRAINT dead_letters_resolution_iff_resolved",
-			fmt.Sprintf(insert, c.kind, c.finding, c.status))
-		r, err := s.q.FailWalk(t.Context(), dbsqlc.FailWalkParams{Account: "acme", Object: "refund",
-			WalkBegan: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Kind: string(deadletters.ScanFailing)})
-		if err != nil || r.IsOpen != c.want {
-			t.Errorf("%s: %+v, %v", name, r, err)
-		}
-		s.end()
-	}
-}
-
-// What has failed at both ledgers of an account is one case, so each of its walks locks both rows, and no other's.
-func TestLedgersOfAnAccountAreLockedTogether(t *testing.T) {
-	t.Parallel()
-	shop := setup(t)
-	shop.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to)
-		SELECT account, object, now() FROM unnest(ARRAY['acme', 'globex']) AS account, unnest(ARRAY['charge', 'refund']) AS object`)
-	tx := pgtest.Begin(t, shop.pool)
-	if err := dbsqlc.New(tx).LockLedgers(t.Context(), "acme"); err != nil {
-		t.Fatal(err)
-	}
-	free := shop.texts("SELECT account FROM ledger_watermarks FOR UPDATE SKIP LOCKED")
-	if !slices.Equal(free, []string{"globex", "globex"}) {
-		t.Errorf("not locked are %v", free)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 }

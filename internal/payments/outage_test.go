@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
@@ -42,11 +43,8 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 			_, err := s.service.Refunds(ctx, "acme", p.ID, RefundFilter{Limit: 1})
 			return err
 		},
-		"ListAccounts": func(ctx context.Context) error {
-			return s.service.Accounts(ctx, func(string) error { return nil })
-		},
 		"BookedMovements": func(ctx context.Context) error {
-			_, err := s.service.unexplained(ctx, gateway.ChargeObject, "acme", []gateway.Record{charge.record})
+			_, err := s.service.Unexplained(ctx, native.Name, gateway.ChargeObject, "acme", gateway.Page{})
 			return err
 		},
 		"ExecutionOfAnybody": func(ctx context.Context) error {
@@ -73,12 +71,6 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1}, patient())
 			return err
 		},
-		"begin walk": func() error {
-			_, err := s.service.beginWalk(ended, gateway.ChargeObject, "acme", 0)
-			return err
-		},
-		"advance walk": func() error { return s.service.advanceWalk(ended, walk{account: "acme"}, time.Now()) },
-		"end walk":     func() error { return s.service.endWalk(ended, walk{account: "acme"}) },
 		"Refund": func() error {
 			_, err := s.service.Refund(ended, keyed(t, "refund-0000000042"), p.ID,
 				payment.RefundRequest{AmountCents: 1})
@@ -95,16 +87,6 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 	}
 	if charge.wantStatus(idempotency.InProgressStatus, 1); strings.Join(charge.timeline(), " ") != "" {
 		t.Errorf("the timeline is %v", charge.timeline())
-	}
-}
-
-func TestAccountThatFailsEndsTheList(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	failed, asked := errors.New("failed"), 0
-	err := s.service.Accounts(t.Context(), func(string) error { asked++; return failed })
-	if !errors.Is(err, failed) || asked != 1 {
-		t.Errorf("asked %d times, %v", asked, err)
 	}
 }
 

@@ -45,8 +45,8 @@ var byAPI = []string{
 var byReconciler = []string{
 	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys",
 	"idempotency.FindDueKeys", "idempotency.FindDeadLettered", "webhooks.PruneEvents",
-	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk",
-	"payments.ListAccounts", "payments.RecordOutside",
+	"reconcile.BeginWalk", "reconcile.AdvanceWalk", "reconcile.EndWalk", "reconcile.LockLedgers", "reconcile.FailWalk",
+	"reconcile.ListAccounts", "payments.RecordOutside",
 	"statement.AdoptByPSPID", "statement.CountAbsent",
 	"statement.FetchCharges", "statement.FetchOurs", "statement.FetchStrangers",
 	"statement.FindAbsent",

@@ -56,9 +56,9 @@ func (c *crew) inTx(do func(context.Context, pgx.Tx) error) {
 	}
 }
 
-func (c *crew) exec(sql string) {
+func (c *crew) exec(sql string, args ...any) {
 	c.t.Helper()
-	pgtest.Exec(c.t, c.pool, sql)
+	pgtest.Exec(c.t, c.pool, sql, args...)
 }
 
 func (c *crew) wantJobs(kind string, want int) {

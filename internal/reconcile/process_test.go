@@ -183,8 +183,13 @@ func (c *crew) inboxOn(pool *pgxpool.Pool) *webhooks.Inbox {
 // atWork gives the crew what it needs to work the jobs of webhooks, lookups and scans. The registry has what it counts.
 func (c *crew) atWork() *prometheus.Registry {
 	c.t.Helper()
+	return c.atWorkOn(postgres.Wrap(c.pool, 20*time.Second))
+}
+
+func (c *crew) atWorkOn(db *postgres.DB) *prometheus.Registry {
+	c.t.Helper()
 	reg := prometheus.NewRegistry()
-	c.r.DB, c.r.Inbox = postgres.Wrap(c.pool, 20*time.Second), c.inboxOn(c.pool)
+	c.r.DB, c.r.Inbox = db, c.inboxOn(c.pool)
 	c.r.NewID, c.r.Metrics = uuid.NewV7, telemetry.NewMetrics(reg)
 	c.r.Keys = idempotency.New(c.r.DB, idempotency.Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,

@@ -8,7 +8,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/judge"
-	"payonce/internal/payments"
 )
 
 // Bounds of one run over one ledger: 5000 records, and no page begins after the time for reading. If there is more, the
@@ -29,22 +28,30 @@ const stalledPause = 5 * time.Second
 
 // enqueueScans enqueues the scans of every account's ledgers. A scan that is still in the queue is not enqueued again.
 func (r *Reconciler) enqueueScans(ctx context.Context, _ *river.Job[scanArgs]) error {
-	return r.Payments.Accounts(ctx, func(account string) error {
+	for account, err := range r.Accounts(ctx) {
+		if err != nil {
+			return err
+		}
 		_, err := r.client.InsertMany(ctx, []river.InsertManyParams{
 			{Args: scanLedgerArgs{Account: account, Object: string(gateway.ChargeObject)}},
 			{Args: scanLedgerArgs{Account: account, Object: string(gateway.RefundObject)}},
 		})
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scanLedger compares one account's list of charges, or of refunds, with our books.
 func (r *Reconciler) scanLedger(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
 	reading, cancel := context.WithTimeout(ctx, scanReads)
 	defer cancel()
-	progress, err := r.Payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, r.ScanOverlap,
-		scanPages, reading.Done(),
-		func(f payments.Effect) { r.countEffect(f, judge.SourceScan) })
+	progress, effects, err := r.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, scanPages,
+		reading.Done())
+	for _, effect := range effects {
+		r.countEffect(effect, judge.SourceScan)
+	}
 	if err != nil {
 		return err
 	}
@@ -52,13 +59,13 @@ func (r *Reconciler) scanLedger(ctx context.Context, job *river.Job[scanLedgerAr
 }
 
 // nextRun says when the scan continues, if there is more to read.
-func nextRun(p payments.Progress) error {
+func nextRun(p Progress) error {
 	switch p {
-	case payments.GotOn:
+	case GotOn:
 		return river.JobSnooze(0) // The ledger is behind, so the next run begins at once.
-	case payments.Stalled:
+	case Stalled:
 		return river.JobSnooze(stalledPause)
-	case payments.ReachedEnd:
+	case ReachedEnd:
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -248,13 +247,13 @@ func TestPrunerStopsWhenAWalkFailsOrItIsTold(t *testing.T) {
 // A run that would begin where the last one did is not made at once: the two would chase each other.
 func TestScanThatDoesNotGetOnWaits(t *testing.T) {
 	t.Parallel()
-	for progress, want := range map[payments.Progress]time.Duration{payments.GotOn: 0, payments.Stalled: stalledPause} {
+	for progress, want := range map[Progress]time.Duration{GotOn: 0, Stalled: stalledPause} {
 		var snooze *river.JobSnoozeError
 		if err := nextRun(progress); !errors.As(err, &snooze) || snooze.Duration != want {
 			t.Errorf("%s: %v, want a pause of %s", progress, err, want)
 		}
 	}
-	if err := nextRun(payments.ReachedEnd); err != nil || stalledPause < time.Second {
+	if err := nextRun(ReachedEnd); err != nil || stalledPause < time.Second {
 		t.Fatalf("at the end: %v; pauses for %s", err, stalledPause)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"payonce/internal/cli"
 	"payonce/internal/gateway"
 	"payonce/internal/payments"
+	"payonce/internal/reconcile"
 )
 
 const scanHelp = `Usage: reconciler scan [--account NAME]
@@ -23,12 +23,6 @@ run this command before the API serves again: until then, a key that the restore
 Exit code: 0 every list is read to its end, 1 a list could not be read to its end, 2 the command line is wrong.
 `
 
-// Ledgers are where the PSP's lists are compared with our books.
-type Ledgers struct {
-	Payments *payments.Service
-	Overlap  time.Duration // what is read again before the end of the last scan
-}
-
 const (
 	// partPages bounds the part of a list after which a line tells how far it is read.
 	partPages = 10
@@ -37,7 +31,7 @@ const (
 )
 
 // Scan reads the PSP's lists to their ends.
-func Scan(ctx context.Context, args []string, d Deps[Ledgers]) error {
+func Scan(ctx context.Context, args []string, d Deps[*reconcile.Reconciler]) error {
 	if cli.AsksForHelp(args) {
 		_, err := io.WriteString(d.Stdout, scanHelp)
 		return err
@@ -47,28 +41,31 @@ func Scan(ctx context.Context, args []string, d Deps[Ledgers]) error {
 	if err := cli.Parse(flags, args, 0); err != nil {
 		return err
 	}
-	ledgers, done, err := d.Open()
+	reconciler, done, err := d.Open()
 	if err != nil {
 		return err
 	}
 	defer done()
 	var all, failed int
-	err = ledgers.Payments.Accounts(ctx, func(account string) error {
+	for account, err := range reconciler.Accounts(ctx) {
+		if err != nil {
+			return explainDatabase(err)
+		}
 		if *only != "" && account != *only {
-			return nil
+			continue
 		}
 		for _, o := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
 			all++
-			if err := ledgers.scanToEnd(ctx, account, o, d.Stdout); err != nil {
+			if err := scanToEnd(ctx, reconciler, account, o, d.Stdout); err != nil {
 				failed++
 				fmt.Fprintf(d.Stdout, "%s %ss: not read to the end: %v\n", account, o, err)
 			}
 		}
-		return ctx.Err()
-	})
+		if err := ctx.Err(); err != nil {
+			return explainDatabase(err)
+		}
+	}
 	switch {
-	case err != nil:
-		return explainDatabase(err)
 	case all == 0:
 		return fmt.Errorf("no tenant has the account %q", *only)
 	case failed > 0:
@@ -80,36 +77,36 @@ func Scan(ctx context.Context, args []string, d Deps[Ledgers]) error {
 }
 
 // scanToEnd reads one list, and writes a line after each part of it.
-func (l Ledgers) scanToEnd(ctx context.Context, account string, o gateway.Object, out io.Writer) error {
+func scanToEnd(ctx context.Context, r *reconcile.Reconciler, account string, o gateway.Object, out io.Writer) error {
 	var found, known, resolved int
-	count := func(e payments.Effect) {
-		switch e := e.(type) {
-		case payments.DeadLettered:
-			found++
-			if !e.New {
-				known++
-			}
-		case payments.Completed:
-			resolved++
-		case payments.Confirmed, payments.LeftAlone, payments.Foreign:
-		}
-	}
 	for stalled := 0; stalled < maxStalled; {
-		progress, err := l.Payments.Scan(ctx, o, account, l.Overlap, partPages, nil, count)
+		progress, effects, err := r.Scan(ctx, o, account, partPages, nil)
 		if err != nil {
 			return err
 		}
+		for _, effect := range effects {
+			switch e := effect.(type) {
+			case payments.DeadLettered:
+				found++
+				if !e.New {
+					known++
+				}
+			case payments.Completed:
+				resolved++
+			case payments.Confirmed, payments.LeftAlone, payments.Foreign:
+			}
+		}
 		state := "reading"
-		if progress == payments.ReachedEnd {
+		if progress == reconcile.ReachedEnd {
 			state = "read to the end"
 		}
 		fmt.Fprintf(out, "%s %ss: %s; %d resolved, %s\n", account, o, state, resolved, countFound(found, known))
 		switch progress {
-		case payments.ReachedEnd:
+		case reconcile.ReachedEnd:
 			return nil
-		case payments.GotOn:
+		case reconcile.GotOn:
 			stalled = 0
-		case payments.Stalled:
+		case reconcile.Stalled:
 			stalled++
 		}
 	}

@@ -12,41 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-const advanceWalk = `-- name: AdvanceWalk :exec
-UPDATE ledger_watermarks AS w
-SET scanned_to = greatest(w.scanned_to, least($1::timestamptz, payonce_now())),
-    resume_after = CASE WHEN w.walk_began = $2::timestamptz AND w.resume_after IS NOT NULL
-                        THEN greatest(w.resume_after, $1::timestamptz - interval '1 microsecond')
-                        ELSE w.resume_after END,
-    failed_runs = CASE WHEN w.walk_began = $2::timestamptz
-                            AND w.resume_after < $1::timestamptz - interval '1 microsecond'
-                       THEN 0 ELSE w.failed_runs END
-WHERE w.account = $3 AND w.object = $4
-`
-
-type AdvanceWalkParams struct {
-	ReadTo    time.Time
-	WalkBegan time.Time
-	Account   string
-	Object    string
-}
-
-// Stores that everything up to read_to has been read. Of two scans of one ledger, the slower one moves neither the
-// watermark back nor the walk of the other one.
-//
-// The watermark never goes into the future: after one record with a wrong date in the future, all new records would be
-// skipped. The position of the walk may, because it follows the list. The last microsecond is read again: two pages may
-// share the records of one instant. Progress sets failed_runs to 0.
-func (q *Queries) AdvanceWalk(ctx context.Context, arg AdvanceWalkParams) error {
-	_, err := q.db.Exec(ctx, advanceWalk,
-		arg.ReadTo,
-		arg.WalkBegan,
-		arg.Account,
-		arg.Object,
-	)
-	return err
-}
-
 const beginPayments = `-- name: BeginPayments :many
 
 INSERT INTO payments (
@@ -201,39 +166,6 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 	return i, err
 }
 
-const beginWalk = `-- name: BeginWalk :one
-INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, resume_after, walk_began)
-SELECT t.psp_account, $1, '0001-01-01 00:00:00Z', t.created_at, t.created_at - $2::interval, payonce_now()
-FROM tenants AS t WHERE t.psp_account = $3
-ON CONFLICT (account, object) DO UPDATE
-SET resume_after = coalesce(w.resume_after,
-        greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
-    walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
-                      ELSE w.walk_began END
-RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began
-`
-
-type BeginWalkParams struct {
-	Object  string
-	Overlap time.Duration
-	Account string
-}
-
-type BeginWalkRow struct {
-	ResumeAfter time.Time
-	WalkBegan   time.Time
-}
-
-// Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
-// not read. A new walk begins overlap before the watermark, or before the beginning of the last walk if that is
-// earlier: the last walk may have left records alone because somebody was working on them, and they must be read again.
-func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
-	row := q.db.QueryRow(ctx, beginWalk, arg.Object, arg.Overlap, arg.Account)
-	var i BeginWalkRow
-	err := row.Scan(&i.ResumeAfter, &i.WalkBegan)
-	return i, err
-}
-
 const bookedMovements = `-- name: BookedMovements :many
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, ''::text AS charge_id, p.amount_minor, p.currency, p.status,
        coalesce(p.psp_charge_id, '')::text AS psp_id
@@ -301,23 +233,6 @@ func (q *Queries) BookedMovements(ctx context.Context, arg BookedMovementsParams
 	return items, nil
 }
 
-const endWalk = `-- name: EndWalk :exec
-UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = payonce_now(), failed_runs = 0
-WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
-`
-
-type EndWalkParams struct {
-	Account   string
-	Object    string
-	WalkBegan time.Time
-}
-
-// Stores that the walk has reached the end of the list.
-func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
-	_, err := q.db.Exec(ctx, endWalk, arg.Account, arg.Object, arg.WalkBegan)
-	return err
-}
-
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
 SELECT p.tenant_id, p.idempotency_key, p.generation
 FROM tenants AS t
@@ -349,43 +264,6 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 	row := q.db.QueryRow(ctx, executionOfAnybody, arg.ID, arg.Object)
 	var i ExecutionOfAnybodyRow
 	err := row.Scan(&i.TenantID, &i.IdempotencyKey, &i.Generation)
-	return i, err
-}
-
-const failWalk = `-- name: FailWalk :one
-UPDATE ledger_watermarks AS w SET failed_runs = least(w.failed_runs, 1000000) + 1
-WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
-  AND w.resume_after IS NOT NULL
-RETURNING w.failed_runs, w.resume_after::timestamptz AS resume_after,
-          EXISTS (SELECT FROM dead_letters AS d WHERE d.kind = $4 AND d.status = 'open'
-                  AND d.finding >= 'ledger ' || w.account || ' '
-                  AND d.finding < 'ledger ' || w.account || '!') AS is_open
-`
-
-type FailWalkParams struct {
-	Account   string
-	Object    string
-	WalkBegan time.Time
-	Kind      string
-}
-
-type FailWalkRow struct {
-	FailedRuns  int32
-	ResumeAfter time.Time
-	IsOpen      bool
-}
-
-// Counts a run that made no progress and did not reach the end. An account has at most one open dead letter of this
-// kind, so is_open reads dead_letters, the table of package deadletters.
-func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow, error) {
-	row := q.db.QueryRow(ctx, failWalk,
-		arg.Account,
-		arg.Object,
-		arg.WalkBegan,
-		arg.Kind,
-	)
-	var i FailWalkRow
-	err := row.Scan(&i.FailedRuns, &i.ResumeAfter, &i.IsOpen)
 	return i, err
 }
 
@@ -551,36 +429,6 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 	return i, err
 }
 
-const listAccounts = `-- name: ListAccounts :many
-SELECT psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
-`
-
-type ListAccountsParams struct {
-	After   string
-	MaxRows int32
-}
-
-// The PSP accounts of all tenants, in order, in pages.
-func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, listAccounts, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var psp_account string
-		if err := rows.Scan(&psp_account); err != nil {
-			return nil, err
-		}
-		items = append(items, psp_account)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listPayments = `-- name: ListPayments :many
 SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments
 WHERE tenant_id = $1 AND id < $2 AND id >= $3
@@ -705,17 +553,6 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 		return nil, err
 	}
 	return items, nil
-}
-
-const lockLedgers = `-- name: LockLedgers :exec
-SELECT FROM ledger_watermarks WHERE account = $1 ORDER BY object FOR UPDATE
-`
-
-// Locks both ledgers of an account. When its two walks fail at the same time, the second one then sees the dead letter
-// of the first.
-func (q *Queries) LockLedgers(ctx context.Context, account string) error {
-	_, err := q.db.Exec(ctx, lockLedgers, account)
-	return err
 }
 
 const lockPayment = `-- name: LockPayment :exec

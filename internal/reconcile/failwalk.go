@@ -1,4 +1,4 @@
-package payments
+package reconcile
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/judge"
-	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
+	"payonce/internal/reconcile/internal/dbsqlc"
 )
 
 // scanBudget is how many runs in a row may fail before a dead letter is opened.
@@ -25,17 +25,17 @@ const failLimit = 5 * time.Second
 // scanBudget failed runs in a row, it opens a dead letter, at most one open one for each account. The dead letter is
 // named after the walk and its position. So an operator who has closed it gets another one only if a walk fails at
 // another position, or a later walk fails. The position does not move, and the scan tries again.
-func (s *Service) failWalk(ctx context.Context, w walk, cause error) error {
+func (r *Reconciler) failWalk(ctx context.Context, w walk, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failLimit)
 	defer cancel()
-	err := s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.failWalkTx(ctx, tx, w, cause) })
+	err := r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.failWalkTx(ctx, tx, w, cause) })
 	if err != nil {
 		return fmt.Errorf("note failed run: %w", err)
 	}
 	return nil
 }
 
-func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error) error {
+func (r *Reconciler) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error) error {
 	q := dbsqlc.New(tx)
 	if err := q.LockLedgers(ctx, w.account); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 		cause = errors.New("one run after the other reads as much as it may without getting on")
 	}
 	began, after := w.began.UTC().Format(time.RFC3339Nano), row.ResumeAfter.UTC().Format(time.RFC3339Nano)
-	deadLetter, err := s.ledgerDeadLetter(deadletters.ScanFailing,
+	deadLetter, err := r.ledgerDeadLetter(deadletters.ScanFailing,
 		fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
 		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after,
 			cause),

@@ -1,4 +1,4 @@
-package payments
+package reconcile
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -19,18 +20,18 @@ import (
 // What becomes of a scan that cannot go on, or that meets records that it cannot read.
 
 // runs scans acme's list n times and tells whether all runs have failed.
-func (s *shop) runs(n int, o gateway.Object) (failed bool) {
+func (s *books) runs(n int, o gateway.Object) (failed bool) {
 	s.t.Helper()
 	failed = true
 	for range n {
-		if _, err := s.service.Scan(s.t.Context(), o, "acme", overlap, 9, nil, func(Effect) {}); err == nil {
+		if _, _, err := s.Scan(s.t.Context(), o, "acme", 9, nil); err == nil {
 			failed = false
 		}
 	}
 	return failed
 }
 
-func (s *shop) wantFailing(open, failedRuns int) {
+func (s *books) wantFailing(open, failedRuns int) {
 	s.t.Helper()
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing' AND finding ~ '^ledger acme (charge|refund) ' AND status = 'open'"); n != open {
 		s.t.Fatalf("%d dead letters, want %d: %s", n, open, s.texts("SELECT d::text FROM dead_letters AS d"))
@@ -41,7 +42,7 @@ func (s *shop) wantFailing(open, failedRuns int) {
 }
 
 // dismiss closes all dead letters, as an operator does.
-func (s *shop) dismiss() {
+func (s *books) dismiss() {
 	s.t.Helper()
 	s.exec(`UPDATE dead_letters SET status = 'resolved', version = version + 1, resolved_at = clock_timestamp(), action = 'dismiss', actor = 'a',
 		resolution_reason = 'seen' WHERE status = 'open'`)
@@ -89,13 +90,13 @@ func TestListsThatFailAtOnceAreOneCase(t *testing.T) {
 		walks := make([]walk, len(objects))
 		for i, o := range objects {
 			var err error
-			if walks[i], err = s.service.beginWalk(t.Context(), o, "acme", overlap); err != nil {
+			if walks[i], err = s.beginWalk(t.Context(), native.Name, o, "acme"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		s.exec("UPDATE ledger_watermarks SET failed_runs = $1", scanBudget)
 		atOnce(len(walks), func(i int) {
-			if err := s.service.failWalk(t.Context(), walks[i], http.ErrServerClosed); err != nil {
+			if err := s.failWalk(t.Context(), walks[i], http.ErrServerClosed); err != nil {
 				t.Error(err)
 			}
 		})
@@ -138,7 +139,7 @@ func TestRunThatIsStoppedIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience/100)
 	defer cancel()
 	psp.left, psp.cut = 0, func() {}
-	if _, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {}); err == nil {
+	if _, _, err := s.Scan(ctx, gateway.ChargeObject, "acme", 9, nil); err == nil {
 		t.Fatal("the run was not cut")
 	}
 	s.wantFailing(0, 1)
@@ -210,34 +211,34 @@ func TestScanReadsLongRecords(t *testing.T) {
 // Of a walk that has failed for the last time, an operator reads why. If that cannot be written, it is an error.
 func TestFailedWalkIsWrittenWithItsCause(t *testing.T) {
 	t.Parallel()
-	s := setupOn(t, &actor{})
+	s := setupOn(t, &bookkeeper{})
 	const lastFailure = "UPDATE ledger_watermarks SET failed_runs = 11, resume_after = scanned_to, walk_began = $1"
 	began := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	if _, err := s.service.beginWalk(t.Context(), gateway.ChargeObject, "acme", 0); err != nil {
+	if _, err := s.beginWalk(t.Context(), native.Name, gateway.ChargeObject, "acme"); err != nil {
 		t.Fatal(err)
 	}
 	failed := walk{account: "acme", object: gateway.ChargeObject, began: began}
 
 	s.timePasses(lastFailure, began)
-	makeID := s.service.newID
-	s.service.newID = noID
-	err := s.service.failWalk(t.Context(), failed, nil)
+	makeID := s.NewID
+	s.NewID = noID
+	err := s.failWalk(t.Context(), failed, nil)
 	if err == nil || !strings.Contains(err.Error(), "make dead letter id") {
 		t.Errorf("without an id: %v", err)
 	}
-	s.service.newID = makeID
+	s.NewID = makeID
 	pool, outage := pgtest.WithOutage(t, s.pool)
-	s.service.db = postgres.Wrap(pool, patience)
+	s.DB = postgres.Wrap(pool, patience)
 	for _, statement := range []string{"LockLedgers", "FailWalk"} {
 		outage.On("name: "+statement, 1)
-		if err := s.service.failWalk(t.Context(), failed, nil); err == nil {
+		if err := s.failWalk(t.Context(), failed, nil); err == nil {
 			t.Errorf("%s has failed, and it is no error", statement)
 		}
 	}
 	outage.Over()
 	other := failed
 	other.began = began.Add(time.Hour)
-	if err := s.service.failWalk(t.Context(), other, nil); err != nil {
+	if err := s.failWalk(t.Context(), other, nil); err != nil {
 		t.Errorf("a walk that is over: %v", err)
 	}
 	s.wantDeadLetters()
@@ -250,7 +251,7 @@ func TestFailedWalkIsWrittenWithItsCause(t *testing.T) {
 		began = began.Add(time.Minute)
 		failed.began = began
 		s.timePasses(lastFailure, began)
-		if err := s.service.failWalk(t.Context(), failed, cause); err != nil {
+		if err := s.failWalk(t.Context(), failed, cause); err != nil {
 			t.Fatal(err)
 		}
 		reasons := s.texts("SELECT reason FROM dead_letters WHERE status = 'open'")
@@ -272,9 +273,9 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 			psp.records = ledgerOf(s.lostOnes(3))
 			proxy := pgproxy.Start(t, s.pool.Config().ConnString())
 			db := pgtest.Open(t, proxy.URL(), pgtest.Limits())
-			s.service.db = db
+			s.DB = db
 			lost := proxy.On(write, pgproxy.DropAcknowledgement)
-			_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {})
+			_, _, err := s.Scan(t.Context(), gateway.ChargeObject, "acme", 9, nil)
 			lost.Await(t)
 			var ambiguous *postgres.AmbiguousError
 			if !errors.As(err, &ambiguous) || postgres.RolledBack(err) {
@@ -295,7 +296,7 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 // What a run could not read or write is read again by the next one: the position stays before it.
 func TestRunThatLosesAStatementDoesNotPassOverItsPage(t *testing.T) {
 	t.Parallel()
-	for _, statement := range []string{"TenantOfAccount", "BookedMovements", "FindPayment", "OpenDeadLetter"} {
+	for _, statement := range []string{"PSPOfAccount", "BookedMovements", "FindPayment", "OpenDeadLetter"} {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
 			psp := &bookkeeper{page: 2}
@@ -315,5 +316,25 @@ func TestRunThatLosesAStatementDoesNotPassOverItsPage(t *testing.T) {
 			s.wantScan(9, 1, ReachedEnd)
 			s.wantWatermark(psp.records[1])
 		})
+	}
+}
+
+// What could not be sent was not written.
+func TestWalkWithoutItsDatabaseSaysSo(t *testing.T) {
+	t.Parallel()
+	s := setupScan(t, &bookkeeper{})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, write := range map[string]func() error{
+		"begin": func() error {
+			_, err := s.beginWalk(ended, native.Name, gateway.ChargeObject, "acme")
+			return err
+		},
+		"advance": func() error { return s.advanceWalk(ended, walk{account: "acme"}, time.Now()) },
+		"end":     func() error { return s.endWalk(ended, walk{account: "acme"}) },
+	} {
+		if err := write(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s could not be written, and the answer is %v", name, err)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package payments
+package reconcile
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/judge"
+	"payonce/internal/payments"
 )
 
 // putUnreadable opens a dead letter for a record that cannot be read, so that the walk can continue after the record.
 // The finding is named after the record's bytes, because the record's id may be the part that is wrong.
-func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadable) (Effect, error) {
+func (r *Reconciler) putUnreadable(ctx context.Context, w walk, u gateway.Unreadable) (payments.Effect, error) {
 	kept := struct {
 		Source judge.Source   `json:"source"`
 		ID     string         `json:"id,omitzero"` // the record's own id, if it can be read
@@ -31,23 +32,23 @@ func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadabl
 		what += " " + u.ID
 	}
 	reason := "the PSP lists a " + what + " of account " + w.account + " that cannot be read: " + u.Reason
-	deadLetter, err := s.ledgerDeadLetter(deadletters.UnreadableRecord, judge.RecordFinding(w.account, u.Name),
+	deadLetter, err := r.ledgerDeadLetter(deadletters.UnreadableRecord, judge.RecordFinding(w.account, u.Name),
 		reason, kept)
 	if err != nil {
 		return nil, err
 	}
 	var opened bool
-	if err := s.db.Pipeline(ctx, deadletters.OpenNew(deadLetter, &opened)); err != nil {
+	if err := r.DB.Pipeline(ctx, deadletters.OpenNew(deadLetter, &opened)); err != nil {
 		return nil, fmt.Errorf("open dead letter: %w", err)
 	}
-	return DeadLettered{Kind: deadLetter.Kind, New: opened}, nil
+	return payments.DeadLettered{Kind: deadLetter.Kind, New: opened}, nil
 }
 
 // ledgerDeadLetter is a dead letter about the PSP's list. It belongs to no key.
-func (s *Service) ledgerDeadLetter(
+func (r *Reconciler) ledgerDeadLetter(
 	kind deadletters.Kind, finding, reason string, evidence any,
 ) (deadletters.DeadLetter, error) {
-	id, err := s.newID()
+	id, err := r.NewID()
 	if err != nil {
 		return deadletters.DeadLetter{}, fmt.Errorf("make dead letter id: %w", err)
 	}

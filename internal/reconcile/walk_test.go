@@ -1,15 +1,20 @@
-package payments
+package reconcile
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 )
 
 // How a walk along the PSP's list gets to its end, in however many runs.
@@ -45,7 +50,7 @@ func TestRunThatHasReadForLongEnoughStillGetsOn(t *testing.T) {
 	enough := make(chan struct{})
 	close(enough)
 	for run, want := range []Progress{GotOn, GotOn, ReachedEnd} {
-		to, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 50, enough, func(Effect) {})
+		to, _, err := s.Scan(t.Context(), gateway.ChargeObject, "acme", 50, enough)
 		if err != nil || to != want {
 			t.Fatalf("run %d: %s, error %v; want %s", run, to, err, want)
 		}
@@ -62,16 +67,16 @@ func (h *hasty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // run scans until it is cut, and tells whether it was.
-func (h *hasty) run(s *shop) bool {
+func (h *hasty) run(s *books) bool {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	h.left, h.cut = h.pages, cancel
-	_, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 50, nil, func(Effect) {})
+	_, _, err := s.Scan(ctx, gateway.ChargeObject, "acme", 50, nil)
 	return err != nil
 }
 
 // fresh counts the ledgers that are said to have been read to their end just now.
-func (s *shop) fresh() int {
+func (s *books) fresh() int {
 	s.t.Helper()
 	return s.count("SELECT count(*) FROM ledger_watermarks WHERE updated_at > clock_timestamp() - interval '1 hour'")
 }
@@ -110,7 +115,7 @@ func TestWhatALongWalkHasLeftAloneComesByAgain(t *testing.T) {
 	psp := &bookkeeper{page: 1, breakAt: 2}
 	s := setupScan(t, psp)
 	g, newer := s.charging("order-0000000001"), s.charging("order-0000000002").succeeded()
-	psp.records = ledgerOf([]*stage{g, newer})
+	psp.records = ledgerOf([]*order{g, newer})
 	began := time.Now().Add(-20 * overlap).UTC().Truncate(time.Second)
 	psp.records[0].Created, psp.records[1].Created = began, began.Add(10*overlap)
 	if _, _, err := s.scan(9); err == nil {
@@ -119,7 +124,7 @@ func TestWhatALongWalkHasLeftAloneComesByAgain(t *testing.T) {
 	s.exec("UPDATE ledger_watermarks SET walk_began = $1", began)
 	psp.breakAt = 0
 	s.wantScan(9, 0, ReachedEnd)
-	g.wantStatus(idempotency.InProgressStatus, 1)
+	g.wantStatus(idempotency.InProgressStatus)
 	g.lost().windowPasses()
 	s.wantScan(9, 1, ReachedEnd)
 }
@@ -129,31 +134,31 @@ func TestWatermarkNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	psp := &bookkeeper{page: 100}
 	s := setupScan(t, psp)
-	slow, err := s.service.beginWalk(t.Context(), gateway.ChargeObject, "acme", overlap)
+	slow, err := s.beginWalk(t.Context(), native.Name, gateway.ChargeObject, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
 	psp.records = ledgerOf(s.lostOnes(2))
 	s.wantScan(9, 2, ReachedEnd)
 	// The scan has finished that very walk, which is over for both.
-	if err := s.service.advanceWalk(t.Context(), slow, psp.records[0].Created); err != nil {
+	if err := s.advanceWalk(t.Context(), slow, psp.records[0].Created); err != nil {
 		t.Fatal(err)
 	}
 	if s.count("SELECT count(*) FROM ledger_watermarks WHERE resume_after IS NOT NULL") != 0 {
 		t.Error("a walk that was finished goes on")
 	}
-	next, err := s.service.beginWalk(t.Context(), gateway.ChargeObject, "acme", overlap)
+	next, err := s.beginWalk(t.Context(), native.Name, gateway.ChargeObject, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Nor does it move, or end, a walk that is not its own.
 	before := s.texts("SELECT w::text FROM ledger_watermarks AS w")[0]
 	for _, at := range []time.Time{psp.records[0].Created, psp.records[1].Created} {
-		if err := s.service.advanceWalk(t.Context(), slow, at); err != nil {
+		if err := s.advanceWalk(t.Context(), slow, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.service.endWalk(t.Context(), slow); err != nil {
+	if err := s.endWalk(t.Context(), slow); err != nil {
 		t.Fatal(err)
 	}
 	if after := s.texts("SELECT w::text FROM ledger_watermarks AS w")[0]; after != before ||
@@ -187,7 +192,7 @@ func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
 	psp.records, psp.asked = nil, nil
 	for account, asks := range map[string]int{"globex": 1, "nobody": 0} {
 		before := len(psp.asked)
-		to, err := s.service.Scan(t.Context(), gateway.RefundObject, account, overlap, 9, nil, func(Effect) {})
+		to, _, err := s.Scan(t.Context(), gateway.RefundObject, account, 9, nil)
 		if err != nil || to != ReachedEnd || len(psp.asked)-before != asks {
 			t.Errorf("%s: %s after %d pages, %v", account, to, len(psp.asked)-before, err)
 		}
@@ -241,13 +246,14 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 	psp.pending = psp.records[3].ID
 	var news int
 	for range 2 {
-		_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(f Effect) {
-			if l, ok := f.(DeadLettered); ok && l.New {
-				news++
-			}
-		})
+		_, effects, err := s.Scan(t.Context(), gateway.ChargeObject, "acme", 9, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, e := range effects {
+			if l, ok := e.(payments.DeadLettered); ok && l.New {
+				news++
+			}
 		}
 	}
 	s.wantWatermark(psp.records[5])
@@ -267,20 +273,20 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 // What PostgreSQL cannot hold is a case all the same.
 func TestUnreadableRecordIsADeadLetterWhateverItIs(t *testing.T) {
 	t.Parallel()
-	s := setupOn(t, &actor{})
+	s := setupOn(t, &bookkeeper{})
 	w := walk{account: "acme", object: gateway.ChargeObject}
 	for i, raw := range []string{`7`, `{"id":"\u0000"}`, `1e999999`, `""`, "\xff\x00", strings.Repeat("x", 64<<10)} {
 		u := gateway.Unreadable{Raw: []byte(raw), Name: fmt.Sprint("sha256:", i), Reason: "no"}
-		f, err := s.service.putUnreadable(t.Context(), w, u)
+		f, err := s.putUnreadable(t.Context(), w, u)
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
-		if !is[DeadLettered](t, f).New {
+		if !f.(payments.DeadLettered).New {
 			t.Errorf("%d has no dead letter of its own", i)
 		}
 	}
 	named := gateway.Unreadable{ID: "psp_9", Raw: []byte(`7`), Name: "sha256:9", Reason: "no"}
-	if _, err := s.service.putUnreadable(t.Context(), w, named); err != nil {
+	if _, err := s.putUnreadable(t.Context(), w, named); err != nil {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]int{"charge": 6, "charge psp_9": 1} {
@@ -296,15 +302,15 @@ func TestUnreadableRecordIsADeadLetterWhateverItIs(t *testing.T) {
 	}
 	before := s.everything()
 	named.ID = "\xff"
-	if _, err := s.service.putUnreadable(t.Context(), w, named); err == nil {
+	if _, err := s.putUnreadable(t.Context(), w, named); err == nil {
 		t.Error("a dead letter without evidence was opened")
 	}
-	s.service.newID = noID
+	s.NewID = noID
 	nameless := gateway.Unreadable{Raw: []byte(`8`), Name: "sha256:8", Reason: "no"}
-	if _, err := s.service.putUnreadable(t.Context(), w, nameless); err == nil {
+	if _, err := s.putUnreadable(t.Context(), w, nameless); err == nil {
 		t.Error("a dead letter without an id was opened")
 	}
-	if s.everything() != before {
+	if !slices.Equal(s.everything(), before) {
 		t.Error("one of them was written")
 	}
 }
@@ -318,4 +324,37 @@ func TestUnreadablePageIsPassed(t *testing.T) {
 	psp.pending = psp.records[1].ID
 	s.wantScan(2, 1, GotOn)
 	s.wantWatermark(psp.records[0])
+}
+
+func TestAccountsAreAllVisitedOnce(t *testing.T) {
+	t.Parallel()
+	s := setupScan(t, &bookkeeper{})
+	for _, n := range []int{2, accountsPage, accountsPage + 1, 2*accountsPage + 1} {
+		s.exec(`INSERT INTO tenants (id, psp_account)
+			SELECT 't' || i, CASE i % 3 WHEN 0 THEN 'A_' WHEN 1 THEN 'b-' ELSE 'c' END || i FROM generate_series(3, $1::int) AS i
+			ON CONFLICT DO NOTHING`, n)
+		var seen []string
+		for account, err := range s.Accounts(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, account)
+		}
+		all := s.texts("SELECT psp_account FROM tenants")
+		slices.Sort(seen)
+		slices.Sort(all)
+		if diff := cmp.Diff(all, seen); diff != "" || len(all) != n {
+			t.Errorf("%d of %d accounts differ (-there +visited):\n%s", len(all), n, diff)
+		}
+	}
+	for range s.Accounts(t.Context()) { // one that wants no more gets no more
+		break
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	for account, err := range s.Accounts(over) {
+		if err == nil {
+			t.Errorf("without the database, it visits %s", account)
+		}
+	}
 }
