@@ -24,46 +24,70 @@ type Evidence interface{ judge(Seen) Step }
 func Judge(s Seen, e Evidence) Step { return e.judge(s) }
 
 // Step is what Judge has decided, and what is written: all of it or nothing. If the step moves the key, it is written
-// only if the key is still as it was read. The zero Step changes nothing.
+// only if the key is still as it was read. The zero Step changes nothing. Only this package makes another one.
 type Step struct {
-	// To is the key's new status; "" if the key does not move.
-	To idempotency.Status
-	// Verdict is written to the row of the payment or refund if the key becomes completed or failed_retryable. If it
-	// becomes completed, the response tells the verdict.
-	Verdict payment.Verdict
-	// ByOwner: the request itself takes the step, under its own lease.
-	ByOwner bool
-	// Proof is why an unknown key is released.
-	Proof idempotency.Proof
-	// Named is the PSP's id of a payment for which an operator has vouched without knowing that id.
-	Named string
-	// Note is the line in the key's timeline. The two steps of the normal case have none, because the key's row tells
-	// them: it is zero then.
-	Note idempotency.Note
-	// AskAgain is when the PSP is asked next.
-	AskAgain *Wait
-	// Open is the dead letter that the step opens.
-	Open *Case
-	// Answer is the dead letter that the evidence closes, if it is open. Its reason is that of the resolution.
-	Answer *Case
-	// Outside is a record of what others have done to the payment. It is stored, and bounds the payment's refunds.
-	Outside *gateway.Record
-	// Foreign: the record is about a charge of another program.
-	Foreign bool
-	// LeftAlone: somebody else is working on the key and will find out the same.
-	LeftAlone bool
-
-	// The rest is for an operator's decision. A decision that is not refused closes its dead letter.
-	Refuse *Refusal
-	// Ask: the PSP must be asked first.
-	Ask bool
-	// Cancels is for a preview: the decision has the PSP cancel the request first.
-	Cancels bool
-	// Again is what must be done once more.
-	Again *Again
-	// Forget is the id of a stored webhook that nobody needs any more.
-	Forget string
+	to                    idempotency.Status
+	verdict               payment.Verdict
+	proof                 idempotency.Proof
+	note                  idempotency.Note
+	named                 string
+	askAgain              *Wait
+	open, answer          *Case
+	outside               *gateway.Record
+	refuse                *Refusal
+	again                 *Again
+	forget                string
+	byOwner, foreign, ask bool
+	leftAlone             bool // somebody else is working on the key and will find out the same
+	cancels               bool // for a preview: the decision has the PSP cancel the request first
 }
+
+// To is the key's new status; "" if the key does not move.
+func (s Step) To() idempotency.Status { return s.to }
+
+// Verdict is written to the row of the payment or refund if the key becomes completed or failed_retryable. If it
+// becomes completed, the response tells the verdict.
+func (s Step) Verdict() payment.Verdict { return s.verdict }
+
+// ByOwner reports whether the request itself takes the step, under its own lease.
+func (s Step) ByOwner() bool { return s.byOwner }
+
+// Proof is why an unknown key is released.
+func (s Step) Proof() idempotency.Proof { return s.proof }
+
+// Named is the PSP's id of a payment for which an operator has vouched without knowing that id.
+func (s Step) Named() string { return s.named }
+
+// Note is the line in the key's timeline. The two steps of the normal case have none, because the key's row tells them:
+// it is zero then.
+func (s Step) Note() idempotency.Note { return s.note }
+
+// AskAgain is when the PSP is asked next.
+func (s Step) AskAgain() *Wait { return s.askAgain }
+
+// Open is the dead letter that the step opens.
+func (s Step) Open() *Case { return s.open }
+
+// Answer is the dead letter that the evidence closes, if it is open. Its reason is that of the resolution.
+func (s Step) Answer() *Case { return s.answer }
+
+// Outside is a record of what others have done to the payment. It is stored, and bounds the payment's refunds.
+func (s Step) Outside() *gateway.Record { return s.outside }
+
+// Foreign reports whether the record is about a charge of another program.
+func (s Step) Foreign() bool { return s.foreign }
+
+// Refuse is why an operator's decision is refused, or nil. A decision that is not refused closes its dead letter.
+func (s Step) Refuse() *Refusal { return s.refuse }
+
+// Ask reports whether the PSP must be asked before an operator's decision is judged.
+func (s Step) Ask() bool { return s.ask }
+
+// Again is what an operator's decision must do once more.
+func (s Step) Again() *Again { return s.again }
+
+// Forget is the id of a stored webhook that nobody needs any more after an operator's decision.
+func (s Step) Forget() string { return s.forget }
 
 // Wait is the time until the next lookup.
 type Wait struct {
@@ -110,23 +134,23 @@ func Clip(s string) string {
 }
 
 // Guarded reports whether the step passes only if the key is still as it was read.
-func (s Step) Guarded() bool { return s.To != "" || s.AskAgain != nil }
+func (s Step) Guarded() bool { return s.to != "" || s.askAgain != nil }
 
 // WritesNothing reports whether the step changes nothing.
 func (s Step) WritesNothing() bool {
-	return !s.Guarded() && s.Note.Actor == "" && s.Named == "" && s.Open == nil && s.Outside == nil && s.Answer == nil
+	return !s.Guarded() && s.note.Actor == "" && s.named == "" && s.open == nil && s.outside == nil && s.answer == nil
 }
 
 // Label is the step in a trace.
 func (s Step) Label() string {
 	switch {
-	case s.To != "":
-		return string(s.To)
-	case s.Open != nil:
+	case s.to != "":
+		return string(s.to)
+	case s.open != nil:
 		return "dead_letter"
-	case s.Answer != nil:
+	case s.answer != nil:
 		return "answered"
-	case s.AskAgain != nil:
+	case s.askAgain != nil:
 		return "ask_again"
 	}
 	return "confirmed"

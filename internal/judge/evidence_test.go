@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
 )
 
 // The column counts characters. A reason that is too long would keep its dead letter from being opened.
@@ -16,6 +17,29 @@ func TestReasonIsCutToItsColumn(t *testing.T) {
 		maxDeadLetterReason + 1: maxDeadLetterReason} {
 		if got := Clip(strings.Repeat("ä", n)); got != strings.Repeat("ä", want) {
 			t.Errorf("of %d characters, %d are left", n, len([]rune(got)))
+		}
+	}
+}
+
+// A step is sent to the database if it has anything to write, and passes a guard if it moves the key or its next
+// lookup.
+func TestStepSaysHowItIsWritten(t *testing.T) {
+	t.Parallel()
+	unknown, note := idempotency.UnknownStatus, idempotency.Note{Actor: "webhook"}
+	for want, steps := range map[string][]Step{
+		"writes nothing, confirmed": {{}, {leftAlone: true}},
+		"confirmed":                 {{note: note}, {named: "psp_1"}, {outside: &gateway.Record{}}},
+		"dead_letter":               {{open: &Case{}}},
+		"answered":                  {{answer: &Case{}}},
+		"guarded, unknown":          {{to: unknown}, {open: &Case{}, to: unknown}},
+		"guarded, ask_again":        {{askAgain: &Wait{}}},
+		"guarded, dead_letter":      {{open: &Case{}, askAgain: &Wait{}}},
+	} {
+		for _, s := range steps {
+			got := without(s.Guarded(), "guarded, ") + without(s.WritesNothing(), "writes nothing, ") + s.Label()
+			if got != want {
+				t.Errorf("%+v: %s, want %s", s, got, want)
+			}
 		}
 	}
 }

@@ -267,19 +267,19 @@ func TestWhatMustHoldOfEveryStep(t *testing.T) {
 
 func everyStepIsAnEdge(s Seen, _ Evidence, step Step) string {
 	switch {
-	case step.To == "":
+	case step.to == "":
 		return ""
 	case !s.open():
 		return "it moves a key that is final, or another payment's"
 	case !slices.ContainsFunc(idempotency.Edges(),
-		func(e idempotency.Edge) bool { return e.From == s.Status && e.To == step.To }):
+		func(e idempotency.Edge) bool { return e.From == s.Status && e.To == step.to }):
 		return "there is no such edge"
 	}
 	return ""
 }
 
 func releaseNeedsProof(s Seen, e Evidence, step Step) string {
-	if step.To != idempotency.FailedRetryableStatus || s.Status != idempotency.UnknownStatus {
+	if step.to != idempotency.FailedRetryableStatus || s.Status != idempotency.UnknownStatus {
 		return ""
 	}
 	switch e := e.(type) {
@@ -308,14 +308,14 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 
 // finalIsSaid checks that a step passes the guard in the database by the PSP's word only if the PSP has said so.
 func finalIsSaid(final bool, step Step) string {
-	if step.Proof.Final != final {
+	if step.proof.Final != final {
 		return "the database is told of another proof"
 	}
 	return ""
 }
 
 func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
-	if _, decision := e.(OperatorDecision); s.Held && !decision && step.To == idempotency.FailedRetryableStatus {
+	if _, decision := e.(OperatorDecision); s.Held && !decision && step.to == idempotency.FailedRetryableStatus {
 		return "it is released"
 	}
 	return ""
@@ -331,11 +331,11 @@ func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	after.IDTaken, after.ShareGone = s.IDTaken, s.ShareGone
 	again := judged(after, e)
 	switch {
-	case again.To != "":
+	case again.to != "":
 		return fmt.Sprintf("it moves the key once more: %+v", again)
-	case again.Open != nil && (step.Open == nil || step.Open.Finding != again.Open.Finding ||
-		step.Open.Kind != again.Open.Kind):
-		return fmt.Sprintf("it opens another dead letter: %+v", again.Open)
+	case again.open != nil && (step.open == nil || step.open.Finding != again.open.Finding ||
+		step.open.Kind != again.open.Kind):
+		return fmt.Sprintf("it opens another dead letter: %+v", again.open)
 	}
 	return ""
 }
@@ -356,16 +356,16 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 	known := s.Row.Status == payment.Succeeded && (s.Row.PSPID == id ||
 		strings.HasPrefix(s.Row.PSPID, payment.OperatorPSPID))
 	switch {
-	case id == "", step.LeftAlone, step.To == idempotency.CompletedStatus, known && step.Open == nil:
+	case id == "", step.leftAlone, step.to == idempotency.CompletedStatus, known && step.open == nil:
 		return ""
-	case step.Open == nil || !strings.Contains(step.Open.Finding, id):
+	case step.open == nil || !strings.Contains(step.open.Finding, id):
 		return "nobody hears of " + id
 	}
 	return ""
 }
 
 func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
-	if s.Charged && step.To == idempotency.CompletedStatus && step.Verdict.Status == payment.Declined {
+	if s.Charged && step.to == idempotency.CompletedStatus && step.verdict.Status == payment.Declined {
 		return "a client would be told that it was declined"
 	}
 	return ""
@@ -373,17 +373,17 @@ func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
 
 func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
 	r, ok := e.(Record)
-	if ok && !r.Record.Executed() && !s.open() && s.Row.Status != payment.Succeeded && step.Open != nil {
+	if ok && !r.Record.Executed() && !s.open() && s.Row.Status != payment.Succeeded && step.open != nil {
 		return "a dead letter about money that nobody has moved"
 	}
 	return ""
 }
 
 func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
-	if _, decision := e.(OperatorDecision); step.Refuse != nil && !decision {
+	if _, decision := e.(OperatorDecision); step.refuse != nil && !decision {
 		return "only a decision can be refused"
 	}
-	if step.Refuse != nil && !reflect.DeepEqual(step, Step{Refuse: step.Refuse}) {
+	if step.refuse != nil && !reflect.DeepEqual(step, Step{refuse: step.refuse}) {
 		return "it is refused, and does something"
 	}
 	return ""
@@ -393,7 +393,7 @@ func noSuccessWhileItWaits(_ Seen, e Evidence, step Step) string {
 	decision, _ := e.(OperatorDecision)
 	_, waits := e.(Waiting)
 	_, told := decision.Answer.(gateway.Waiting)
-	if (waits || told) && step.To == idempotency.CompletedStatus && step.Verdict.Status == payment.Succeeded {
+	if (waits || told) && step.to == idempotency.CompletedStatus && step.verdict.Status == payment.Succeeded {
 		return "a client would be told of a success that may never come"
 	}
 	return ""
@@ -408,12 +408,12 @@ func TestPSPWithTwoStepsIsBelievedAboutItsObject(t *testing.T) {
 		inTwoSteps(&s)
 		for _, d := range all {
 			_, nothing := d.Answer.(gateway.NotFound)
-			if step := judged(s, d); nothing && step.Verdict.Status == payment.Succeeded {
+			if step := judged(s, d); nothing && step.verdict.Status == payment.Succeeded {
 				t.Fatalf("seen: %+v\ndecision: %+v\nstep: %+v", s, d, step)
 			}
 		}
 		earlier := Reply{Attempt: own().Attempt - 1, Outcome: gateway.Succeeded{ID: "psp_2"}}
-		if step := judged(s, earlier); step.LeftAlone {
+		if step := judged(s, earlier); step.leftAlone {
 			t.Fatalf("seen: %+v\nstep: %+v", s, step)
 		}
 	}
@@ -430,7 +430,7 @@ func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
 			want := comparable(judged(s, Record{Source: SourceOperator, Record: r}))
 			for _, source := range sources() {
 				step := judged(s, Record{Source: source, Record: r})
-				if source == SourceScan && s.atWork() && step.LeftAlone {
+				if source == SourceScan && s.atWork() && step.leftAlone {
 					continue
 				}
 				if got := comparable(step); !reflect.DeepEqual(got, want) {
@@ -443,11 +443,11 @@ func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
 
 // comparable is a step without what names the source, and without when the PSP is asked next.
 func comparable(step Step) Step {
-	step.Note, step.AskAgain = idempotency.Note{}, nil
-	if step.Open != nil {
-		c := *step.Open
+	step.note, step.askAgain = idempotency.Note{}, nil
+	if step.open != nil {
+		c := *step.open
 		c.Evidence = nil
-		step.Open = &c
+		step.open = &c
 	}
 	return step
 }
@@ -468,7 +468,7 @@ func TestOrderOfRecordsHidesNothing(t *testing.T) {
 	t.Parallel()
 	then := func(s Seen, r gateway.Record) (after Seen, opened bool) {
 		step := judged(s, Record{Source: SourceWebhook, Record: r})
-		return s.After(step), step.Open != nil
+		return s.After(step), step.open != nil
 	}
 	records := recordsOfOwn()
 	began, openedAtOnce := make([]Seen, len(records)), make([]bool, len(records))

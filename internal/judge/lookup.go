@@ -51,15 +51,15 @@ func (e Nothing) judge(s Seen) Step {
 	case !s.ours() || s.Status != idempotency.UnknownStatus:
 		return Step{}
 	case s.Held:
-		return Step{AskAgain: &Wait{After: e.Policy.Recheck},
-			Note: lookupNote("the PSP has nothing; an operator has the case")}
+		return Step{askAgain: &Wait{After: e.Policy.Recheck},
+			note: lookupNote("the PSP has nothing; an operator has the case")}
 	case s.GraceLeft > 0 && !e.Final:
 		wait := max(min(s.GraceLeft, e.Policy.shortened(e.Policy.Cap)), time.Millisecond)
-		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
+		return Step{askAgain: &Wait{After: wait}, note: lookupNote("the PSP has nothing, and could still execute it")}
 	case s.MemoryOver && !e.Final:
-		return Step{AskAgain: &Wait{After: e.Policy.Recheck},
-			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
-			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory",
+		return Step{askAgain: &Wait{After: e.Policy.Recheck},
+			note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
+			open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory",
 				nil)}
 	case s.charge().TwoSteps && !e.Final: // A confirmation may still be on its way.
 		return NoAnswer{Reason: "the PSP has not ended it", Policy: e.Policy}.judge(s)
@@ -67,12 +67,12 @@ func (e Nothing) judge(s Seen) Step {
 		return lostTooOften(e.Policy, s)
 	}
 	step := Step{
-		To: idempotency.FailedRetryableStatus, Proof: idempotency.Proof{Final: e.Final},
-		Verdict: payment.Verdict{Status: payment.Failed},
-		Note:    lookupNote("the PSP has nothing after the grace period: not executed"),
+		to: idempotency.FailedRetryableStatus, proof: idempotency.Proof{Final: e.Final},
+		verdict: payment.Verdict{Status: payment.Failed},
+		note:    lookupNote("the PSP has nothing after the grace period: not executed"),
 	}
 	if e.Final {
-		step.Note = lookupNote("the PSP has cancelled it: not executed")
+		step.note = lookupNote("the PSP has cancelled it: not executed")
 	}
 	return step
 }
@@ -93,7 +93,7 @@ func (e Waiting) judge(s Seen) Step {
 	if s.GraceLeft > 0 && !s.Held {
 		wait = max(min(s.GraceLeft, e.Policy.shortened(e.Policy.Cap)), time.Millisecond)
 	}
-	return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP waits: " + e.Reason)}
+	return Step{askAgain: &Wait{After: wait}, note: lookupNote("the PSP waits: " + e.Reason)}
 }
 
 // NoAnswer is a lookup without a usable answer. NotAsked: we had too many requests in flight and did not send it.
@@ -114,16 +114,16 @@ func (e NoAnswer) judge(s Seen) Step {
 	if e.NotAsked {
 		reason, failures = "the PSP was not asked: "+e.Reason, s.Failures
 	}
-	step := Step{AskAgain: &Wait{After: e.Policy.Recheck, Failures: failures}, Note: lookupNote(reason)}
+	step := Step{askAgain: &Wait{After: e.Policy.Recheck, Failures: failures}, note: lookupNote(reason)}
 	switch {
 	case s.Held:
 	case e.NotAsked:
-		step.AskAgain.After = e.Policy.shortened(e.Policy.Base)
+		step.askAgain.After = e.Policy.shortened(e.Policy.Base)
 	case failures < e.Policy.Budget:
-		step.AskAgain.After = e.Policy.shortened(e.Policy.backoff(s.Failures))
+		step.askAgain.After = e.Policy.shortened(e.Policy.backoff(s.Failures))
 	default:
-		step.Note = lookupNote(reason + "; an operator has the case")
-		step.Open = s.byKey(deadletters.LookupsExhausted,
+		step.note = lookupNote(reason + "; an operator has the case")
+		step.open = s.byKey(deadletters.LookupsExhausted,
 			fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, e.Reason), nil)
 	}
 	return step
@@ -138,8 +138,8 @@ const MostAttempts = 20
 // time, and may release it.
 func lostTooOften(p LookupPolicy, s Seen) Step {
 	reason := fmt.Sprintf("%d attempts, and the PSP has executed none", s.Key.Attempt)
-	return Step{AskAgain: &Wait{After: p.Recheck}, Note: lookupNote(reason + "; an operator has the case"),
-		Open: s.byKey(deadletters.LookupsExhausted, reason, nil)}
+	return Step{askAgain: &Wait{After: p.Recheck}, note: lookupNote(reason + "; an operator has the case"),
+		open: s.byKey(deadletters.LookupsExhausted, reason, nil)}
 }
 
 // MayEnd says what a lookup may end. The key is unknown, so its owner does not execute it any more. Within the grace

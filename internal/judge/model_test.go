@@ -136,10 +136,10 @@ func seenBy(question modelQuestion, evidence string, fact map[string]string) (s 
 // decision is what judge says, as the models understand it.
 func decision(step Step) string {
 	var does []string
-	if step.To != "" {
-		does = append(does, "step = "+string(step.To))
+	if step.to != "" {
+		does = append(does, "step = "+string(step.to))
 	}
-	if step.Open != nil {
+	if step.open != nil {
 		does = append(does, "opens = true")
 	}
 	return strings.Join(does, "; ")
@@ -235,8 +235,8 @@ func TestJudgeTakesTheEdgesOfThePageAndEachOfThem(t *testing.T) {
 	taken := map[string]bool{}
 	for s := range allSeen() {
 		for _, e := range allEvidence() {
-			if step := judged(s, e); step.To != "" {
-				taken[writerOf(step)+": "+string(s.Status)+" -> "+string(step.To)] = true
+			if step := judged(s, e); step.to != "" {
+				taken[writerOf(step)+": "+string(s.Status)+" -> "+string(step.to)] = true
 			}
 		}
 	}
@@ -255,13 +255,13 @@ func TestJudgeTakesTheEdgesOfThePageAndEachOfThem(t *testing.T) {
 
 func writerOf(step Step) string {
 	switch {
-	case step.To == idempotency.CompletedStatus && step.ByOwner:
+	case step.to == idempotency.CompletedStatus && step.byOwner:
 		return "CompleteKeys"
-	case step.To == idempotency.CompletedStatus:
+	case step.to == idempotency.CompletedStatus:
 		return "ResolveKeys"
-	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
+	case step.to == idempotency.FailedRetryableStatus && step.byOwner:
 		return "ReleaseKey"
-	case step.To == idempotency.FailedRetryableStatus:
+	case step.to == idempotency.FailedRetryableStatus:
 		return "ReleaseUnknownKey"
 	}
 	return "LoseKey"

@@ -78,7 +78,7 @@ func judgeAboutMoney(s Seen, d OperatorDecision) Step {
 	case s.Status != idempotency.UnknownStatus:
 		return refuse(NotApplicable, "The dead letter's key is %s. Only an unknown one can be decided about.", s.Status)
 	case d.Answer == nil:
-		return Step{Ask: true}
+		return Step{ask: true}
 	case d.Action == deadletters.Executed:
 		return judgeExecuted(s, d)
 	}
@@ -116,7 +116,7 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 	}
 	id, refusal := executedAs(s, d)
 	if refusal != nil {
-		return Step{Refuse: refusal}
+		return Step{refuse: refusal}
 	}
 	if s.IDTaken {
 		// Another row of ours has this id already, so this row cannot have it. But the key must be completed. A record
@@ -130,8 +130,8 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 		id = payment.OperatorPSPID + s.DeadLetter.ID.String()
 	}
 	return Step{
-		To: idempotency.CompletedStatus, Verdict: payment.Verdict{Status: payment.Succeeded, PSPID: id},
-		Note: idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says: executed"},
+		to: idempotency.CompletedStatus, verdict: payment.Verdict{Status: payment.Succeeded, PSPID: id},
+		note: idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says: executed"},
 	}
 }
 
@@ -147,7 +147,7 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 		if s.IDTaken {
 			v.PSPID = "" // Another row has this id. A decline does not need it.
 		}
-		return Step{To: idempotency.CompletedStatus, Verdict: v, Note: note}
+		return Step{to: idempotency.CompletedStatus, verdict: v, note: note}
 	}
 	if r, known := s.pspKnows(d); known {
 		return refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", r.ID, r.Status)
@@ -191,8 +191,8 @@ func (s Seen) release(d OperatorDecision, note idempotency.Note) Step {
 			"The PSP was not asked to cancel it, because another dead letter was open then. Decide once more.")
 	}
 	return Step{
-		To: idempotency.FailedRetryableStatus, Proof: idempotency.Proof{ByOperator: true, Final: ended.Final},
-		Cancels: cancels, Verdict: payment.Verdict{Status: payment.Failed}, Note: note,
+		to: idempotency.FailedRetryableStatus, proof: idempotency.Proof{ByOperator: true, Final: ended.Final},
+		cancels: cancels, verdict: payment.Verdict{Status: payment.Failed}, note: note,
 	}
 }
 
@@ -204,14 +204,14 @@ func judgeRetry(s Seen) Step {
 	switch {
 	case discarded && unknown: // The lookup below makes a job; the old one would be a second.
 	case l.EventID != "" && (discarded || l.Kind == deadletters.WebhookUnmatched):
-		return Step{Again: &Again{EventID: l.EventID}}
+		return Step{again: &Again{EventID: l.EventID}}
 	case l.JobID != 0 && discarded:
-		return Step{Again: &Again{JobID: l.JobID}}
+		return Step{again: &Again{JobID: l.JobID}}
 	}
 	switch {
 	case unknown:
 		return Step{
-			AskAgain: &Wait{}, Note: idempotency.Note{Actor: string(SourceOperator),
+			askAgain: &Wait{}, note: idempotency.Note{Actor: string(SourceOperator),
 				Reason: "an operator has it looked up again"},
 		}
 	case s.stands() && s.Status == idempotency.InProgressStatus:
@@ -220,7 +220,7 @@ func judgeRetry(s Seen) Step {
 		return refuse(NotApplicable,
 			"The record came from another account or PSP than the tenant's. Judging it again would change nothing.")
 	case l.Record != nil:
-		return Step{Again: &Again{Record: l.Record}}
+		return Step{again: &Again{Record: l.Record}}
 	case s.stands():
 		return refuse(NotApplicable,
 			"The dead letter's key is %s: there is nothing left to find out. Dismiss the dead letter when you have seen to it.", s.Status)
@@ -239,13 +239,13 @@ func judgeDismissal(s Seen) Step {
 			s.Status)
 	}
 	if s.DeadLetter.Kind == deadletters.JobDiscarded {
-		return Step{Forget: s.DeadLetter.EventID}
+		return Step{forget: s.DeadLetter.EventID}
 	}
 	return Step{}
 }
 
 // FreedByRetry reports whether the step of a retry ends a hold of a key that may be executed.
 func (s Seen) FreedByRetry(step Step) bool {
-	return step.Again != nil && step.Again.Record != nil && s.DeadLetter.AboutKey &&
+	return step.again != nil && step.again.Record != nil && s.DeadLetter.AboutKey &&
 		(!s.stands() || s.Status != idempotency.CompletedStatus)
 }

@@ -14,25 +14,25 @@ import (
 // inBrief is what a decision comes to, with the words that an operator reads.
 func inBrief(step Step) string {
 	switch {
-	case step.Refuse != nil:
-		return string(step.Refuse.Ground) + ": " + step.Refuse.Detail
-	case step.Ask:
+	case step.refuse != nil:
+		return string(step.refuse.Ground) + ": " + step.refuse.Detail
+	case step.ask:
 		return "the PSP is asked"
-	case step.To != "":
-		brief := string(step.To) + " " + step.Verdict.PSPID
-		if step.Proof.Final {
+	case step.to != "":
+		brief := string(step.to) + " " + step.verdict.PSPID
+		if step.proof.Final {
 			brief += ", final"
 		}
-		if step.Cancels {
+		if step.cancels {
 			brief += ", by a cancellation"
 		}
 		return brief
-	case step.AskAgain != nil:
+	case step.askAgain != nil:
 		return "looked up"
-	case step.Again != nil:
-		return fmt.Sprintf("again job %d, event %q, record %q", step.Again.JobID, step.Again.EventID, step.Again.Record)
-	case step.Forget != "":
-		return "closed, without " + step.Forget
+	case step.again != nil:
+		return fmt.Sprintf("again job %d, event %q, record %q", step.again.JobID, step.again.EventID, step.again.Record)
+	case step.forget != "":
+		return "closed, without " + step.forget
 	}
 	return "closed"
 }
@@ -61,7 +61,7 @@ func checkDecisions(t *testing.T, cases map[string]decisionCase) {
 	for name, c := range cases {
 		step := judged(c.seen, c.d)
 		got := inBrief(step)
-		if got != c.want && (step.Refuse == nil || !strings.HasPrefix(got, c.want)) {
+		if got != c.want && (step.refuse == nil || !strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
@@ -425,21 +425,21 @@ func TestOperatorIsToldWhatADecisionDoes(t *testing.T) {
 		step Step
 		want string
 	}{
-		"a decline": {Step{To: idempotency.CompletedStatus, Verdict: refusedAs("psp_1")},
+		"a decline": {Step{to: idempotency.CompletedStatus, verdict: refusedAs("psp_1")},
 			"Complete the key as declined."},
-		"a success": {Step{To: idempotency.CompletedStatus, Verdict: paidAs("psp_1")},
+		"a success": {Step{to: idempotency.CompletedStatus, verdict: paidAs("psp_1")},
 			"Complete the key as succeeded, as psp_1."},
-		"a release": {Step{To: idempotency.FailedRetryableStatus, Verdict: neverRun()},
+		"a release": {Step{to: idempotency.FailedRetryableStatus, verdict: neverRun()},
 			"Release the key, so that the client may try again."},
-		"a verdict": {Step{To: idempotency.FailedRetryableStatus, Verdict: refusedAs("")},
+		"a verdict": {Step{to: idempotency.FailedRetryableStatus, verdict: refusedAs("")},
 			"Release the key, so that the client may try again."},
-		"a cancel": {Step{To: idempotency.FailedRetryableStatus, Cancels: true},
+		"a cancel": {Step{to: idempotency.FailedRetryableStatus, cancels: true},
 			"Have the PSP cancel it, if it still can. Then release the key, so that the client may try again."},
-		"a lookup":    {Step{AskAgain: &Wait{}}, "Ask the PSP about the key again, at once."},
-		"a webhook":   {Step{Again: &Again{EventID: "evt_1"}}, "Process the webhook evt_1 again."},
-		"a job":       {Step{Again: &Again{JobID: 7}}, "Run the job 7 again."},
-		"a record":    {Step{Again: &Again{Record: []byte(`{}`)}}, "Judge the PSP's record again."},
-		"a giving up": {Step{Forget: "evt_1"}, "Close the dead letter, and give up the webhook evt_1."},
+		"a lookup":    {Step{askAgain: &Wait{}}, "Ask the PSP about the key again, at once."},
+		"a webhook":   {Step{again: &Again{EventID: "evt_1"}}, "Process the webhook evt_1 again."},
+		"a job":       {Step{again: &Again{JobID: 7}}, "Run the job 7 again."},
+		"a record":    {Step{again: &Again{Record: []byte(`{}`)}}, "Judge the PSP's record again."},
+		"a giving up": {Step{forget: "evt_1"}, "Close the dead letter, and give up the webhook evt_1."},
 		"no more":     {Step{}, "Close the dead letter. Nothing else is changed."},
 	} {
 		if got := c.step.Does(); got != c.want {

@@ -22,9 +22,9 @@ func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.Known() && s.S
 // says next is another finding: who dismisses an inquiry has not decided about the money that it takes later.
 func judgeOutside(s Seen, rep report, r gateway.Record) Step {
 	if s.Request == nil {
-		return Step{Foreign: true} // It is about a charge of another program.
+		return Step{foreign: true} // It is about a charge of another program.
 	}
-	step := Step{Outside: &r}
+	step := Step{outside: &r}
 	if r.Status == gateway.StatusDeclined {
 		return step // The money has come back, or has never left.
 	}
@@ -33,11 +33,11 @@ func judgeOutside(s Seen, rep report, r gateway.Record) Step {
 		reason += "; it is in " + r.Currency + ", so it counts as the whole payment"
 	}
 	if !s.Known() { // withLost
-		step.Open = s.foundRecord(deadletters.UnknownMovement, rep, reason)
+		step.open = s.foundRecord(deadletters.UnknownMovement, rep, reason)
 		return step
 	}
-	step.Open = s.foundRecord(deadletters.MovedOutside, rep, reason)
-	step.Open.Finding = fmt.Sprintf("%s %d %s", r.Status, r.AmountMinor, step.Open.Finding)
+	step.open = s.foundRecord(deadletters.MovedOutside, rep, reason)
+	step.open.Finding = fmt.Sprintf("%s %d %s", r.Status, r.AmountMinor, step.open.Finding)
 	return step
 }
 
@@ -45,9 +45,9 @@ func judgeOutside(s Seen, rep report, r gateway.Record) Step {
 // is declined or failed here. A refund that is processing has reserved its own share.
 func (s Seen) counting(step Step, r gateway.Record) Step {
 	asked, refund := s.Request.(gateway.Refund)
-	if step.Open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID &&
+	if step.open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID &&
 		s.Row.Status != payment.Processing {
-		step.Outside = &r
+		step.outside = &r
 	}
 	return step
 }
@@ -55,10 +55,10 @@ func (s Seen) counting(step Step, r gateway.Record) Step {
 // refused is the step of a refund that the PSP has declined because the money is gone or held already. Our books bound
 // each refund, so others have moved more than we know.
 func (s Seen) refused(step Step, source Source) Step {
-	if step.Verdict.Code == gateway.AlreadyMoved {
-		step.Open = s.byKey(deadletters.MovedOutside,
+	if step.verdict.Code == gateway.AlreadyMoved {
+		step.open = s.byKey(deadletters.MovedOutside,
 			"the PSP refuses the refund: money of the payment is returned or held already, and we do not know by what",
-			evidenceOf(source, ownerRecord(step.Verdict)))
+			evidenceOf(source, ownerRecord(step.verdict)))
 	}
 	return step
 }

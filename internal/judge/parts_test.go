@@ -149,8 +149,8 @@ func TestReasonOfADeadLetterIsWhatThePSPSays(t *testing.T) {
 		"another amount of what is completed": {done(paidAs("psp_1")), other, "amount"},
 	} {
 		step := judged(c.seen, c.e)
-		if step.Open == nil || !strings.Contains(step.Open.Reason, c.want) {
-			t.Errorf("%s: %+v", name, step.Open)
+		if step.open == nil || !strings.Contains(step.open.Reason, c.want) {
+			t.Errorf("%s: %+v", name, step.open)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestSeenAfterAStepHasWhatTheStepHasWritten(t *testing.T) {
 	t.Parallel()
 	began := keyIs(idempotency.UnknownStatus, processing(), isSpent)
 	holds := func(aboutKey bool, evidence string) Step {
-		return Step{Open: &Case{AboutKey: aboutKey, Evidence: []byte(evidence)}}
+		return Step{open: &Case{AboutKey: aboutKey, Evidence: []byte(evidence)}}
 	}
 	for name, c := range map[string]struct {
 		seen Seen
@@ -168,19 +168,19 @@ func TestSeenAfterAStepHasWhatTheStepHasWritten(t *testing.T) {
 		edit func(*Seen)
 	}{
 		"nothing": {began, Step{}, func(*Seen) {}},
-		"it is completed": {began, Step{To: idempotency.CompletedStatus, Verdict: paidAs("psp_1")}, func(s *Seen) {
+		"it is completed": {began, Step{to: idempotency.CompletedStatus, verdict: paidAs("psp_1")}, func(s *Seen) {
 			s.Status, s.Failures, s.Row = idempotency.CompletedStatus, 0, paidAs("psp_1")
 		}},
-		"it is released": {began, Step{To: idempotency.FailedRetryableStatus, Verdict: neverRun()}, func(s *Seen) {
+		"it is released": {began, Step{to: idempotency.FailedRetryableStatus, verdict: neverRun()}, func(s *Seen) {
 			s.Status, s.Failures, s.Row = idempotency.FailedRetryableStatus, 0, neverRun()
 		}},
-		"it is unknown": {anInProgress(), Step{To: idempotency.UnknownStatus}, func(s *Seen) {
+		"it is unknown": {anInProgress(), Step{to: idempotency.UnknownStatus}, func(s *Seen) {
 			s.Status = idempotency.UnknownStatus
 		}},
-		"its row takes the PSP's id": {done(paidAs(payment.OperatorPSPID + "42")), Step{Named: "psp_1"}, func(s *Seen) {
+		"its row takes the PSP's id": {done(paidAs(payment.OperatorPSPID + "42")), Step{named: "psp_1"}, func(s *Seen) {
 			s.Row.PSPID = "psp_1"
 		}},
-		"it is asked for again": {began, Step{AskAgain: &Wait{Failures: 1}}, func(s *Seen) { s.Failures = 1 }},
+		"it is asked for again": {began, Step{askAgain: &Wait{Failures: 1}}, func(s *Seen) { s.Failures = 1 }},
 		"a dead letter holds it": {began, holds(true, `{"record":{"status":"declined"}}`), func(s *Seen) {
 			s.Held = true
 		}},
@@ -218,9 +218,9 @@ func TestEvidenceOfADeadLetterIsWholeOrNothing(t *testing.T) {
 		"an id that is no text":   {ownerRecord(paidAs("\xff")), ""},
 		"a record of a webhook": {
 			judged(done(paidAs("psp_9")), sayRecord(SourceWebhook, "psp_1", "succeeded",
-				12000)).Open.Evidence,
+				12000)).open.Evidence,
 			string(evidenceOf(SourceWebhook, recordOfOwn("psp_1", "succeeded", 12000).Evidence()))},
-		"a late answer": {judged(anUnknown(), mine(late)).Open.Evidence, string(late.Evidence)},
+		"a late answer": {judged(anUnknown(), mine(late)).open.Evidence, string(late.Evidence)},
 		"of a contradiction, for the tenant": {forTimeline(gateway.Indeterminate{Contradiction: true,
 			Evidence: []byte(`{"status":500}`)}), ""},
 	} {
@@ -250,7 +250,7 @@ func TestFindingTellsCasesApart(t *testing.T) {
 		"a contradiction, and no id": {s.contradiction("", "", nil).Finding, key},
 		"a late answer without an id": {
 			judged(goneFrom(neverRun()),
-				mine(gateway.Indeterminate{Contradiction: true})).Open.Finding, key,
+				mine(gateway.Indeterminate{Contradiction: true})).open.Finding, key,
 		},
 	} {
 		if c.got != c.want {
@@ -309,8 +309,8 @@ func TestWaitUntilTheNextLookup(t *testing.T) {
 		"not asked":                       {failed(2), NoAnswer{NotAsked: true}, Wait{After: p.Base, Failures: 2}},
 	} {
 		step := Judge(c.seen, planned(p, c.e))
-		if step.AskAgain == nil || *step.AskAgain != c.want || (step.Open != nil) != (name == "the budget is spent") {
-			t.Errorf("%s: %+v, %+v", name, step.AskAgain, step.Open)
+		if step.askAgain == nil || *step.askAgain != c.want || (step.open != nil) != (name == "the budget is spent") {
+			t.Errorf("%s: %+v, %+v", name, step.askAgain, step.open)
 		}
 	}
 	p.Cap = 5 * time.Second

@@ -120,7 +120,7 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 		}
 	}
 	if len(executed) > 0 {
-		return "", refuse(ContradictsPSP, "The PSP knows it as %s, not as %s.", executed[0].ID, d.PSPID).Refuse
+		return "", refuse(ContradictsPSP, "The PSP knows it as %s, not as %s.", executed[0].ID, d.PSPID).refuse
 	}
 	declined := slices.ContainsFunc(own, func(r gateway.Record) bool {
 		_, declined := s.Request.Judge(r).(gateway.Declined)
@@ -128,11 +128,11 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 	})
 	if _, elsewhere := s.executedElsewhere(d); declined && !elsewhere {
 		return "", refuse(ContradictsPSP,
-			"The PSP says that it has declined it. Use retry, which resolves it as declined.").Refuse
+			"The PSP says that it has declined it. Use retry, which resolves it as declined.").refuse
 	}
 	if reference, foreign := s.refersElsewhere(d, d.PSPID); foreign {
 		return "", refuse(ContradictsPSP, "The PSP says that %s is for %s, not for this payment or refund.", d.PSPID,
-			reference).Refuse
+			reference).refuse
 	}
 	l, object := s.DeadLetter, s.charge().ObjectID
 	_, foreign := s.refersElsewhere(d, object)
@@ -140,7 +140,7 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 	case object != "" && d.PSPID != "" && d.PSPID != object:
 		return "", refuse(ContradictsPSP,
 			"The PSP has made %s for this payment, and executes nothing else for it. Name that id as pspId, or none.",
-			object).Refuse
+			object).refuse
 	case object != "" && !foreign:
 		return object, nil
 	case l.ByMark && (d.PSPID == "" || d.PSPID == l.PSPID):

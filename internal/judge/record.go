@@ -26,23 +26,23 @@ func (e Record) judge(s Seen) Step {
 	case !rep.moved && (!s.Known() || s.elsewhere(e)):
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.Known():
-		return Step{Open: s.foundRecord(deadletters.UnknownMovement, rep,
+		return Step{open: s.foundRecord(deadletters.UnknownMovement, rep,
 			"the PSP has a "+string(r.Object)+" that nothing of ours asked for")}
 	case s.elsewhere(e):
 		// The record belongs to another tenant, so nothing of it may appear in this tenant's timeline.
-		return Step{Open: s.foundRecord(deadletters.OtherAccount, rep,
+		return Step{open: s.foundRecord(deadletters.OtherAccount, rep,
 			"the PSP names one tenant's "+string(r.Object)+" under another's account")}
 	case e.Source == SourceScan && s.atWork() && s.lookedUp(r):
-		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
+		return Step{leftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
 	}
 	if s.charge().OfAnotherAttempt(r) && e.Source != SourceLookup { // A lookup finds declines of this attempt alone.
 		return Step{} // The attempt that the PSP has declined was given up, and its object cancelled.
 	}
 	rep.outcome = s.Request.Judge(r)
 	step := s.counting(judgeOutcome(s, rep), r)
-	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus && !s.Woken {
-		step.AskAgain = &Wait{After: e.Policy.Recheck}
-		step.Note = lookupNote("the PSP's record contradicts the request; an operator has the case")
+	if e.Source == SourceLookup && step.open != nil && s.ours() && s.Status == idempotency.UnknownStatus && !s.Woken {
+		step.askAgain = &Wait{After: e.Policy.Recheck}
+		step.note = lookupNote("the PSP's record contradicts the request; an operator has the case")
 	}
 	return step
 }
@@ -59,16 +59,16 @@ func judgeOutcome(s Seen, rep report) Step {
 	}
 	switch {
 	case s.open() && !isVerdict:
-		return Step{Open: s.contradiction(rep.id, "the PSP's record contradicts the request: "+reasonOf(rep.outcome),
+		return Step{open: s.contradiction(rep.id, "the PSP's record contradicts the request: "+reasonOf(rep.outcome),
 			rep.kept())}
 	case s.open() && s.ShareGone:
-		return Step{Open: s.foundRecord(deadletters.RefundExceeds, rep,
+		return Step{open: s.foundRecord(deadletters.RefundExceeds, rep,
 			"the PSP has a refund whose share of the payment another refund has reserved")}
 	case s.open() && v.Status == payment.Declined && s.Charged:
-		return Step{Open: s.contradiction(rep.id,
+		return Step{open: s.contradiction(rep.id,
 			"the PSP says declined, and an open dead letter of the key says that money moved", rep.kept())}
 	case s.open():
-		return s.refused(Step{To: idempotency.CompletedStatus, Verdict: v, Note: idempotency.Note{
+		return s.refused(Step{to: idempotency.CompletedStatus, verdict: v, note: idempotency.Note{
 			Actor: string(rep.source), Reason: "the PSP says " + rep.outcome.Label(), Evidence: rep.record,
 		}}, rep.source)
 	}
@@ -85,13 +85,13 @@ func judgeFinished(s Seen, rep report, v payment.Verdict, isVerdict bool) Step {
 	case !rep.moved && known.Status != payment.Succeeded:
 		return Step{} // Nobody says that money has moved.
 	case known.Status == payment.Succeeded && v.Status == payment.Succeeded && isVerdict:
-		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, rep,
+		return Step{open: s.foundRecord(deadletters.DuplicateMovement, rep,
 			"the PSP has executed it twice, the second time as "+v.PSPID)}
 	case known.Status == payment.Succeeded || known.Status == payment.Declined:
-		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, rep,
+		return Step{open: s.foundRecord(deadletters.ContradictsCompleted, rep,
 			"the PSP's record contradicts the result that was answered: "+reasonOf(rep.outcome))}
 	}
-	return Step{Open: s.foundRecord(deadletters.LateAfterExpiry, rep,
+	return Step{open: s.foundRecord(deadletters.LateAfterExpiry, rep,
 		"the movement was found after its key had expired without an execution")}
 }
 
@@ -100,10 +100,10 @@ func judgeFinished(s Seen, rep report, v payment.Verdict, isVerdict bool) Step {
 // id, the row gets that id now. The stored response does not change.
 func (s Seen) confirm(rep report, v payment.Verdict) (step Step) {
 	if s.Row.PSPID != v.PSPID {
-		step.Named = v.PSPID
+		step.named = v.PSPID
 	}
 	if rep.source == SourceWebhook && s.ours() {
-		step.Note = idempotency.Note{Actor: string(rep.source), Reason: "the PSP confirms: " + rep.outcome.Label(),
+		step.note = idempotency.Note{Actor: string(rep.source), Reason: "the PSP confirms: " + rep.outcome.Label(),
 			Evidence: rep.record}
 	}
 	return step

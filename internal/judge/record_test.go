@@ -16,7 +16,7 @@ func TestScanLeavesToALookupWhatItFindsAlone(t *testing.T) {
 	seen.Request = charge
 	for id, alone := range map[string]bool{"psp_2": true, "psp_1": false} {
 		e := Record{Source: SourceScan, Record: recordOfOwn(id, "succeeded", 12000)}
-		if step := judged(seen, e); step.LeftAlone != alone {
+		if step := judged(seen, e); step.leftAlone != alone {
 			t.Errorf("%s: %+v", id, step)
 		}
 	}
@@ -34,7 +34,7 @@ func TestDeclineOfAnObjectThatOnlyALookupKnowsIsTheAnswer(t *testing.T) {
 		SourceLookup: idempotency.CompletedStatus, SourceWebhook: "",
 	} {
 		step := judged(s, Record{Source: source, Record: recordOfOwn("psp_9", "declined", 12000)})
-		if step.To != to || to != "" && step.Verdict.Status != payment.Declined {
+		if step.to != to || to != "" && step.verdict.Status != payment.Declined {
 			t.Errorf("%s: %+v", source, step)
 		}
 	}

@@ -34,30 +34,30 @@ const (
 )
 
 func refuse(g problem.Code, format string, args ...any) Step {
-	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
+	return Step{refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
 }
 
 // Does says what a step of an operator's decision does, for the operator.
 func (s Step) Does() string {
 	switch {
-	case s.To == idempotency.CompletedStatus && s.Verdict.Status == payment.Declined:
+	case s.to == idempotency.CompletedStatus && s.verdict.Status == payment.Declined:
 		return "Complete the key as declined."
-	case s.To == idempotency.CompletedStatus:
-		return "Complete the key as succeeded, as " + s.Verdict.PSPID + "."
-	case s.Cancels:
+	case s.to == idempotency.CompletedStatus:
+		return "Complete the key as succeeded, as " + s.verdict.PSPID + "."
+	case s.cancels:
 		return "Have the PSP cancel it, if it still can. Then release the key, so that the client may try again."
-	case s.To == idempotency.FailedRetryableStatus:
+	case s.to == idempotency.FailedRetryableStatus:
 		return "Release the key, so that the client may try again."
-	case s.AskAgain != nil:
+	case s.askAgain != nil:
 		return "Ask the PSP about the key again, at once."
-	case s.Again != nil && s.Again.EventID != "":
-		return "Process the webhook " + s.Again.EventID + " again."
-	case s.Again != nil && s.Again.JobID != 0:
-		return fmt.Sprintf("Run the job %d again.", s.Again.JobID)
-	case s.Again != nil:
+	case s.again != nil && s.again.EventID != "":
+		return "Process the webhook " + s.again.EventID + " again."
+	case s.again != nil && s.again.JobID != 0:
+		return fmt.Sprintf("Run the job %d again.", s.again.JobID)
+	case s.again != nil:
 		return "Judge the PSP's record again."
-	case s.Forget != "":
-		return "Close the dead letter, and give up the webhook " + s.Forget + "."
+	case s.forget != "":
+		return "Close the dead letter, and give up the webhook " + s.forget + "."
 	}
 	return "Close the dead letter. Nothing else is changed."
 }

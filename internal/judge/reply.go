@@ -25,8 +25,8 @@ func (e Reply) judge(s Seen) Step {
 		if s.IDTaken {
 			return s.lose(namedTwice(o))
 		}
-		return Step{To: idempotency.CompletedStatus, ByOwner: true,
-			Verdict: payment.Verdict{Status: payment.Succeeded, PSPID: o.ID}}
+		return Step{to: idempotency.CompletedStatus, byOwner: true,
+			verdict: payment.Verdict{Status: payment.Succeeded, PSPID: o.ID}}
 	case gateway.Declined:
 		switch {
 		case s.IDTaken:
@@ -34,15 +34,15 @@ func (e Reply) judge(s Seen) Step {
 		case s.Charged:
 			return s.lose(declinedThoughCharged(o))
 		}
-		return s.refused(Step{To: idempotency.CompletedStatus, ByOwner: true,
-			Verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}, SourceOwner)
+		return s.refused(Step{to: idempotency.CompletedStatus, byOwner: true,
+			verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}, SourceOwner)
 	case gateway.NotExecuted:
 		if s.Held {
 			return s.lose(gateway.Indeterminate{Reason: o.Reason + "; an operator has the case"})
 		}
 		return Step{
-			To: idempotency.FailedRetryableStatus, ByOwner: true, Verdict: payment.Verdict{Status: payment.Failed},
-			Note: idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
+			to: idempotency.FailedRetryableStatus, byOwner: true, verdict: payment.Verdict{Status: payment.Failed},
+			note: idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
 		}
 	case gateway.Pending:
 		return s.lose(gateway.Indeterminate{Reason: "the PSP waits: " + o.Reason})
@@ -57,11 +57,11 @@ func (e Reply) judge(s Seen) Step {
 // unknown.
 func (s Seen) lose(o gateway.Indeterminate) Step {
 	step := Step{
-		To: idempotency.UnknownStatus, ByOwner: true,
-		Note: idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason, Evidence: forTimeline(o)},
+		to: idempotency.UnknownStatus, byOwner: true,
+		note: idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason, Evidence: forTimeline(o)},
 	}
 	if o.Contradiction {
-		step.Open = s.contradiction(o.ID, o.Reason, o.Evidence)
+		step.open = s.contradiction(o.ID, o.Reason, o.Evidence)
 	}
 	return step
 }
@@ -74,7 +74,7 @@ func (e Reply) judgeLate(s Seen) Step {
 	case gateway.Succeeded:
 		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt &&
 			!s.charge().TwoSteps {
-			return Step{LeftAlone: true} // A later attempt has begun, and gets the same result from the PSP.
+			return Step{leftAlone: true} // A later attempt has begun, and gets the same result from the PSP.
 		}
 		return judgeOutcome(s, report{
 			source: SourceOwner, outcome: o, id: o.ID, moved: true,

@@ -113,22 +113,22 @@ func (s Seen) atWork() bool {
 // After is the Seen after a step is written. It saves reading the key again.
 func (s Seen) After(step Step) Seen {
 	s.IDTaken, s.ShareGone = false, false
-	if step.To != "" {
-		s.Status = step.To
+	if step.to != "" {
+		s.Status = step.to
 		s.Failures = 0
 	}
-	switch step.To {
+	switch step.to {
 	case idempotency.CompletedStatus, idempotency.FailedRetryableStatus:
-		s.Row = step.Verdict
+		s.Row = step.verdict
 	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
 	}
-	if step.Named != "" {
-		s.Row.PSPID = step.Named
+	if step.named != "" {
+		s.Row.PSPID = step.named
 	}
-	if step.AskAgain != nil {
-		s.Failures = step.AskAgain.Failures
+	if step.askAgain != nil {
+		s.Failures = step.askAgain.Failures
 	}
-	if c := step.Open; c != nil && c.AboutKey && s.Status != "" {
+	if c := step.open; c != nil && c.AboutKey && s.Status != "" {
 		s.Charged = s.Charged || saysCharged(c.Evidence)
 		s.Held = s.Held || s.Charged || s.stands()
 	}

@@ -86,17 +86,17 @@ func (b Break) judge(s Seen) Step {
 			return judgeOutside(s, rep, r)
 		}
 		if b.OtherTenant {
-			return Step{Open: s.foundRecord(deadletters.OtherAccount, rep,
+			return Step{open: s.foundRecord(deadletters.OtherAccount, rep,
 				"the PSP's statement names one tenant's "+object+" under another's account")}
 		}
-		return Step{Open: s.foundRecord(deadletters.UnknownMovement, rep,
+		return Step{open: s.foundRecord(deadletters.UnknownMovement, rep,
 			"the PSP's statement has a "+object+" that nothing of ours asked for")}
 	case BreakDuplicate:
-		return s.counting(Step{Open: s.foundRecord(deadletters.DuplicateMovement, rep,
+		return s.counting(Step{open: s.foundRecord(deadletters.DuplicateMovement, rep,
 			"the PSP's statement has a further "+object+" for one of ours")}, b.assumed(s))
 	case BreakPSPID:
 		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
-		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, rep,
+		return Step{open: s.foundRecord(deadletters.ContradictsCompleted, rep,
 			"the PSP's statement has a "+object+" of ours under another id or reference than we know")}
 	case BreakMissingThere:
 		c := s.foundRecord(deadletters.MissingAtPSP, rep, "our "+object+
@@ -104,9 +104,9 @@ func (b Break) judge(s Seen) Step {
 		c.Finding = "missing " + b.Account + " " + b.Reference
 		if b.Listed {
 			c.Reason = "The PSP's statement has the movement, so there is nothing left to decide."
-			return Step{Answer: c}
+			return Step{answer: c}
 		}
-		return Step{Open: c}
+		return Step{open: c}
 	case BreakAmount, BreakCurrency:
 	}
 	return Step{}
@@ -117,11 +117,11 @@ func (b Break) judge(s Seen) Step {
 func judgeStatusBreak(s Seen, b Break, rep report) Step {
 	switch {
 	case b.Ours.Status == string(payment.Processing) && s.atWork():
-		return Step{LeftAlone: true} // The movement is open, so its day is judged again when it is final.
+		return Step{leftAlone: true} // The movement is open, so its day is judged again when it is final.
 	case s.Known():
 		return judgeLine(s, b, rep)
 	case b.Ours.Status != string(payment.Succeeded) && b.Ours.Status != string(payment.Processing):
-		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, rep,
+		return Step{open: s.foundRecord(deadletters.ContradictsCompleted, rep,
 			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here")}
 	}
 	return Step{}

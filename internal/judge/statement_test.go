@@ -111,8 +111,8 @@ func TestLineIsJudgedByWhatOurRowSaid(t *testing.T) {
 			aBreak(BreakStatus, payment.Succeeded), ""},
 	} {
 		step, reason := judged(c.seen, c.b), ""
-		if step.Open != nil {
-			reason = step.Open.Reason
+		if step.open != nil {
+			reason = step.open.Reason
 		}
 		if reason != c.reason {
 			t.Errorf("%s: the reason is %q", name, reason)
@@ -126,9 +126,9 @@ func TestOnlyARetryIsToldWhatIsAssumed(t *testing.T) {
 	t.Parallel()
 	s, b := keyIs(idempotency.FailedRetryableStatus, neverRun()), aBreak(BreakStatus, payment.Failed)
 	step := judged(s, b)
-	if step.To != idempotency.CompletedStatus ||
-		strings.Contains(string(step.Note.Evidence), own().PassThroughKey()) {
-		t.Errorf("the timeline has %s", step.Note.Evidence)
+	if step.to != idempotency.CompletedStatus ||
+		strings.Contains(string(step.note.Evidence), own().PassThroughKey()) {
+		t.Errorf("the timeline has %s", step.note.Evidence)
 	}
 	s.Request, b.Object = gateway.Refund{ChargeID: "psp_charge"}, gateway.RefundObject
 	r := b.assumed(s)

@@ -389,42 +389,42 @@ func statementRows() []tableRow {
 func inWords(s Seen, step Step) string {
 	var words []string
 	switch {
-	case step.Refuse != nil:
-		return "refused: `" + string(step.Refuse.Ground) + "`"
-	case step.To == idempotency.CompletedStatus && step.Verdict.Status == payment.Declined:
-		words = append(words, "→ `completed`, 402"+without(step.Verdict.PSPID == "", ", without the id"))
-	case step.To == idempotency.CompletedStatus:
-		id, ours := strings.CutPrefix(step.Verdict.PSPID, payment.OperatorPSPID)
+	case step.refuse != nil:
+		return "refused: `" + string(step.refuse.Ground) + "`"
+	case step.to == idempotency.CompletedStatus && step.verdict.Status == payment.Declined:
+		words = append(words, "→ `completed`, 402"+without(step.verdict.PSPID == "", ", without the id"))
+	case step.to == idempotency.CompletedStatus:
+		id, ours := strings.CutPrefix(step.verdict.PSPID, payment.OperatorPSPID)
 		named := ours && id != s.DeadLetter.ID.String()
 		words = append(words, "→ `completed`, 201"+without(named, ", as `operator:<the id>`")+
 			without(ours && !named, ", as `operator:<dead letter>`"))
-	case step.To != "":
-		words = append(words, "→ `"+string(step.To)+"`")
-	case step.LeftAlone:
+	case step.to != "":
+		words = append(words, "→ `"+string(step.to)+"`")
+	case step.leftAlone:
 		words = append(words, "left alone")
-	case step.Named != "":
+	case step.named != "":
 		words = append(words, "the row takes the PSP's id")
 	}
-	if step.Answer != nil {
-		words = append(words, "closes the dead letter `"+string(step.Answer.Kind)+"`")
+	if step.answer != nil {
+		words = append(words, "closes the dead letter `"+string(step.answer.Kind)+"`")
 	}
-	if step.Open != nil {
-		words = append(words, "dead letter `"+string(step.Open.Kind)+"` "+names(s, *step.Open))
+	if step.open != nil {
+		words = append(words, "dead letter `"+string(step.open.Kind)+"` "+names(s, *step.open))
 	}
-	if step.Outside != nil {
+	if step.outside != nil {
 		words = append(words, "stored; bounds "+
-			map[bool]string{true: "its refunds", false: "nothing"}[step.Outside.Status != "declined"])
+			map[bool]string{true: "its refunds", false: "nothing"}[step.outside.Status != "declined"])
 	}
-	if step.Note.Actor != "" && step.To == "" && step.AskAgain == nil {
+	if step.note.Actor != "" && step.to == "" && step.askAgain == nil {
 		words = append(words, "a line in the timeline")
 	}
-	if step.AskAgain != nil {
-		words = append(words, "asked again "+when(*step.AskAgain))
+	if step.askAgain != nil {
+		words = append(words, "asked again "+when(*step.askAgain))
 	}
 	switch {
-	case step.Again != nil && step.Again.Record != nil:
+	case step.again != nil && step.again.Record != nil:
 		words = append(words, "the record is judged again")
-	case step.Again != nil:
+	case step.again != nil:
 		words = append(words, "it is processed again")
 	}
 	if len(words) == 0 {

@@ -60,7 +60,7 @@ func (s *Service) preview(
 	case err != nil:
 		return p, err
 	}
-	if p.Refused = step.Refuse; p.Refused == nil {
+	if p.Refused = step.Refuse(); p.Refused == nil {
 		p.Does = step.Does()
 	}
 	return p, nil

@@ -96,7 +96,7 @@ func (s *Service) decide(
 		}
 		decided, err := s.config.Payments.JudgeTx(ctx, tx, inquiry)
 		step := decided.Step
-		if err == nil && step.Refuse == nil {
+		if err == nil && step.Refuse() == nil {
 			if resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision); err == nil {
 				step, err = s.config.Payments.CarryOutTx(ctx, tx, decided)
 			}
@@ -104,8 +104,8 @@ func (s *Service) decide(
 		switch {
 		case err != nil:
 			return err
-		case step.Refuse != nil: // also by a constraint
-			return step.Refuse
+		case step.Refuse() != nil: // also by a constraint
+			return step.Refuse()
 		}
 		return s.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
@@ -137,14 +137,11 @@ func (d Decision) is(l deadletters.DeadLetter) bool {
 
 // followUp does what a step needs from the job queue and from the inbox of webhooks.
 func (s *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) error {
-	if step.Forget != "" && s.config.Forget != nil {
-		if err := s.config.Forget(ctx, tx, step.Forget); err != nil {
-			return fmt.Errorf("forget webhook: %w", err)
-		}
-	}
-	again := step.Again
+	again := step.Again()
 	var err error
 	switch {
+	case step.Forget() != "" && s.config.Forget != nil:
+		err = s.config.Forget(ctx, tx, step.Forget())
 	case again == nil:
 		return nil
 	case again.EventID != "" && s.config.Reprocess != nil:
@@ -162,7 +159,7 @@ func (s *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) erro
 	case errors.Is(err, ErrQueued):
 		return notApplicable("An equal job is in the queue already. Wait for what it comes to.")
 	case err != nil:
-		return fmt.Errorf("do it again: %w", err)
+		return fmt.Errorf("follow up: %w", err)
 	}
 	return nil
 }

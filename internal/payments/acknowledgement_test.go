@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
@@ -305,12 +304,12 @@ func TestStepIsNotWrittenWithoutItsDeadLetter(t *testing.T) {
 	s.service.newID = makeID
 
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1, Outcome: g.success()})
-	step.Open = &judge.Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}
+	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
+		Outcome: gateway.Declined{ID: "ch_1", Code: gateway.AlreadyMoved}})
 	if applied, err := s.service.apply(t.Context(), reserved, step); err != nil || !applied.Passed {
 		t.Fatal(applied, err)
 	}
-	s.wantDeadLetters("psp_contradicts_request of the test")
+	s.wantDeadLetters("moved_outside " + reserved.seen.About().KeyFinding(g.lease.Subject))
 }
 
 // A step that somebody else has overtaken is no news: neither the log nor an alert may say that it was written, or that

@@ -37,10 +37,10 @@ func (s *Service) apply(ctx context.Context, g gathered, step judge.Step) (appli
 			return true
 		}
 		if postgres.RolledBack(err) {
-			return !step.ByOwner || !postgres.Unavailable(err)
+			return !step.ByOwner() || !postgres.Unavailable(err)
 		}
 		s.metrics.CommitAmbiguous()
-		if !step.ByOwner {
+		if !step.ByOwner() {
 			applied, err = Applied{Doubt: true}, nil
 			return true
 		}
@@ -65,12 +65,12 @@ func (s *Service) readBackStep(
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.KeyExpires()}
 	switch {
-	case step.Open != nil:
+	case step.Open() != nil:
 		return false, Applied{} // Somebody else may have made the key unknown, without our dead letter.
-	case step.To != idempotency.CompletedStatus:
+	case step.To() != idempotency.CompletedStatus:
 		// The answer is not final, so this read need not be durable. If a failover undoes the write, the lease ends.
 		row, err := s.keys.Find(ctx, l.Ref)
-		if err != nil || row.LeaseID != l.LeaseID || row.Status != step.To {
+		if err != nil || row.LeaseID != l.LeaseID || row.Status != step.To() {
 			return false, Applied{}
 		}
 		return true, applied
@@ -79,7 +79,7 @@ func (s *Service) readBackStep(
 	switch {
 	case postgres.GaveUp(err):
 		return true, Applied{} // Written or not: nothing can be acknowledged now.
-	case err != nil || row.LeaseID != l.LeaseID || row.Status != step.To:
+	case err != nil || row.LeaseID != l.LeaseID || row.Status != step.To():
 		return false, Applied{}
 	}
 	// The stored bytes count, not ours: another version of this program may have written the same verdict in other
@@ -123,12 +123,12 @@ type payload struct {
 }
 
 func (s *Service) payloadOf(g gathered, step judge.Step) (p payload, err error) {
-	if step.To == idempotency.CompletedStatus {
-		if p.applied.Response, err = g.movement.resource().Response(step.Verdict, s.publicURL); err != nil {
+	if step.To() == idempotency.CompletedStatus {
+		if p.applied.Response, err = g.movement.resource().Response(step.Verdict(), s.publicURL); err != nil {
 			return payload{}, fmt.Errorf("build response: %w", err)
 		}
 	}
-	if step.Open != nil {
+	if step.Open() != nil {
 		p.deadLetter, err = s.deadLetter(g, step)
 	}
 	return p, err
@@ -144,7 +144,7 @@ func (s *Service) commitStep(
 		applied.Passed = true
 		return applied, nil
 	}
-	shared := step.To == idempotency.CompletedStatus && !g.movement.isRefund() && step.Open == nil && !g.alone
+	shared := step.To() == idempotency.CompletedStatus && !g.movement.isRefund() && step.Open() == nil && !g.alone
 	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
 	var written bool
 	if shared {
@@ -166,27 +166,27 @@ func (s *Service) commitStep(
 // this transaction has written (BehindStep). written is true if there is no row to write.
 func (s *Service) stepCalls(g gathered, step judge.Step, p payload, applied *Applied, written *bool) []postgres.Call {
 	*applied, *written = p.applied, true
-	key, note, out := g.seen.Key, step.Note, &applied.GuardResult
+	key, note, out := g.seen.Key, step.Note(), &applied.GuardResult
 	var calls []postgres.Call
 	switch {
-	case step.To == idempotency.CompletedStatus && step.ByOwner:
-		calls = append(calls, oneOf(s.keys.Complete, s.completionOf(g, step, p), out))
-	case step.To == idempotency.CompletedStatus:
-		calls = append(calls, oneOf(s.keys.Resolve, s.resolutionOf(g, step, p), out))
-	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
+	case step.To() == idempotency.CompletedStatus && step.ByOwner():
+		calls = append(calls, oneOf(s.keys.Complete, completionOf(g, step, p), out))
+	case step.To() == idempotency.CompletedStatus:
+		calls = append(calls, oneOf(s.keys.Resolve, resolutionOf(g, step, p), out))
+	case step.To() == idempotency.FailedRetryableStatus && step.ByOwner():
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
-	case step.To == idempotency.FailedRetryableStatus:
-		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.Proof, note, out))
-	case step.To == idempotency.UnknownStatus:
+	case step.To() == idempotency.FailedRetryableStatus:
+		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.Proof(), note, out))
+	case step.To() == idempotency.UnknownStatus:
 		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, out))
-	case step.AskAgain != nil:
-		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain.After, step.AskAgain.Failures, note, out))
+	case step.AskAgain() != nil:
+		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain().After, step.AskAgain().Failures, note, out))
 	default:
 		out.Passed = true
 		calls = s.unguardedCalls(g, step)
 	}
-	if step.To == idempotency.CompletedStatus || step.To == idempotency.FailedRetryableStatus {
-		calls = append(calls, g.movement.updateRow(rowUpdate{key, step.Verdict, step.To}, written)...)
+	if step.To() == idempotency.CompletedStatus || step.To() == idempotency.FailedRetryableStatus {
+		calls = append(calls, g.movement.updateRow(rowUpdate{key, step.Verdict(), step.To()}, written)...)
 	}
 	if p.deadLetter != nil {
 		calls = append(calls, deadletters.OpenNew(*p.deadLetter, &applied.Opened))

@@ -14,10 +14,10 @@ import (
 
 // Unexplained takes the records that need no look out of one page of an account's ledger: those that our books confirm
 // exactly, and those of other programs' charges, which it counts. One query asks for the whole page.
-func (s *Service) Unexplained(
+func (b *Books) Unexplained(
 	ctx context.Context, psp string, o gateway.Object, account string, page gateway.Page,
 ) (gateway.Page, error) {
-	page, err := s.withoutForeign(ctx, psp, account, page)
+	page, err := b.withoutForeign(ctx, psp, account, page)
 	if err != nil {
 		return page, err
 	}
@@ -26,7 +26,7 @@ func (s *Service) Unexplained(
 		// Without a reference to a movement, it is zero. No movement has that id.
 		ids[i], _ = payment.SubjectOf(r.Object, r.Reference)
 	}
-	rows, err := dbsqlc.New(s.db.Reader()).BookedMovements(ctx,
+	rows, err := dbsqlc.New(b.db.Reader()).BookedMovements(ctx,
 		dbsqlc.BookedMovementsParams{Ids: ids, Account: account, Object: string(o)})
 	if err != nil {
 		return page, fmt.Errorf("read books: %w", err)
@@ -53,10 +53,10 @@ func confirms(book dbsqlc.BookedMovementsRow, r gateway.Record) bool {
 }
 
 // withoutForeign takes the records of other programs' charges out of a page, and counts them.
-func (s *Service) withoutForeign(
+func (b *Books) withoutForeign(
 	ctx context.Context, psp, account string, page gateway.Page,
 ) (gateway.Page, error) {
-	if !s.psps.Of(psp).Traits().ForeignRecords {
+	if !b.psps.Of(psp).Traits().ForeignRecords {
 		return page, nil
 	}
 	unmarked := func(r gateway.Record) bool { return r.ChargeID != "" && !r.Marked() }
@@ -69,7 +69,7 @@ func (s *Service) withoutForeign(
 	if len(charges) == 0 {
 		return page, nil
 	}
-	ours, err := dbsqlc.New(s.db.Reader()).MovementsByPSPID(ctx, dbsqlc.MovementsByPSPIDParams{PspIds: charges,
+	ours, err := dbsqlc.New(b.db.Reader()).MovementsByPSPID(ctx, dbsqlc.MovementsByPSPIDParams{PspIds: charges,
 		Account: account, Object: string(gateway.ChargeObject)})
 	if err != nil {
 		return page, fmt.Errorf("find charges of ours: %w", err)

@@ -32,7 +32,7 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 				completed.Add(1)
 			case Confirmed:
 				confirmed.Add(1)
-			case DeadLettered, LeftAlone, Foreign, nil:
+			case DeadLettered, Foreign, nil:
 				t.Errorf("%s: %T, %v", name, finding, err)
 			}
 		})

@@ -23,8 +23,8 @@ type Keyed struct {
 
 // Acceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
 // that it cannot count.
-func (s *Service) Acceptable(m payment.Merchant, r payment.CreateRequest) []problem.Detail {
-	refuses := s.psps.Of(m.PSP).Traits().Refuses
+func (b *Books) Acceptable(m payment.Merchant, r payment.CreateRequest) []problem.Detail {
+	refuses := b.psps.Of(m.PSP).Traits().Refuses
 	if refuses == nil {
 		return nil
 	}
@@ -47,21 +47,10 @@ func (s *Service) Create(ctx context.Context, k Keyed, r payment.CreateRequest) 
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
-	subject, err := s.subjectOf(k)
-	if err != nil {
-		return nil, fmt.Errorf("make payment id: %w", err)
-	}
 	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: payment.CreateOperation, Key: k.Key}
-	m, err := s.newCharge(k.Merchant, r)
+	m, err := newCharge(&s.Books, k.Merchant, r)
 	if err != nil {
 		return nil, err
 	}
-	return s.execute(ctx, ref, fingerprint, subject, m)
-}
-
-func (s *Service) subjectOf(k Keyed) (uuid.UUID, error) {
-	if k.Subject != uuid.Nil {
-		return k.Subject, nil
-	}
-	return s.newID()
+	return s.execute(ctx, ref, fingerprint, k.Subject, m)
 }

@@ -56,7 +56,7 @@ func on(g problem.Code) error { return refusedDecision{judge.Refusal{Ground: g}}
 // decideTx carries out what was inquired about. closing is nil if the test leaves the dead letter open.
 func (s *shop) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry, closing *deadletters.Decision) (judge.Step, error) {
 	r, err := s.service.JudgeTx(ctx, tx, i)
-	if err == nil && r.Step.Refuse == nil {
+	if err == nil && r.Step.Refuse() == nil {
 		if closing != nil {
 			_, err = deadletters.ResolveTx(ctx, tx, *closing)
 		}
@@ -64,8 +64,8 @@ func (s *shop) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry, closing *dead
 			r.Step, err = s.service.CarryOutTx(ctx, tx, r)
 		}
 	}
-	if err == nil && r.Step.Refuse != nil {
-		err = refusedDecision{*r.Step.Refuse}
+	if err == nil && r.Step.Refuse() != nil {
+		err = refusedDecision{*r.Step.Refuse()}
 	}
 	return r.Step, err
 }

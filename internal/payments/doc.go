@@ -2,29 +2,33 @@
 // calls the packages idempotency and gateway, has package judge decide, and writes what was decided. Its nouns are in
 // package payment. It knows no HTTP router and no job queue.
 //
-// Read it in this order:
+// Read it in this order, from who asks to what is asked. A file calls those below it:
 //
+//	create.go, refund.go   what a client asks for
 //	execute.go             the path of a payment: reserve, send, judge, apply
-//	package judge          what evidence means for a key: pure functions
 //	reserve.go             the first transaction
 //	prepare.go             for a PSP that executes in two steps: its object, and where its id is stored
-//	apply.go, step.go      the second transaction
-//	create.go, refund.go   what a client asks for
+//	overtaken.go           what becomes of a reply if somebody else has moved the key meanwhile
 //	answer.go              the answer to the client
-//
-// A payment and a refund take the same path. What differs between them is in movement.go.
 //
 // An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own:
 //
-//	overtaken.go           the request itself, if somebody else has moved its key
-//	lookup.go              asks the PSP for one key
-//	record.go              a webhook, or a record that an operator retries
-//	scan.go                walks the PSP's ledger (with failwalk.go, unreadable.go, books.go)
-//	statement.go           the settlement file of a day
 //	operator.go            an operator's decision about a dead letter
+//	statement.go           the settlement file of a day
+//	lookup.go              asks the PSP for one key
+//	record.go              a webhook, a record of the PSP's ledger, or one that an operator retries
 //
-// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen. They have package
-// judge decide. They have apply write the step.
+// All of them do the same three things. They read what is known into a Seen. They have package judge decide what the
+// evidence means for the key: pure functions, and the place to read next. They have apply write the step:
+//
+//	apply.go, group.go     the second transaction, and how payments that end together share it
+//	gather.go              what is known of a key
+//	step.go                the statements of a step, and its dead letter
+//	movement.go            what differs between a payment and a refund
+//	outside.go             what others have moved of a payment
+//
+// The rest reads, and most of it is of Books (service.go): books.go for the scan of a ledger, wait.go and waits.go for
+// those who wait for an outcome, read.go and row.go for all.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The seven of this path:

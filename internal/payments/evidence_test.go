@@ -189,13 +189,13 @@ func TestScanLeavesAloneWhatOthersAreAtWorkOn(t *testing.T) {
 	g := s.charging("order-0000000001")
 	for _, r := range []gateway.Record{g.record, otherAmount.record(g)} {
 		before := s.everything()
-		is[LeftAlone](t, s.evidenceBy(judge.SourceScan, r))
+		is[Confirmed](t, s.evidenceBy(judge.SourceScan, r))
 		if s.everything() != before {
 			t.Fatal("the scan has moved a key that is in progress")
 		}
 	}
 	g.lost()
-	is[LeftAlone](t, s.evidenceBy(judge.SourceScan, g.record))
+	is[Confirmed](t, s.evidenceBy(judge.SourceScan, g.record))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	s.wantDeadLetters()
 	g.windowPasses()

@@ -24,8 +24,11 @@ func (s *Service) execute(
 	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m *movement,
 ) (Answer, error) {
 	leaseID, err := s.newID()
+	if err == nil && subject == uuid.Nil {
+		subject, err = s.newID()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("make lease id: %w", err)
+		return nil, fmt.Errorf("make id: %w", err)
 	}
 	reservation := s.keys.NewReservation(ref, f, leaseID, subject)
 	if !s.psps.Of(m.merchant.PSP).Ready(m.merchant.PSPAccount) {

@@ -18,14 +18,14 @@ import (
 func (s *shop) movements(k Keyed) map[string]*movement {
 	return map[string]*movement{
 		"payments": s.charge(k),
-		"refunds":  s.service.newRefund(k.Merchant, s.paid("paid-00000000042"), payment.RefundRequest{}),
+		"refunds":  newRefund(&s.service.Books, k.Merchant, s.paid("paid-00000000042"), payment.RefundRequest{}),
 	}
 }
 
 // charge is the movement of an order.
 func (s *shop) charge(k Keyed) *movement {
 	s.t.Helper()
-	m, err := s.service.newCharge(k.Merchant, order())
+	m, err := newCharge(&s.service.Books, k.Merchant, order())
 	if err != nil {
 		s.t.Fatal(err)
 	}

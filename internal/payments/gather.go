@@ -45,14 +45,14 @@ func sendIn(tx pgx.Tx) sender {
 
 // gather reads the key and the movement of an execution in one round trip. It reads the key first, so the movement's
 // row is never older than the key. If the key is final, judge compares the evidence with that row.
-func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
-	return s.gatherBy(ctx, own, s.db.Pipeline)
+func (b *Books) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
+	return b.gatherBy(ctx, own, b.db.Pipeline)
 }
 
-func (s *Service) gatherBy(ctx context.Context, own idempotency.Execution, send sender) (gathered, error) {
+func (b *Books) gatherBy(ctx context.Context, own idempotency.Execution, send sender) (gathered, error) {
 	var view idempotency.KeyView
 	var m *movement
-	if err := send(ctx, s.keys.LookIn(own.Ref, &view), s.findMovement(own.Ref, &own.Subject, &m)); err != nil {
+	if err := send(ctx, b.keys.LookIn(own.Ref, &view), b.findMovement(own.Ref, &own.Subject, &m)); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
@@ -64,8 +64,8 @@ func (s *Service) gatherBy(ctx context.Context, own idempotency.Execution, send 
 // gatherAgain reads the key again after a step did not pass. refusal is the constraint that refused the step, if one
 // did. The refusal is kept only if the key has not changed, because it is about the step that was judged from that
 // state.
-func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
-	fresh, err := s.gather(ctx, g.seen.Own)
+func (b *Books) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
+	fresh, err := b.gather(ctx, g.seen.Own)
 	if err != nil {
 		return g, err
 	}
@@ -105,19 +105,19 @@ func gatherReserved(l idempotency.Lease, m *movement) gathered {
 // gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has no movement.
 // It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may have lost
 // it.
-func (s *Service) gatherFor(ctx context.Context, e judge.Record) (gathered, error) {
-	own, err := s.executionOf(ctx, e.Record)
+func (b *Books) gatherFor(ctx context.Context, e judge.Record) (gathered, error) {
+	own, err := b.executionOf(ctx, e.Record)
 	if err == nil {
 		var g gathered
-		if g, err = s.gather(ctx, own); err == nil {
-			return s.withLost(ctx, g, e)
+		if g, err = b.gather(ctx, own); err == nil {
+			return b.withLost(ctx, g, e)
 		}
 	}
 	if errors.Is(err, errNotOurs) {
 		var name idempotency.Execution
-		if name, err = s.nameOf(ctx, e.Record); err == nil || errors.Is(err, errNotOurs) {
+		if name, err = b.nameOf(ctx, e.Record); err == nil || errors.Is(err, errNotOurs) {
 			return gathered{seen: judge.Seen{Own: name, Tenant: name.Ref.Tenant,
-				Shared: s.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
+				Shared: b.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
 		}
 	}
 	return gathered{}, fmt.Errorf("find what a record is about: %w", err)
@@ -127,21 +127,21 @@ func (s *Service) gatherFor(ctx context.Context, e judge.Record) (gathered, erro
 // account's tenant: first for the record's reference, which is our id of the movement, or for its key if it has no
 // reference, and then for what the record changes. Only if it finds nothing there, it asks for the reference among all
 // tenants: a record that names another tenant's payment is a contradiction, and an operator must see it.
-func (s *Service) executionOf(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
+func (b *Books) executionOf(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
 	id, ok := payment.SubjectOf(r.Object, r.Reference)
 	switch {
 	case ok:
-		own, err = executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)
+		own, err = executionBy(ctx, dbsqlc.New(b.db.Reader()), r.Account, id, r.Object)
 	case r.Reference == "":
-		own, err = s.executionOfKey(ctx, r)
+		own, err = b.executionOfKey(ctx, r)
 	default:
 		err = errNotOurs
 	}
 	if errors.Is(err, errNotOurs) {
-		own, err = s.executionChangedBy(ctx, r)
+		own, err = b.executionChangedBy(ctx, r)
 	}
 	if ok && errors.Is(err, errNotOurs) {
-		row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx,
+		row, err := dbsqlc.New(b.db.Reader()).ExecutionOfAnybody(ctx,
 			dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errNotOurs
@@ -167,12 +167,12 @@ func executionBy(
 const mostGenerations = 1_000_000
 
 // nameOf is the key and generation that a record names. The key need not have a row. It fails with errNotOurs.
-func (s *Service) nameOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+func (b *Books) nameOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	key, generation, err := idempotency.ParsePassThrough(r.Key)
 	if err != nil || generation > mostGenerations {
 		return idempotency.Execution{}, errNotOurs
 	}
-	tenant, err := dbsqlc.New(s.db.Reader()).TenantOfAccount(ctx, r.Account)
+	tenant, err := dbsqlc.New(b.db.Reader()).TenantOfAccount(ctx, r.Account)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return idempotency.Execution{}, errNotOurs
@@ -183,12 +183,12 @@ func (s *Service) nameOf(ctx context.Context, r gateway.Record) (idempotency.Exe
 }
 
 // executionOfKey finds the execution by the PSP's account and the key that we have sent to the PSP.
-func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
-	own, err := s.nameOf(ctx, r)
+func (b *Books) executionOfKey(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+	own, err := b.nameOf(ctx, r)
 	if err != nil {
 		return idempotency.Execution{}, err
 	}
-	row, err := s.keys.Find(ctx, own.Ref)
+	row, err := b.keys.Find(ctx, own.Ref)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey), err == nil && row.Generation != own.Generation:
 		return idempotency.Execution{}, errNotOurs
@@ -201,8 +201,8 @@ func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempot
 
 // gatherDue reads an unknown key that is due, and its movement. The round trip is shared with other lookups. It fails
 // with idempotency.ErrNoKey if the key is gone or stands for something else by now.
-func (s *Service) gatherDue(ctx context.Context, due idempotency.Due) (gathered, error) {
-	l, err := s.groups.lookups.Do(ctx, due)
+func (b *Books) gatherDue(ctx context.Context, due idempotency.Due) (gathered, error) {
+	l, err := b.groups.lookups.Do(ctx, due)
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
@@ -226,14 +226,4 @@ func standsFor(due idempotency.Due, view idempotency.KeyView, m *movement) error
 		return idempotency.ErrNoKey
 	}
 	return nil
-}
-
-// execution names a movement's generation of its key. It has no attempt; the key's row tells the attempt.
-func execution(
-	tenant string, operation idempotency.Operation, key string, subject uuid.UUID, generation int32,
-) idempotency.Execution {
-	return idempotency.Execution{
-		Ref:     idempotency.StoredRef(tenant, string(operation), key),
-		Subject: subject, Generation: generation,
-	}
 }

@@ -24,15 +24,15 @@ type groups struct {
 	lookups      *postgres.Group[idempotency.Due, looked]
 }
 
-func (s *Service) newGroups() groups {
+func (b *Books) newGroups() groups {
 	return groups{
-		reservations: groupBy(s.db, func(r chargeReservation) idempotency.Ref { return r.reservation.Ref },
-			s.sendReservations),
-		completions: groupBy(s.db, func(c completion) idempotency.Ref { return c.own.Ref },
-			sendConclusions(s, s.keys.Complete)),
-		resolutions: groupBy(s.db, func(c resolution) idempotency.Ref { return c.own.Ref },
-			sendConclusions(s, s.keys.Resolve)),
-		lookups: groupBy(s.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, s.sendLookups),
+		reservations: groupBy(b.db, func(r chargeReservation) idempotency.Ref { return r.reservation.Ref },
+			b.sendReservations),
+		completions: groupBy(b.db, func(c completion) idempotency.Ref { return c.own.Ref },
+			sendConclusions(b, b.keys.Complete)),
+		resolutions: groupBy(b.db, func(c resolution) idempotency.Ref { return c.own.Ref },
+			sendConclusions(b, b.keys.Resolve)),
+		lookups: groupBy(b.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, b.sendLookups),
 	}
 }
 
@@ -63,7 +63,7 @@ type reserved struct {
 	payment  *payment.Payment     // nil if the key is not ours, or if an earlier try has written the payment
 }
 
-func (s *Service) sendReservations(ctx context.Context, members []chargeReservation) ([]reserved, error) {
+func (b *Books) sendReservations(ctx context.Context, members []chargeReservation) ([]reserved, error) {
 	reservations := make([]idempotency.Reservation, len(members))
 	for i, m := range members {
 		reservations[i] = m.reservation
@@ -72,8 +72,8 @@ func (s *Service) sendReservations(ctx context.Context, members []chargeReservat
 	defer span.End()
 	var decisions []idempotency.Decision
 	var begun []*payment.Payment
-	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(reservations, &decisions),
-		s.beginPayments(members, &begun)); err != nil {
+	if err := b.db.GroupPipeline(ctx, len(members), b.keys.Reserve(reservations, &decisions),
+		b.beginPayments(members, &begun)); err != nil {
 		return nil, err
 	}
 	out := make([]reserved, len(members))
@@ -85,7 +85,7 @@ func (s *Service) sendReservations(ctx context.Context, members []chargeReservat
 
 // beginPayments is the call that writes the payments after the statement that reserves their keys. out gets them in the
 // order of the members, with nil for a payment that is not written.
-func (s *Service) beginPayments(members []chargeReservation, out *[]*payment.Payment) postgres.Call {
+func (b *Books) beginPayments(members []chargeReservation, out *[]*payment.Payment) postgres.Call {
 	var p dbsqlc.BeginPaymentsParams
 	for _, m := range members {
 		p.Ids = append(p.Ids, m.reservation.Subject)
@@ -101,7 +101,7 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*payment.Pay
 		p.Descriptions = append(p.Descriptions, wanted.Description)
 		p.Metadata = append(p.Metadata, m.movement.metadata)
 	}
-	p.OnlyTenant = s.db.OnlyTenant(p.TenantIds)
+	p.OnlyTenant = b.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).BeginPayments(ctx, p)
 		if err != nil {
@@ -145,33 +145,33 @@ type recorded struct {
 func (s *Service) commitTogether(
 	ctx context.Context, g gathered, step judge.Step, p payload,
 ) (applied Applied, written bool, err error) {
-	o, span := rowUpdate{g.seen.Key, step.Verdict, step.To}, tracing.Current(ctx)
+	o, span := rowUpdate{g.seen.Key, step.Verdict(), step.To()}, tracing.Current(ctx)
 	var came recorded
-	if step.ByOwner {
-		came, err = s.groups.completions.Do(ctx, completion{o, s.completionOf(g, step, p), span})
+	if step.ByOwner() {
+		came, err = s.groups.completions.Do(ctx, completion{o, completionOf(g, step, p), span})
 	} else {
-		came, err = s.groups.resolutions.Do(ctx, resolution{o, s.resolutionOf(g, step, p), span})
+		came, err = s.groups.resolutions.Do(ctx, resolution{o, resolutionOf(g, step, p), span})
 	}
 	applied = p.applied
 	applied.GuardResult = came.GuardResult
 	return applied, came.written, err
 }
 
-func (s *Service) completionOf(g gathered, step judge.Step, p payload) idempotency.Completion {
+func completionOf(g gathered, step judge.Step, p payload) idempotency.Completion {
 	return idempotency.Completion{Lease: g.lease, Response: p.applied.Response,
-		UnlessCharged: step.Verdict.Status == payment.Declined}
+		UnlessCharged: step.Verdict().Status == payment.Declined}
 }
 
-func (s *Service) resolutionOf(g gathered, step judge.Step, p payload) idempotency.Resolution {
+func resolutionOf(g gathered, step judge.Step, p payload) idempotency.Resolution {
 	return idempotency.Resolution{
-		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.Note, Response: p.applied.Response,
-		UnlessCharged: step.Verdict.Status == payment.Declined,
+		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.Note(), Response: p.applied.Response,
+		UnlessCharged: step.Verdict().Status == payment.Declined,
 	}
 }
 
 // sendConclusions completes keys, and then writes the outcomes of their payments, in one transaction.
 func sendConclusions[Step any](
-	s *Service, complete func([]Step, *[]idempotency.GuardResult) postgres.Call,
+	b *Books, complete func([]Step, *[]idempotency.GuardResult) postgres.Call,
 ) func(context.Context, []conclusion[Step]) ([]recorded, error) {
 	return func(ctx context.Context, members []conclusion[Step]) ([]recorded, error) {
 		steps, outcomes := make([]Step, len(members)), make([]rowUpdate, len(members))
@@ -182,8 +182,8 @@ func sendConclusions[Step any](
 		defer span.End()
 		var guardResults []idempotency.GuardResult
 		var written []bool
-		if err := s.db.GroupPipeline(ctx, len(members), complete(steps, &guardResults),
-			s.recordPayments(outcomes, &written)); err != nil {
+		if err := b.db.GroupPipeline(ctx, len(members), complete(steps, &guardResults),
+			b.recordPayments(outcomes, &written)); err != nil {
 			return nil, err
 		}
 		out := make([]recorded, len(members))
@@ -196,7 +196,7 @@ func sendConclusions[Step any](
 
 // recordPayments is the call that writes outcomes to payments, after the statement that moves their keys. out says for
 // each outcome, in order, whether it is written.
-func (s *Service) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Call {
+func (b *Books) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Call {
 	var p dbsqlc.RecordPaymentsParams
 	for _, o := range outcomes {
 		p.Ids = append(p.Ids, o.own.Subject)
@@ -210,7 +210,7 @@ func (s *Service) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Cal
 		p.Attempts = append(p.Attempts, o.own.Attempt)
 		p.KeyStatuses = append(p.KeyStatuses, string(o.to))
 	}
-	p.OnlyTenant = s.db.OnlyTenant(p.TenantIds)
+	p.OnlyTenant = b.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		ids, err := dbsqlc.New(q).RecordPayments(ctx, p)
 		if err != nil {
@@ -232,12 +232,12 @@ type looked struct {
 
 // sendLookups reads keys that are due, many in one round trip. Read one by one, they would cost more time in the
 // database than at the PSP.
-func (s *Service) sendLookups(ctx context.Context, members []idempotency.Due) ([]looked, error) {
+func (b *Books) sendLookups(ctx context.Context, members []idempotency.Due) ([]looked, error) {
 	out := make([]looked, len(members))
 	var calls []postgres.Call
 	for i, due := range members {
-		calls = append(calls, s.keys.LookIn(due.Ref, &out[i].view), s.findMovement(due.Ref, nil, &out[i].movement))
+		calls = append(calls, b.keys.LookIn(due.Ref, &out[i].view), b.findMovement(due.Ref, nil, &out[i].movement))
 	}
-	err := s.db.GroupPipeline(ctx, len(members), calls...)
+	err := b.db.GroupPipeline(ctx, len(members), calls...)
 	return out, err
 }

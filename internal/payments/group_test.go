@@ -276,7 +276,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	}
 	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
 		"WHERE key = $1", completions[1].own.Ref.Key.String())
-	done, err := sendConclusions(s.service, s.service.keys.Complete)(t.Context(), completions)
+	done, err := sendConclusions(&s.service.Books, s.service.keys.Complete)(t.Context(), completions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,8 +301,8 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	g := s.charging("order-0000000001").lost().windowPasses()
 	psp.onLookup(finds())
 	reserved := gatherReserved(g.lease, g.movement)
-	deadLetter, err := s.service.deadLetter(reserved,
-		judge.Step{Open: &judge.Case{Kind: deadletters.PSPContradicts, Finding: "of the test", AboutKey: true}})
+	deadLetter, err := s.service.deadLetter(reserved, judge.Judge(reserved.seen,
+		judge.Record{Source: judge.SourceWebhook, Record: otherAmount.record(g)}))
 	if err != nil {
 		t.Fatal(err)
 	}

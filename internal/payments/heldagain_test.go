@@ -47,7 +47,7 @@ func (s *shop) retried(l deadletters.DeadLetter) *judge.Again {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return step.Again
+	return step.Again()
 }
 
 // A retry resolves the case that holds the key. There is no moment in which the client could charge again.

@@ -64,10 +64,10 @@ func (s *Service) LookUpDue(ctx context.Context, due idempotency.Due, p judge.Lo
 // Every other record is in the answer, even if its reference is empty or unknown, because money may have moved.
 // unbooked are those of the others by which money has moved, and our books do not say so. end says what the PSP may end
 // for that, if it can.
-func (s *Service) ask(
+func (b *Books) ask(
 	ctx context.Context, g gathered, end gateway.End,
 ) (answer gateway.Lookup, others, unbooked []gateway.Record, err error) {
-	answer = s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
+	answer = b.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
 	found, ok := answer.(gateway.Found)
 	if !ok {
 		return answer, nil, nil, nil
@@ -81,7 +81,7 @@ func (s *Service) ask(
 	if len(ids) == 0 {
 		return answer, nil, nil, nil
 	}
-	booked, err := s.otherSubjects(ctx, g, ids)
+	booked, err := b.otherSubjects(ctx, g, ids)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
 	}
@@ -106,8 +106,8 @@ func (s *Service) ask(
 
 // otherSubjects returns those of the ids that had the key in the same generation and are not the movement of the key
 // now, and for each whether our books say that it was executed.
-func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	rows, err := dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
+func (b *Books) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	rows, err := dbsqlc.New(b.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
 		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(),
 		Generation: g.seen.Own.Generation,
 		Object:     string(g.movement.object),
@@ -133,7 +133,7 @@ func (s *Service) found(
 		}
 		// The next record is judged by the state after this one. A step that postpones the key has written its row. The
 		// row is read again: otherwise the next step would take our own write for somebody else's.
-		if g = last; step.AskAgain != nil {
+		if g = last; step.AskAgain() != nil {
 			if g, err = s.gather(ctx, g.seen.Own); err != nil {
 				return "", err
 			}
@@ -141,9 +141,9 @@ func (s *Service) found(
 			g.seen = g.seen.After(step)
 		}
 		switch {
-		case step.Open != nil:
+		case step.Open() != nil:
 			result = ToOperator
-		case step.To == idempotency.CompletedStatus && result == Moot:
+		case step.To() == idempotency.CompletedStatus && result == Moot:
 			result = Resolved
 		}
 	}
@@ -176,9 +176,9 @@ func (s *Service) once(ctx context.Context, g gathered, e judge.Evidence) (Looku
 		return "", errors.New("write what the lookup proves: the acknowledgement was lost; the next lookup will tell")
 	case !applied.Passed:
 		return Moot, nil // The key has moved, or somebody has opened a dead letter about it.
-	case step.To != "":
+	case step.To() != "":
 		return Resolved, nil
-	case step.Open != nil || g.seen.Held:
+	case step.Open() != nil || g.seen.Held:
 		return ToOperator, nil
 	}
 	return Scheduled, nil

@@ -19,7 +19,7 @@ import (
 // movement is a charge or a refund. Its calls are sent after a call of package idempotency, in the same pipeline. They
 // write nothing unless that call has passed its guard.
 type movement struct {
-	service  *Service
+	books    *Books
 	merchant payment.Merchant
 	object   gateway.Object // ChargeObject or RefundObject
 	// The rows that were begun, resumed or loaded. A charge has none of them before. A refund has its payment from the
@@ -33,8 +33,8 @@ type movement struct {
 	wantedRefund payment.RefundRequest
 }
 
-func (s *Service) newCharge(m payment.Merchant, r payment.CreateRequest) (*movement, error) {
-	c := &movement{service: s, merchant: m, object: gateway.ChargeObject, wanted: r}
+func newCharge(b *Books, m payment.Merchant, r payment.CreateRequest) (*movement, error) {
+	c := &movement{books: b, merchant: m, object: gateway.ChargeObject, wanted: r}
 	if len(r.Metadata) > 0 {
 		var err error
 		if c.metadata, err = json.Marshal(r.Metadata, json.Deterministic(true)); err != nil {
@@ -44,8 +44,8 @@ func (s *Service) newCharge(m payment.Merchant, r payment.CreateRequest) (*movem
 	return c, nil
 }
 
-func (s *Service) newRefund(m payment.Merchant, p payment.Payment, r payment.RefundRequest) *movement {
-	return &movement{service: s, merchant: m, object: gateway.RefundObject, payment: &p, wantedRefund: r}
+func newRefund(b *Books, m payment.Merchant, p payment.Payment, r payment.RefundRequest) *movement {
+	return &movement{books: b, merchant: m, object: gateway.RefundObject, payment: &p, wantedRefund: r}
 }
 
 func (m *movement) isRefund() bool { return m.object == gateway.RefundObject }
@@ -57,7 +57,7 @@ func (m *movement) begin(r idempotency.Reservation) []postgres.Call {
 		return m.beginRefund(r)
 	}
 	m.payment = nil
-	return []postgres.Call{oneOf(m.service.beginPayments, chargeReservation{reservation: r, movement: m}, &m.payment)}
+	return []postgres.Call{oneOf(m.books.beginPayments, chargeReservation{reservation: r, movement: m}, &m.payment)}
 }
 
 // resume brings a failed row back to processing. Like begin, it forgets the row of an earlier try.
@@ -87,15 +87,15 @@ func (m *movement) resume(r idempotency.Reservation, subject uuid.UUID) []postgr
 // load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for a
 // request that does not own the key.
 func (m *movement) load(ctx context.Context, subject uuid.UUID) error {
-	s, tenant := m.service, m.merchant.Tenant
+	b, tenant := m.books, m.merchant.Tenant
 	if m.isRefund() {
-		r, err := s.readRefund(ctx, tenant, payment.RefundID(subject), s.readDurably)
+		r, err := b.readRefund(ctx, tenant, payment.RefundID(subject), b.readDurably)
 		if err == nil {
 			m.refund = &r
 		}
 		return err
 	}
-	p, err := s.readPayment(ctx, tenant, payment.ID(subject), s.readDurably)
+	p, err := b.readPayment(ctx, tenant, payment.ID(subject), b.readDurably)
 	if err == nil {
 		m.payment = &p
 	}
@@ -115,7 +115,7 @@ func (m *movement) resource() payment.Resource {
 
 // send asks the PSP to move the money, once.
 func (m *movement) send(ctx context.Context, own idempotency.Execution) gateway.Outcome {
-	psp := m.service.psps.Of(m.merchant.PSP)
+	psp := m.books.psps.Of(m.merchant.PSP)
 	if m.isRefund() {
 		return psp.Refund(ctx, m.refundRequest(own))
 	}
@@ -133,7 +133,7 @@ func (m *movement) request(own idempotency.Execution) gateway.Request {
 func (m *movement) chargeRequest(own idempotency.Execution) gateway.Charge {
 	return gateway.Charge{
 		Account: m.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
-		TwoSteps: m.service.psps.Of(m.merchant.PSP).Traits().TwoSteps,
+		TwoSteps: m.books.psps.Of(m.merchant.PSP).Traits().TwoSteps,
 		ObjectID: m.payment.PSPObjectID, Reference: m.payment.ID.String(),
 		AmountMinor: int64(m.payment.Amount), Currency: string(m.payment.Currency),
 		PaymentMethod: m.payment.PaymentMethod,
@@ -177,7 +177,7 @@ func (m *movement) updateRow(o rowUpdate, written *bool) []postgres.Call {
 	if m.isRefund() {
 		return m.recordRefund(o, written)
 	}
-	return []postgres.Call{oneOf(m.service.recordPayments, o, written)}
+	return []postgres.Call{oneOf(m.books.recordPayments, o, written)}
 }
 
 // rowUpdate is a verdict that is written to a movement's row, and the status that its key has moved to.

@@ -32,7 +32,7 @@ func (s *Service) Inquire(
 		return Inquiry{}, err
 	}
 	i := Inquiry{deadLetter: deadLetter, decision: d, gathered: g}
-	if step := judge.Judge(g.seen, d); step.Ask {
+	if step := judge.Judge(g.seen, d); step.Ask() {
 		i.decision.Answer, i.decision.Others, i.decision.Unbooked, err = s.ask(ctx, g, d.MayEnd(g.seen))
 	} else {
 		i.record, err = s.gatherAgainFor(ctx, g.seen, step)
@@ -74,7 +74,7 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 	}
 	r := Decided{Step: judge.Judge(g.seen, i.decision), inquiry: i, seen: g}
 	// Otherwise the key was not unknown when it was inquired about, and nobody has asked.
-	if r.Step.Ask || g.seen.FreedByRetry(r.Step) && i.record == nil {
+	if r.Step.Ask() || g.seen.FreedByRetry(r.Step) && i.record == nil {
 		return Decided{}, ErrMoved
 	}
 	return r, nil
@@ -85,10 +85,9 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 // make judge refuse the decision here. Then the caller must roll the transaction back, as for an error.
 func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.Step, error) {
 	if r.seen.seen.FreedByRetry(r.Step) {
-		r.Step.Again = nil
 		again := r.inquiry.record
 		_, err := s.judgeAndApplyTx(ctx, tx, again.gathered, again.evidence)
-		return r.Step, err
+		return judge.Step{}, err // Nothing is left to do: the record is judged.
 	}
 	return s.judgeAndApplyTx(ctx, tx, r.seen, r.inquiry.decision)
 }
@@ -96,7 +95,7 @@ func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.S
 // gatherDeadLetter reads the key of a dead letter, the key's movement, another open dead letter of the key, and whether
 // the id that the operator names is another movement's. The result has no movement if the dead letter names no key, or
 // if the key is gone or stands for something else.
-func (s *Service) gatherDeadLetter(
+func (b *Books) gatherDeadLetter(
 	ctx context.Context, deadLetter deadletters.DeadLetter, d judge.OperatorDecision, send sender,
 ) (gathered, error) {
 	if deadLetter.About == nil {
@@ -107,7 +106,7 @@ func (s *Service) gatherDeadLetter(
 	var open deadletters.OnKey
 	var taken bool
 	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
-	err := send(ctx, s.keys.LookIn(ref, &view), s.findMovement(ref, nil, &m), deadletters.OpenOnKey(deadLetter, &open),
+	err := send(ctx, b.keys.LookIn(ref, &view), b.findMovement(ref, nil, &m), deadletters.OpenOnKey(deadLetter, &open),
 		idTaken(ref, d.PSPID, &taken))
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
@@ -157,15 +156,15 @@ type recordAgain struct {
 
 // gatherAgainFor reads what the record of a step is about, or returns nil if its retry frees no key. No transaction is
 // open. The key does not move before the retry, because the dead letter holds it.
-func (s *Service) gatherAgainFor(ctx context.Context, seen judge.Seen, step judge.Step) (*recordAgain, error) {
+func (b *Books) gatherAgainFor(ctx context.Context, seen judge.Seen, step judge.Step) (*recordAgain, error) {
 	if !seen.FreedByRetry(step) {
 		return nil, nil
 	}
-	r, err := gateway.ParseRecord(step.Again.Record)
+	r, err := gateway.ParseRecord(step.Again().Record)
 	if err != nil {
 		return nil, fmt.Errorf("read the record: %w", err)
 	}
 	e := judge.Record{Source: judge.SourceOperator, Record: r}
-	g, err := s.gatherFor(ctx, e)
+	g, err := b.gatherFor(ctx, e)
 	return &recordAgain{gathered: g, evidence: e}, err
 }

@@ -22,7 +22,7 @@ func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 			Subject: subject, Generation: generation}}
 	}
 	of := func(subject uuid.UUID) *movement {
-		return &movement{service: &Service{}, payment: &payment.Payment{ID: payment.ID(subject),
+		return &movement{books: &Books{}, payment: &payment.Payment{ID: payment.ID(subject),
 			Status: payment.Processing}}
 	}
 	nameless := aboutOwn(`{}`)
@@ -62,7 +62,7 @@ func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
 	}
 	err = s.inTx(func(ctx context.Context, tx pgx.Tx) error {
 		step, err := s.decideTx(ctx, tx, inquiry, nil)
-		if step.Again == nil || step.Again.JobID != 7 {
+		if step.Again() == nil || step.Again().JobID != 7 {
 			t.Errorf("the step is %+v", step)
 		}
 		return err

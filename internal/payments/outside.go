@@ -21,24 +21,24 @@ import (
 
 // executionChangedBy finds what a record changes. It does not matter who has made it. It is a refund of ours if that
 // has the record's id, and otherwise the payment whose charge it changes.
-func (s *Service) executionChangedBy(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+func (b *Books) executionChangedBy(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	if r.ChargeID == "" {
 		return idempotency.Execution{}, errNotOurs
 	}
 	if r.Object == gateway.RefundObject {
-		own, err := s.executionByPSPID(ctx, r.Account, r.ID, gateway.RefundObject)
+		own, err := b.executionByPSPID(ctx, r.Account, r.ID, gateway.RefundObject)
 		if !errors.Is(err, errNotOurs) {
 			return own, err
 		}
 	}
-	return s.executionByPSPID(ctx, r.Account, r.ChargeID, gateway.ChargeObject)
+	return b.executionByPSPID(ctx, r.Account, r.ChargeID, gateway.ChargeObject)
 }
 
 // executionByPSPID is executionBy with the PSP's id of the movement.
-func (s *Service) executionByPSPID(
+func (b *Books) executionByPSPID(
 	ctx context.Context, account, id string, o gateway.Object,
 ) (idempotency.Execution, error) {
-	rows, err := dbsqlc.New(s.db.Reader()).MovementsByPSPID(ctx,
+	rows, err := dbsqlc.New(b.db.Reader()).MovementsByPSPID(ctx,
 		dbsqlc.MovementsByPSPIDParams{PspIds: []string{id}, Account: account, Object: string(o)})
 	if err != nil || len(rows) == 0 {
 		return idempotency.Execution{}, cmp.Or(err, errNotOurs)
@@ -49,11 +49,11 @@ func (s *Service) executionByPSPID(
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
 // counts on the payment. The case is about the refund's own key, which nobody may execute again.
-func (s *Service) withLost(ctx context.Context, g gathered, e judge.Record) (gathered, error) {
+func (b *Books) withLost(ctx context.Context, g gathered, e judge.Record) (gathered, error) {
 	if _, ours := payment.SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.seen.ChangedBy(e) {
 		return g, nil
 	}
-	lost, err := s.nameOf(ctx, e.Record)
+	lost, err := b.nameOf(ctx, e.Record)
 	if errors.Is(err, errNotOurs) {
 		return g, nil
 	}

@@ -38,11 +38,11 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, 
 	case err != nil:
 		// The reply may say that money has moved, and no dead letter says so. The row must not be believed then.
 		return s.answerInDoubt(ctx, g, reply, err), nil
-	case step.ByOwner:
+	case step.ByOwner():
 		return answerFor(after, step, applied), nil
 	}
 	answer := s.answerFromRow(ctx, g, reply.Outcome, step)
-	if final, ok := answer.(Final); ok && step.To == idempotency.CompletedStatus {
+	if final, ok := answer.(Final); ok && step.To() == idempotency.CompletedStatus {
 		final.Replayed = false // Our own evidence has completed the key, even if under a later attempt.
 		return final, nil
 	}
@@ -89,20 +89,8 @@ func (s *Service) answerGone(ctx context.Context, g gathered, step judge.Step) A
 			slog.Any("error", err))
 		return pendingFor(m, l.KeyExpires())
 	}
-	if m.rowVerdict().Status == payment.Failed && step.Open == nil {
+	if m.rowVerdict().Status == payment.Failed && step.Open() == nil {
 		return NotExecuted{Resource: m.resource(), Expires: l.KeyExpires()}
 	}
 	return pendingFor(m, l.KeyExpires())
-}
-
-// durably reads a key for an answer that is final. A client that was told a final answer must never hear another one,
-// so the row must be one that a failover cannot undo.
-func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m *movement) (idempotency.KeyRow, error) {
-	row, err := s.keys.FindDurably(ctx, ref)
-	if err != nil {
-		s.metrics.StoreFailed("find")
-		s.log.WarnContext(ctx, "outcome not read durably",
-			slog.String("resource", m.resource().Location()), slog.Any("error", err))
-	}
-	return row, err
 }

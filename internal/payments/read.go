@@ -21,19 +21,19 @@ import (
 
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
 // were none.
-func (s *Service) Payment(ctx context.Context, tenant string, id payment.ID) (payment.Payment, error) {
-	return s.readPayment(ctx, tenant, id, s.db.ReadNow)
+func (b *Books) Payment(ctx context.Context, tenant string, id payment.ID) (payment.Payment, error) {
+	return b.readPayment(ctx, tenant, id, b.db.ReadNow)
 }
 
 // PaymentToTell is Payment for a client, who acts on it. See readToTell.
-func (s *Service) PaymentToTell(ctx context.Context, tenant string, id payment.ID) (p payment.Payment, err error) {
-	return readToTell(s, func(read reading) (payment.Payment, bool, error) {
-		p, err := s.readPayment(ctx, tenant, id, read)
+func (b *Books) PaymentToTell(ctx context.Context, tenant string, id payment.ID) (p payment.Payment, err error) {
+	return readToTell(b, func(read reading) (payment.Payment, bool, error) {
+		p, err := b.readPayment(ctx, tenant, id, read)
 		return p, p.Status != payment.Processing, err
 	})
 }
 
-func (s *Service) readPayment(
+func (b *Books) readPayment(
 	ctx context.Context, tenant string, id payment.ID, read reading,
 ) (p payment.Payment, err error) {
 	err = read(ctx, func(ctx context.Context, q postgres.DBTX) error {
@@ -54,19 +54,19 @@ func (s *Service) readPayment(
 
 // MerchantOf reads on behalf of whom a payment is made: the tenant's provider, and its account there. It fails as
 // Payment does.
-func (s *Service) MerchantOf(ctx context.Context, tenant string, id payment.ID) (payment.Merchant, error) {
-	return s.merchantOf(ctx, idempotency.Ref{Tenant: tenant, Operation: payment.CreateOperation}, (*uuid.UUID)(&id))
+func (b *Books) MerchantOf(ctx context.Context, tenant string, id payment.ID) (payment.Merchant, error) {
+	return b.merchantOf(ctx, idempotency.Ref{Tenant: tenant, Operation: payment.CreateOperation}, (*uuid.UUID)(&id))
 }
 
 // MerchantOfKey reads on behalf of whom a key is executed. If the key stands for no payment or refund, it fails with
 // ErrPaymentNotFound.
-func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (payment.Merchant, error) {
-	return s.merchantOf(ctx, ref, nil)
+func (b *Books) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (payment.Merchant, error) {
+	return b.merchantOf(ctx, ref, nil)
 }
 
-func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (payment.Merchant, error) {
+func (b *Books) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (payment.Merchant, error) {
 	var m *movement
-	if err := s.db.Pipeline(ctx, s.findMovement(ref, id, &m)); err != nil {
+	if err := b.db.Pipeline(ctx, b.findMovement(ref, id, &m)); err != nil {
 		return payment.Merchant{}, fmt.Errorf("read merchant: %w", err)
 	}
 	if m == nil {
@@ -77,19 +77,19 @@ func (s *Service) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.
 
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
 // were none.
-func (s *Service) RefundByID(ctx context.Context, tenant string, id payment.RefundID) (payment.Refund, error) {
-	return s.readRefund(ctx, tenant, id, s.db.ReadNow)
+func (b *Books) RefundByID(ctx context.Context, tenant string, id payment.RefundID) (payment.Refund, error) {
+	return b.readRefund(ctx, tenant, id, b.db.ReadNow)
 }
 
 // RefundToTell is RefundByID for a client, who acts on it. See readToTell.
-func (s *Service) RefundToTell(ctx context.Context, tenant string, id payment.RefundID) (payment.Refund, error) {
-	return readToTell(s, func(read reading) (payment.Refund, bool, error) {
-		r, err := s.readRefund(ctx, tenant, id, read)
+func (b *Books) RefundToTell(ctx context.Context, tenant string, id payment.RefundID) (payment.Refund, error) {
+	return readToTell(b, func(read reading) (payment.Refund, bool, error) {
+		r, err := b.readRefund(ctx, tenant, id, read)
 		return r, r.Status != payment.Processing, err
 	})
 }
 
-func (s *Service) readRefund(
+func (b *Books) readRefund(
 	ctx context.Context, tenant string, id payment.RefundID, read reading,
 ) (r payment.Refund, err error) {
 	err = read(ctx, func(ctx context.Context, q postgres.DBTX) error {
@@ -108,15 +108,15 @@ func (s *Service) readRefund(
 
 // LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes
 // nothing. If the movement is not there, it fails with ErrPaymentNotFound.
-func (s *Service) LookUp(ctx context.Context, own idempotency.Execution) (gateway.Lookup, error) {
-	g, err := s.gather(ctx, own)
+func (b *Books) LookUp(ctx context.Context, own idempotency.Execution) (gateway.Lookup, error) {
+	g, err := b.gather(ctx, own)
 	if errors.Is(err, errNotOurs) {
 		return nil, ErrPaymentNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, gateway.EndNothing), nil
+	return b.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, gateway.EndNothing), nil
 }
 
 // MaxPage is the largest page.
@@ -181,18 +181,18 @@ func (p Page) Merge(other Page, limit int) Page {
 }
 
 // Payments lists the tenant's payments, newest first.
-func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
-	page, _, err := s.readPayments(ctx, tenant, f, s.db.ReadNow)
+func (b *Books) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
+	page, _, err := b.readPayments(ctx, tenant, f, b.db.ReadNow)
 	return page, err
 }
 
 // PaymentsToTell is Payments for a client, who acts on it. See readToTell.
-func (s *Service) PaymentsToTell(ctx context.Context, tenant string, f Filter) (Page, error) {
-	return readToTell(s, func(read reading) (Page, bool, error) { return s.readPayments(ctx, tenant, f, read) })
+func (b *Books) PaymentsToTell(ctx context.Context, tenant string, f Filter) (Page, error) {
+	return readToTell(b, func(read reading) (Page, bool, error) { return b.readPayments(ctx, tenant, f, read) })
 }
 
 // readPayments also says whether all payments of the page are final.
-func (s *Service) readPayments(
+func (b *Books) readPayments(
 	ctx context.Context, tenant string, f Filter, read reading,
 ) (page Page, final bool, err error) {
 	first, end := f.ids()
@@ -237,20 +237,20 @@ type RefundPage struct {
 
 // Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
 // ErrPaymentNotFound, as if there were none.
-func (s *Service) Refunds(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
-	page, _, err := s.readRefunds(ctx, tenant, id, f, s.db.ReadNow)
+func (b *Books) Refunds(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
+	page, _, err := b.readRefunds(ctx, tenant, id, f, b.db.ReadNow)
 	return page, err
 }
 
 // RefundsToTell is Refunds for a client, who acts on it. See readToTell.
-func (s *Service) RefundsToTell(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
-	return readToTell(s, func(read reading) (RefundPage, bool, error) {
-		return s.readRefunds(ctx, tenant, id, f, read)
+func (b *Books) RefundsToTell(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
+	return readToTell(b, func(read reading) (RefundPage, bool, error) {
+		return b.readRefunds(ctx, tenant, id, f, read)
 	})
 }
 
 // readRefunds also says whether all refunds of the page are final.
-func (s *Service) readRefunds(
+func (b *Books) readRefunds(
 	ctx context.Context, tenant string, id payment.ID, f RefundFilter, read reading,
 ) (page RefundPage, final bool, err error) {
 	before := lastID()
@@ -268,7 +268,7 @@ func (s *Service) readRefunds(
 		return RefundPage{}, false, fmt.Errorf("list refunds: %w", err)
 	}
 	if len(rows) == 0 { // A refund has its payment. Without one, the payment may not be there, or not be the tenant's.
-		if _, err := s.Payment(ctx, tenant, id); err != nil {
+		if _, err := b.Payment(ctx, tenant, id); err != nil {
 			return RefundPage{}, false, err
 		}
 	}

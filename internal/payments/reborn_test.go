@@ -156,7 +156,7 @@ func TestScanIsNotHeldUpByALaterPaymentOfTheKey(t *testing.T) {
 	if l := is[DeadLettered](t, s.evidenceBy(judge.SourceScan, old.record)); l.Kind != deadletters.LateAfterExpiry {
 		t.Fatalf("dead letter %s", l.Kind)
 	}
-	is[LeftAlone](t, s.evidenceBy(judge.SourceScan, now.record))
+	is[Confirmed](t, s.evidenceBy(judge.SourceScan, now.record))
 }
 
 // An open dead letter about an earlier payment holds neither the release nor the expiry of the key, if it does not say

@@ -12,7 +12,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Effect is what evidence has changed: one of Completed, Confirmed, DeadLettered, LeftAlone, Foreign.
+// Effect is what evidence has changed: one of Completed, Confirmed, DeadLettered, Foreign.
 //
 //sumtype:decl
 type Effect interface{ effect() }
@@ -21,7 +21,8 @@ type Effect interface{ effect() }
 // got.
 type Completed struct{}
 
-// Confirmed says that the evidence was known already, or changes nothing.
+// Confirmed says that the evidence was known already, or changes nothing. Somebody else may be working on the key, and
+// will find out the same.
 type Confirmed struct{}
 
 // DeadLettered says that the evidence contradicts what we know. The key has not moved, and an operator has the case.
@@ -31,9 +32,6 @@ type DeadLettered struct {
 	New  bool
 }
 
-// LeftAlone says that somebody else is working on the key, and will find out the same.
-type LeftAlone struct{}
-
 // Foreign says that the evidence is about a charge of another program on the PSP's account.
 type Foreign struct{}
 
@@ -41,7 +39,6 @@ func (Foreign) effect()      {}
 func (Completed) effect()    {}
 func (Confirmed) effect()    {}
 func (DeadLettered) effect() {}
-func (LeftAlone) effect()    {}
 
 // ApplyRecord judges a record for the payment or refund that it is about, and writes the step. The record may come
 // late, early, twice or in any order. A verdict that is known does not change. A record that contradicts it opens a
@@ -62,13 +59,11 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 
 func effectOf(step judge.Step, applied Applied) Effect {
 	switch {
-	case step.To == idempotency.CompletedStatus:
+	case step.To() == idempotency.CompletedStatus:
 		return Completed{}
-	case step.Open != nil:
-		return DeadLettered{Kind: step.Open.Kind, New: applied.Opened}
-	case step.LeftAlone:
-		return LeftAlone{}
-	case step.Foreign:
+	case step.Open() != nil:
+		return DeadLettered{Kind: step.Open().Kind, New: applied.Opened}
+	case step.Foreign():
 		return Foreign{}
 	}
 	return Confirmed{}

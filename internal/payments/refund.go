@@ -36,7 +36,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 			return nil, err
 		}
 	}
-	m := s.newRefund(k.Merchant, p, r)
+	m := newRefund(&s.Books, k.Merchant, p, r)
 	// Succeeded and the PSP's id are final, so these checks never refuse the replay of a completed refund.
 	switch {
 	case silent:
@@ -44,11 +44,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 	case p.Status != payment.Succeeded || p.VouchedFor():
 		return s.notRefundable(ctx, ref, fingerprint)
 	}
-	subject, err := s.subjectOf(k)
-	if err != nil {
-		return nil, fmt.Errorf("make refund id: %w", err)
-	}
-	return s.execute(ctx, ref, fingerprint, subject, m)
+	return s.execute(ctx, ref, fingerprint, k.Subject, m)
 }
 
 // shownCharge asks the PSP for the charge of a payment that an operator has vouched for: by the id that the operator
@@ -63,7 +59,7 @@ func (s *Service) shownCharge(
 	if err != nil {
 		return p, false, fmt.Errorf("find charge: %w", err)
 	}
-	c := movement{service: s, merchant: m, payment: &p}
+	c := movement{books: &s.Books, merchant: m, payment: &p}
 	wanted := c.chargeRequest(own)
 	questions, byID := []gateway.Charge{wanted}, wanted
 	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, payment.OperatorPSPID)
@@ -149,11 +145,6 @@ func (m *movement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres
 		ID: uuid.UUID(m.payment.ID), TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
 		LeaseID: &leaseID,
 	}, write)
-}
-
-// exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
-func exceedsPayment(err error) bool {
-	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
 }
 
 func (m *movement) recordRefund(o rowUpdate, written *bool) []postgres.Call {

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -17,10 +18,10 @@ import (
 
 // findMovement is the call that reads a movement: the one with this id, or, without an id, the one that the key stands
 // for now. If there is none, out is nil.
-func (s *Service) findMovement(ref idempotency.Ref, id *uuid.UUID, out **movement) postgres.Call {
-	find := s.findPayment
+func (b *Books) findMovement(ref idempotency.Ref, id *uuid.UUID, out **movement) postgres.Call {
+	find := b.findPayment
 	if ref.Operation == payment.RefundOperation {
-		find = s.findRefund
+		find = b.findRefund
 	}
 	p := dbsqlc.FindPaymentParams{TenantID: ref.Tenant, ID: id}
 	if id == nil {
@@ -35,28 +36,28 @@ func (s *Service) findMovement(ref idempotency.Ref, id *uuid.UUID, out **movemen
 	}
 }
 
-func (s *Service) findPayment(
+func (b *Books) findPayment(
 	ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams,
 ) (*movement, error) {
 	row, err := q.FindPayment(ctx, by)
 	if err != nil {
 		return nil, err
 	}
-	return s.movementOf(row.Payment, nil, row.Psp, row.PspAccount)
+	return b.movementOf(row.Payment, nil, row.Psp, row.PspAccount)
 }
 
-func (s *Service) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams) (*movement, error) {
+func (b *Books) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams) (*movement, error) {
 	row, err := q.FindRefund(ctx, dbsqlc.FindRefundParams(by))
 	if err != nil {
 		return nil, err
 	}
-	return s.movementOf(row.Payment, &row.Refund, row.Psp, row.PspAccount)
+	return b.movementOf(row.Payment, &row.Refund, row.Psp, row.PspAccount)
 }
 
 // movementOf is the movement of a payment's row, or of a refund's with its payment's.
-func (s *Service) movementOf(paid dbsqlc.Payment, refund *dbsqlc.Refund, psp, account string) (*movement, error) {
+func (b *Books) movementOf(paid dbsqlc.Payment, refund *dbsqlc.Refund, psp, account string) (*movement, error) {
 	p, err := paymentOf(paid)
-	m := &movement{service: s, merchant: payment.Merchant{Tenant: p.Tenant, PSP: psp, PSPAccount: account},
+	m := &movement{books: b, merchant: payment.Merchant{Tenant: p.Tenant, PSP: psp, PSPAccount: account},
 		object: gateway.ChargeObject, payment: &p}
 	if refund != nil {
 		r := refundOf(*refund)
@@ -93,5 +94,54 @@ func refundOf(row dbsqlc.Refund) payment.Refund {
 		Currency: payment.Currency(row.Currency), Reason: postgres.Text(row.Reason), Status: payment.Status(row.Status),
 		PSPRefundID: postgres.Text(row.PspRefundID), DeclineCode: postgres.Text(row.DeclineCode),
 		Key: row.IdempotencyKey, Created: row.CreatedAt,
+	}
+}
+
+type reading = postgres.Reading
+
+// readDurably fails unless a failover would find what the query has read (ADR 0022). It costs no further round trip,
+// but a commit. It is for a row that was read a moment ago. If that row is gone, another server answers by now.
+func (b *Books) readDurably(ctx context.Context, query postgres.Query) error {
+	return b.db.ReadDurably(ctx, func(ctx context.Context, q postgres.DBTX) error {
+		err := query(ctx, q)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return &postgres.UnavailableError{Op: "read durably", Err: errGone}
+		}
+		return err
+	})
+}
+
+var errGone = errors.New("what was read a moment ago is not there")
+
+// readToTell reads what a client will act on. A row that is final was reserved durably, because it was sent. Of any
+// other row, nobody knows: its reservation may be one that was answered 503, and that a failover undoes. So it is read
+// again, durably.
+func readToTell[T any](b *Books, read func(reading) (value T, final bool, err error)) (T, error) {
+	value, final, err := read(b.db.ReadNow)
+	if err == nil && !final {
+		value, _, err = read(b.readDurably)
+	}
+	return value, err
+}
+
+// durably reads a key for an answer that is final. A client that was told a final answer must never hear another one,
+// so the row must be one that a failover cannot undo.
+func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m *movement) (idempotency.KeyRow, error) {
+	row, err := s.keys.FindDurably(ctx, ref)
+	if err != nil {
+		s.metrics.StoreFailed("find")
+		s.log.WarnContext(ctx, "outcome not read durably",
+			slog.String("resource", m.resource().Location()), slog.Any("error", err))
+	}
+	return row, err
+}
+
+// execution names a movement's generation of its key. It has no attempt; the key's row tells the attempt.
+func execution(
+	tenant string, operation idempotency.Operation, key string, subject uuid.UUID, generation int32,
+) idempotency.Execution {
+	return idempotency.Execution{
+		Ref:     idempotency.StoredRef(tenant, string(operation), key),
+		Subject: subject, Generation: generation,
 	}
 }

@@ -15,9 +15,7 @@ import (
 
 // Service takes and refunds payments. It is safe for concurrent use.
 type Service struct {
-	db        *postgres.DB
-	keys      *idempotency.Keys
-	psps      gateway.PSPs
+	Books
 	newID     func() (uuid.UUID, error)
 	metrics   *telemetry.Metrics
 	tracer    *tracing.Tracer
@@ -25,7 +23,15 @@ type Service struct {
 	publicURL string
 	deadline  time.Duration
 	waits     *waits
-	groups    groups
+}
+
+// Books are what is known: the rows of payments and refunds, and the keys under which they were asked for. Service
+// reads them before it decides.
+type Books struct {
+	db     *postgres.DB
+	keys   *idempotency.Keys
+	psps   gateway.PSPs
+	groups groups
 }
 
 // Config is what a Service needs.
@@ -47,8 +53,8 @@ type Config struct {
 // New returns a Service.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, keys: c.Keys, psps: c.PSPs, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer, log: c.Log,
-		publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
+		Books: Books{db: c.DB, keys: c.Keys, psps: c.PSPs}, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer,
+		log: c.Log, publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
 	}
 	s.groups = s.newGroups()
 	return s

@@ -40,7 +40,7 @@ func (s *shop) refunding(key string, p payment.Payment, part payment.AmountMinor
 	s.t.Helper()
 	k, asked := keyed(s.t, key), payment.RefundRequest{AmountCents: part}
 	return s.enter(k, payment.RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
-		s.service.newRefund(k.Merchant, p, asked))
+		newRefund(&s.service.Books, k.Merchant, p, asked))
 }
 
 func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, asked any, m *movement) *stage {

@@ -24,7 +24,7 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (comple
 		}
 		switch {
 		case err == nil:
-			return step.To == idempotency.CompletedStatus, nil
+			return step.To() == idempotency.CompletedStatus, nil
 		case !errors.Is(err, ErrMoved) || read == maxReads:
 			return false, fmt.Errorf("resolve by statement: %w", err)
 		}
@@ -33,17 +33,17 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (comple
 
 // gatherBreakTx reads the movement that a break is about, and its key. For a break about nothing of ours, the result
 // has no movement.
-func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (g gathered, err error) {
-	if b.Subject == nil {
+func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g gathered, err error) {
+	if e.Subject == nil {
 		return gathered{}, nil
 	}
-	object := b.Object
-	if b.Kind == judge.BreakMissingHere { // The line is about a payment, whatever it says about it.
+	object := e.Object
+	if e.Kind == judge.BreakMissingHere { // The line is about a payment, whatever it says about it.
 		object = gateway.ChargeObject
 	}
-	own, err := executionBy(ctx, dbsqlc.New(tx), b.Account, *b.Subject, object)
+	own, err := executionBy(ctx, dbsqlc.New(tx), e.Account, *e.Subject, object)
 	if err == nil {
-		g, err = s.gatherBy(ctx, own, sendIn(tx))
+		g, err = b.gatherBy(ctx, own, sendIn(tx))
 	}
 	if errors.Is(err, errNotOurs) {
 		return gathered{}, nil

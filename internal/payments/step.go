@@ -3,11 +3,17 @@ package payments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/go-json-experiment/json"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
+	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/tracing"
@@ -50,20 +56,20 @@ func oneOf[Key, Result any](
 
 // unguardedCalls are the calls of a step that does not move the key. They need no guard.
 func (s *Service) unguardedCalls(g gathered, step judge.Step) (calls []postgres.Call) {
-	if step.Note.Actor != "" {
-		calls = append(calls, s.keys.Note(g.seen.Own, step.Note))
+	if step.Note().Actor != "" {
+		calls = append(calls, s.keys.Note(g.seen.Own, step.Note()))
 	}
-	if step.Named != "" {
-		calls = append(calls, nameMovement(g.movement, step.Named))
+	if step.Named() != "" {
+		calls = append(calls, nameMovement(g.movement, step.Named()))
 	}
-	if step.Open != nil && step.Open.AboutKey || step.Answer != nil && step.Answer.AboutKey {
+	if step.Open() != nil && step.Open().AboutKey || step.Answer() != nil && step.Answer().AboutKey {
 		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref, g.seen.Own.Generation))
 	}
-	if step.Outside != nil { // after the key, as each step locks
-		calls = append(calls, outsideCalls(*g.movement.payment, *step.Outside)...)
+	if step.Outside() != nil { // after the key, as each step locks
+		calls = append(calls, outsideCalls(*g.movement.payment, *step.Outside())...)
 	}
-	if step.Answer != nil {
-		calls = append(calls, answerCalls(g.seen, *step.Answer)...)
+	if step.Answer() != nil {
+		calls = append(calls, answerCalls(g.seen, *step.Answer())...)
 	}
 	return calls
 }
@@ -100,6 +106,11 @@ func BelongsToAnother(err error) bool {
 // shareGone reports whether a refund was refused because other refunds have reserved its share of the payment.
 func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
 
+// exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
+func exceedsPayment(err error) bool {
+	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
+}
+
 // checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
 func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
 	if !written {
@@ -111,7 +122,7 @@ func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
 // committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
 func (s *Service) committed(ctx context.Context, g gathered, step judge.Step) {
 	s.logStep(ctx, g, step)
-	if step.To != "" {
+	if step.To() != "" {
 		s.waits.keys.Wake(g.seen.Own.Ref)
 	}
 }
@@ -131,25 +142,74 @@ func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
 // log line of the request has its status.
 func (s *Service) logStep(ctx context.Context, g gathered, step judge.Step) {
 	tracing.Current(ctx).Outcome(step.Label())
-	if step.WritesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
+	if step.WritesNothing() || step.ByOwner() && step.To() == idempotency.CompletedStatus {
 		return
 	}
 	attributes := []any{
-		slog.String("to", string(step.To)),
+		slog.String("to", string(step.To())),
 		slog.Int("attempt", int(g.seen.Key.Attempt)),
 		slog.Int("generation", int(g.seen.Key.Generation)),
 	}
 	if g.movement != nil {
 		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
 	}
-	if step.Note.Actor != "" {
-		attributes = append(attributes, slog.String("actor", step.Note.Actor))
+	if step.Note().Actor != "" {
+		attributes = append(attributes, slog.String("actor", step.Note().Actor))
 	}
-	if step.Open != nil {
-		attributes = append(attributes, slog.String("dead_letter_kind", string(step.Open.Kind)))
+	if step.Open() != nil {
+		attributes = append(attributes, slog.String("dead_letter_kind", string(step.Open().Kind)))
 	}
-	if step.Answer != nil {
-		attributes = append(attributes, slog.String("answered_kind", string(step.Answer.Kind)))
+	if step.Answer() != nil {
+		attributes = append(attributes, slog.String("answered_kind", string(step.Answer().Kind)))
 	}
 	s.log.InfoContext(ctx, "step", attributes...)
+}
+
+// deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
+// the client asked for, so that an operator can compare the evidence with them.
+func (s *Service) deadLetter(g gathered, step judge.Step) (*deadletters.DeadLetter, error) {
+	id, err := s.newID()
+	if err != nil {
+		return nil, fmt.Errorf("make dead letter id: %w", err)
+	}
+	c := *step.Open()
+	l := &deadletters.DeadLetter{
+		ID: id, Kind: c.Kind, Finding: c.Finding, Reason: judge.Clip(c.Reason), Evidence: c.Evidence,
+		BehindStep: step.Guarded(),
+	}
+	if !c.AboutKey {
+		return l, nil
+	}
+	about, subject := g.seen.About(), g.seen.Own.Subject
+	l.About = &about
+	if !g.seen.Known() {
+		return l, nil // The PSP has moved money under this key, and nothing of ours asked for it.
+	}
+	l.Subject = &subject
+	l.Evidence, err = withAsked(c.Evidence, g.movement)
+	return l, err
+}
+
+// withAsked adds the amount and currency of the movement to evidence.
+func withAsked(evidence []byte, m *movement) ([]byte, error) {
+	kept := map[string]jsontext.Value{}
+	if len(evidence) > 0 {
+		if err := json.Unmarshal(evidence, &kept); err != nil {
+			return nil, fmt.Errorf("read evidence: %w", err)
+		}
+	}
+	amount, currency := m.terms()
+	raw, err := json.Marshal(struct {
+		AmountCents payment.AmountMinor `json:"amountCents"`
+		Currency    payment.Currency    `json:"currency"`
+	}{amount, currency})
+	if err != nil {
+		return nil, fmt.Errorf("marshal what was asked: %w", err)
+	}
+	kept["asked"] = raw
+	whole, err := json.Marshal(kept, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("marshal evidence: %w", err)
+	}
+	return whole, nil
 }

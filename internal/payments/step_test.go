@@ -20,45 +20,45 @@ import (
 	"payonce/internal/telemetry"
 )
 
-// A step is sent to the database if it has anything to write, and passes a guard if it moves the key or its next
-// lookup.
+// seenAs is a completed key of ownSubject, whose payment has succeeded under this id of the PSP's.
+func seenAs(pspID string) judge.Seen {
+	own := idempotency.Execution{Ref: idempotency.StoredRef("acme", payment.CreateOperation, "order-0000000001"),
+		Subject: ownSubject, Generation: 1, Attempt: 1}
+	return judge.Seen{Status: idempotency.CompletedStatus, Key: own, Own: own,
+		Request: gateway.Charge{Key: own.PassThroughKey(), Reference: payment.ID(ownSubject).String(), AmountMinor: 1},
+		Row:     payment.Verdict{Status: payment.Succeeded, PSPID: pspID}}
+}
+
+// chargedBy is the PSP's record of the payment of seenAs, as psp_1.
+func chargedBy(s judge.Source) judge.Record {
+	return judge.Record{Source: s, Record: gateway.Record{Object: gateway.ChargeObject, ID: "psp_1", AmountMinor: 1,
+		Key: seenAs("").Own.PassThroughKey(), Reference: payment.ID(ownSubject).String(), Status: "succeeded"}}
+}
+
+var listed = judge.Break{Kind: judge.BreakMissingThere, PSPID: "psp_1", Listed: true}
+
+// Each part of a step that does not move the key is a call, except for the dead letter that it opens.
 func TestEachPartOfAStepIsWritten(t *testing.T) {
 	t.Parallel()
-	note := idempotency.Note{Actor: "webhook", Reason: "the PSP confirms"}
-	about := judge.Case{AboutKey: true}
+	paid, vouched, nobodys := seenAs("psp_1"), seenAs(payment.OperatorPSPID+"1"), judge.Seen{}
 	for name, c := range map[string]struct {
-		step             judge.Step
-		guarded, nothing bool
-		unguarded        int // calls besides the guard and the dead letter
-		outcome          string
+		seen  judge.Seen
+		e     judge.Evidence
+		calls int
 	}{
-		"nothing":            {judge.Step{}, false, true, 0, "confirmed"},
-		"left alone":         {judge.Step{LeftAlone: true}, false, true, 0, "confirmed"},
-		"it moves":           {judge.Step{To: idempotency.UnknownStatus}, true, false, 0, "unknown"},
-		"it is asked again":  {judge.Step{AskAgain: &judge.Wait{}}, true, false, 0, "ask_again"},
-		"a note":             {judge.Step{Note: note}, false, false, 1, "confirmed"},
-		"an id":              {judge.Step{Named: "psp_1"}, false, false, 1, "confirmed"},
-		"a case":             {judge.Step{Open: &judge.Case{}}, false, false, 0, "dead_letter"},
-		"a case of the key":  {judge.Step{Open: &about}, false, false, 1, "dead_letter"},
-		"an id and a note":   {judge.Step{Named: "psp_1", Note: note}, false, false, 2, "confirmed"},
-		"a case, and a wait": {judge.Step{Open: &about, AskAgain: &judge.Wait{}}, true, false, 1, "dead_letter"},
-		"a case, and a move": {judge.Step{Open: &about, To: idempotency.UnknownStatus}, true, false, 1, "unknown"},
-		"an answered case":   {judge.Step{Answer: &judge.Case{}}, false, false, 1, "answered"},
+		"nothing":           {paid, judge.Nothing{}, 0},
+		"a note":            {paid, chargedBy(judge.SourceWebhook), 1},
+		"an id":             {vouched, chargedBy(judge.SourceScan), 1},
+		"an id and a note":  {vouched, chargedBy(judge.SourceWebhook), 2},
+		"a case":            {nobodys, chargedBy(judge.SourceScan), 0},
+		"a case of the key": {seenAs("psp_2"), chargedBy(judge.SourceScan), 1},
+		"an answered case":  {nobodys, listed, 1},
 		// The lock of the key, the answer, and the two calls that write what holds the key now.
-		"an answered case of the key": {judge.Step{Answer: &about}, false, false, 4, "answered"},
+		"an answered case of the key": {paid, listed, 4},
 	} {
-		if got := c.step.Guarded(); got != c.guarded {
-			t.Errorf("%s: guarded %v", name, got)
-		}
-		if got := c.step.WritesNothing(); got != c.nothing {
-			t.Errorf("%s: writes nothing %v", name, got)
-		}
-		if got := c.step.Label(); got != c.outcome {
-			t.Errorf("%s: its outcome is %s", name, got)
-		}
 		g := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
-		if got := len((&Service{}).unguardedCalls(g, c.step)); got != c.unguarded {
-			t.Errorf("%s: %d calls, want %d", name, got, c.unguarded)
+		if got := len((&Service{}).unguardedCalls(g, judge.Judge(c.seen, c.e))); got != c.calls {
+			t.Errorf("%s: %d calls, want %d", name, got, c.calls)
 		}
 	}
 }
@@ -67,25 +67,29 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 // what has changed nothing is no news.
 func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 	t.Parallel()
-	note := idempotency.Note{Actor: "webhook", Reason: "the PSP confirms"}
 	ofOurs := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
 	resource := "resource=/payments/" + payment.ID(ownSubject).String()
+	executing := seenAs("")
+	executing.Status = idempotency.InProgressStatus
+	replied := func(o gateway.Outcome) judge.Step {
+		return judge.Judge(executing, judge.Reply{Attempt: 1, Outcome: o})
+	}
 	for name, c := range map[string]struct {
 		seen gathered
 		step judge.Step
 		want string // the attributes from the status on
 	}{
 		"nothing":             {ofOurs, judge.Step{}, ""},
-		"the owner completes": {ofOurs, judge.Step{To: idempotency.CompletedStatus, ByOwner: true}, ""},
-		"evidence completes": {ofOurs, judge.Step{To: idempotency.CompletedStatus},
-			"to=completed attempt=0 generation=0 " + resource},
-		"the owner loses": {ofOurs, judge.Step{To: idempotency.UnknownStatus, ByOwner: true},
-			"to=unknown attempt=0 generation=0 " + resource},
-		"a note": {ofOurs, judge.Step{Note: note}, `to="" attempt=0 generation=0 ` + resource +
-			" actor=webhook"},
-		"a case of nothing of ours": {gathered{}, judge.Step{Open: &judge.Case{Kind: "unknown_movement"}},
+		"the owner completes": {ofOurs, replied(gateway.Succeeded{ID: "psp_1"}), ""},
+		"evidence completes": {ofOurs, judge.Judge(executing, chargedBy(judge.SourceWebhook)),
+			"to=completed attempt=0 generation=0 " + resource + " actor=webhook"},
+		"the owner loses": {ofOurs, replied(gateway.Indeterminate{}),
+			"to=unknown attempt=0 generation=0 " + resource + " actor=owner"},
+		"a note": {ofOurs, judge.Judge(seenAs("psp_1"), chargedBy(judge.SourceWebhook)),
+			`to="" attempt=0 generation=0 ` + resource + " actor=webhook"},
+		"a case of nothing of ours": {gathered{}, judge.Judge(judge.Seen{}, chargedBy(judge.SourceScan)),
 			`to="" attempt=0 generation=0 dead_letter_kind=unknown_movement`},
-		"an answered case": {gathered{}, judge.Step{Answer: &judge.Case{Kind: "missing_at_psp"}},
+		"an answered case": {gathered{}, judge.Judge(judge.Seen{}, listed),
 			`to="" attempt=0 generation=0 answered_kind=missing_at_psp`},
 	} {
 		var log bytes.Buffer

@@ -228,7 +228,7 @@ func TestEachEffectOfEvidenceIsCountedAsWhatItIs(t *testing.T) {
 	r := &Reconciler{Config: Config{Metrics: telemetry.NewMetrics(reg)}}
 	for result, effects := range map[string][]payments.Effect{
 		resultCompleted: {payments.Completed{}},
-		resultConfirmed: {payments.Confirmed{}, payments.LeftAlone{}},
+		resultConfirmed: {payments.Confirmed{}},
 		resultDeadLettered: {payments.DeadLettered{Kind: deadletters.UnknownMovement, New: true},
 			payments.DeadLettered{Kind: deadletters.DuplicateMovement}},
 	} {

@@ -135,7 +135,7 @@ func (r *Reconciler) countEffect(f payments.Effect, source judge.Source) string 
 	case payments.Foreign:
 		r.Metrics.Foreign("event", 1)
 		return resultIgnored
-	case payments.Confirmed, payments.LeftAlone:
+	case payments.Confirmed:
 	}
 	return resultConfirmed
 }

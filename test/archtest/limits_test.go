@@ -50,8 +50,8 @@ func TestPackagesAndTypesAreLimited(t *testing.T) {
 	delete(files, "a/more.go")
 	files["b/t.go"] = methods + "func (T[K]) more() {}\n"
 	wantBreach(t, packageSizeBreaches(parse(t, files)), "b T")
-	wantBreach(t, packageSizeBreaches(parse(t, map[string]string{"internal/payments/a.go": "package p\n"})),
-		"internal/payments")
+	few := map[string]string{"demo/mockpsp/a.go": "package p\nfunc (Server) m() {}\n"}
+	wantBreach(t, packageSizeBreaches(parse(t, few)), "demo/mockpsp Server")
 }
 
 func TestPackageOpensWithProse(t *testing.T) {

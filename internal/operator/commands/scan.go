@@ -93,7 +93,7 @@ func scanToEnd(ctx context.Context, r *reconcile.Reconciler, account string, o g
 				}
 			case payments.Completed:
 				resolved++
-			case payments.Confirmed, payments.LeftAlone, payments.Foreign:
+			case payments.Confirmed, payments.Foreign:
 			}
 		}
 		state := "reading"
