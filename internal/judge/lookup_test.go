@@ -3,6 +3,8 @@ package judge
 import (
 	"testing"
 	"time"
+
+	"payonce/internal/gateway"
 )
 
 func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
@@ -20,6 +22,18 @@ func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
 		}
 		if got := p.backoff(1 << 30); got != p.Cap {
 			t.Errorf("after very many failures: %v", got)
+		}
+	}
+}
+
+// A charge that waits for its customer is left to the customer as long as the grace period lasts.
+func TestLookupEndsWhatWaitsAfterTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	for left, want := range map[time.Duration]gateway.End{
+		time.Second: gateway.EndUnsent, 0: gateway.EndWaiting, -time.Second: gateway.EndWaiting,
+	} {
+		if got := MayEnd(Seen{GraceLeft: left}); got != want {
+			t.Errorf("with %v left: %v", left, got)
 		}
 	}
 }

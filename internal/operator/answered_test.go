@@ -12,6 +12,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
+	"payonce/internal/payment"
 	"payonce/test/pgproxy"
 )
 
@@ -160,5 +161,60 @@ func TestAnsweredFindingIsANewCaseLater(t *testing.T) {
 	o.put(again)
 	if n := scan[int](o, "SELECT count(*) FROM dead_letters WHERE status = 'open'"); n != 1 {
 		t.Errorf("%d dead letters are open", n)
+	}
+}
+
+// What is found and cannot be closed is found again in each run. If it took up the run's limit, nothing would be
+// closed.
+func TestOnlyAnsweredDeadLettersTakeUpTheLimitOfARun(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	open := idempotency.StoredRef("acme", payment.CreateOperation, "an-open-key-000001")
+	o.keyAsIs(ref, idempotency.CompletedStatus, subject)
+	o.keyAsIs(open, idempotency.UnknownStatus, subject)
+	for _, l := range aboutOthers(ref, subject) {
+		o.put(l)
+	}
+	o.put(aboutKey(open, &subject))
+	ofAnotherKind := aboutKey(ref, &subject)
+	ofAnotherKind.Kind = deadletters.ContradictsCompleted
+	o.put(ofAnotherKind)
+	o.done(decision(o.put(aboutKey(ref, &subject)), deadletters.Dismiss))
+
+	answered := []deadletters.DeadLetter{o.put(aboutKey(ref, &subject)), o.put(aboutKey(ref, nil))}
+	for range answered {
+		if closed, err := o.ops.CloseAnswered(t.Context(), 1); closed != 1 || err != nil {
+			t.Errorf("%d dead letters are closed, %v", closed, err)
+		}
+	}
+	for _, l := range answered {
+		if r := o.show(l.ID).Resolution; r == nil || r.Action != deadletters.Answered {
+			t.Errorf("the resolution is %+v", r)
+		}
+	}
+}
+
+// The page of a dead letter that is about to be closed says so, and asks for no decision.
+func TestOpenDeadLetterOfACompletedKeyIsAnswered(t *testing.T) {
+	t.Parallel()
+	entry := func(kind deadletters.Kind, key idempotency.Status) Entry {
+		return Entry{DeadLetter: deadletters.DeadLetter{Kind: kind}, Key: key}
+	}
+	resolved := entry(deadletters.LookupsExhausted, idempotency.CompletedStatus)
+	resolved.Resolution = &deadletters.Resolution{}
+	for name, row := range map[string]struct {
+		entry Entry
+		want  bool
+	}{
+		"completed":       {entry(deadletters.LookupsExhausted, idempotency.CompletedStatus), true},
+		"a failed job":    {entry(deadletters.JobDiscarded, idempotency.FailedRetryableStatus), true},
+		"unknown":         {entry(deadletters.LookupsExhausted, idempotency.UnknownStatus), false},
+		"another kind":    {entry(deadletters.ContradictsCompleted, idempotency.CompletedStatus), false},
+		"resolved before": {resolved, false},
+	} {
+		if got := row.entry.Answered(); got != row.want {
+			t.Errorf("%s: answered is %t", name, got)
+		}
 	}
 }

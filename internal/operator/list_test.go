@@ -3,6 +3,7 @@ package operator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -94,5 +95,49 @@ func TestCaseOfAnEarlierGenerationHasNoKeyStatus(t *testing.T) {
 	if c := o.show(o.put(alone(deadletters.UnknownMovement, `{}`)).ID); c.Key != "" || len(c.Timeline) != 0 ||
 		c.PaymentOrRefund != nil {
 		t.Errorf("case is %+v", c)
+	}
+}
+
+func TestCaseHasThePaymentOrTheRefundAndWhatWasDecided(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	c := Case{AuditTrail: []deadletters.AuditEntry{{Detail: "no"}, {Done: true}}}
+	c.Evidence = []byte(`{}`)
+	wantForm(t, "of nothing", c, []string{`"outcome":"refused","detail":"no"`, `"outcome":"done"`},
+		[]string{"paymentId", "paymentStatus", "refundId", "refundStatus", "resolution"})
+	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundPayment, ID: "pay_1", Status: payment.Succeeded}
+	c.Resolution = &deadletters.Resolution{At: at, Action: deadletters.Dismiss, Actor: "ann", Reason: "seen"}
+	wantForm(t, "of a payment", c, []string{`"paymentId":"pay_1"`, `"paymentStatus":"succeeded"`,
+		`"resolution":{"at":"` + stamp(at) + `","action":"dismiss","actor":"ann","reason":"seen"}`},
+		[]string{"refundId", "refundStatus"})
+	c.PaymentOrRefund = &PaymentOrRefund{Object: FoundRefund, ID: "ref_1", Status: payment.Failed}
+	wantForm(t, "of a refund", c, []string{`"refundId":"ref_1"`, `"refundStatus":"failed"`},
+		[]string{"paymentId", "paymentStatus"})
+}
+
+// A dead letter shows the payment of its own tenant with its own id. A dead letter without a tenant shows none.
+func TestDeadLetterShowsNoPaymentOfAnother(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	ref := idempotency.StoredRef("acme", payment.CreateOperation, clientKey)
+	mine, others, refund := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	o.movements("a-neighbour", mine)
+	o.movements("acme", others)
+	o.exec(`INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status)
+		VALUES ('acme', $1, $2, 'order-1', 1, 100, 'USD', 'processing')`, refund, others)
+	o.put(aboutKey(ref, &mine))
+	for _, subject := range []uuid.UUID{others, refund} {
+		noTenant := alone(deadletters.OtherAccount, `{}`)
+		noTenant.Subject = &subject
+		o.put(noTenant)
+	}
+	page, err := o.ops.listDeadLetters(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
+	if err != nil || len(page.Rows) != 3 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for _, e := range page.Rows {
+		if e.PaymentOrRefund != nil {
+			t.Errorf("%s shows %+v", e.Kind, e.PaymentOrRefund)
+		}
 	}
 }

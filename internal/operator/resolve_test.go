@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -309,5 +311,30 @@ func TestDecisionIsToldFromAnother(t *testing.T) {
 		if d.is(resolved) {
 			t.Errorf("%s: the same", name)
 		}
+	}
+}
+
+// Otherwise an operator would be shown the status of another merchant's key, and would decide about that key.
+func TestDeadLetterFindsAndLocksItsOwnKeyAlone(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	ref, subject := idempotency.StoredRef("acme", payment.CreateOperation, clientKey), uuid.Must(uuid.NewV7())
+	o.keyAsIs(ref, idempotency.UnknownStatus, subject)
+	check := func(name string, l deadletters.DeadLetter, want idempotency.Status) {
+		if got := o.show(o.put(l).ID).Key; got != want {
+			t.Errorf("%s: the key is shown as %q", name, got)
+		}
+		var locked idempotency.Status
+		if err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) (err error) {
+			locked, err = o.ops.holdTx(ctx, tx, l)
+			return err
+		}); err != nil || locked != want {
+			t.Errorf("%s: the locked key is %q, %v", name, locked, err)
+		}
+	}
+	check("its own", aboutKey(ref, &subject), idempotency.UnknownStatus)
+	check("its own, no payment named", aboutKey(ref, nil), idempotency.UnknownStatus)
+	for name, l := range aboutOthers(ref, subject) {
+		check("another "+name, l, "")
 	}
 }

@@ -1,14 +1,25 @@
+// What the tests of this package share:
+//
+//	fixture       the operator's service with everything behind it, and the key of a client's payment
+//	dead letters  about that key, about a refund, or about no key
+//	hooks         what a decision hands on to others
+//	rows          of tables that no program of ours would write so, and neighbours of a name
+
 package operator
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -242,4 +253,181 @@ func (f *fixture) with(change func(*Config)) *fixture {
 	change(&c)
 	f.ops = New(c)
 	return f
+}
+
+// lost makes an unknown key: the PSP has done what the method says, and its answer was lost. A dead letter about the
+// key is open.
+func (f *fixture) lost(method string) deadletters.DeadLetter {
+	f.t.Helper()
+	f.lossy.Store(true)
+	answer := f.pay(method)
+	f.lossy.Store(false)
+	if _, ok := answer.(payments.Pending); !ok {
+		f.t.Fatalf("answer is %T %+v", answer, answer)
+	}
+	return f.put(f.about(deadletters.LookupsExhausted, `{}`))
+}
+
+// lostRefund is lost for a refund of the payment.
+func (f *fixture) lostRefund(fault string) deadletters.DeadLetter {
+	f.t.Helper()
+	f.pay("pm_ok")
+	key, err := idempotency.ParseKey(clientKey)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	k := payments.Keyed{Merchant: payment.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key}
+	charge := payment.ID(scan[uuid.UUID](f, "SELECT id FROM payments"))
+	f.lossy.Store(true)
+	answer, err := f.service.Refund(f.t.Context(), k, charge, payment.RefundRequest{AmountCents: 2000, Reason: fault})
+	f.lossy.Store(false)
+	if _, ok := answer.(payments.Pending); !ok || err != nil {
+		f.t.Fatalf("answer is %T %+v, %v", answer, answer, err)
+	}
+	about := deadletters.About{Tenant: "acme", Operation: payment.RefundOperation, Key: clientKey, Generation: 1}
+	subject := scan[uuid.UUID](f, "SELECT id FROM refunds")
+	return f.put(deadletters.DeadLetter{
+		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject),
+		About:   &about,
+		Subject: &subject, Reason: "the PSP says nothing", Evidence: []byte(`{}`),
+	})
+}
+
+// about is a dead letter about the client's key.
+func (f *fixture) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
+	f.t.Helper()
+	about := deadletters.About{Tenant: "acme", Operation: payment.CreateOperation, Key: clientKey, Generation: 1}
+	subject := pgtest.Value[uuid.UUID](f.t, f.pool, "SELECT subject FROM idempotency_keys")
+	return deadletters.DeadLetter{
+		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
+		Reason: "the PSP says nothing", Evidence: []byte(evidence),
+	}
+}
+
+// alone is a dead letter about no key.
+func alone(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
+	id := uuid.Must(uuid.NewV7())
+	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: "finding " + id.String(), Reason: "nobody asked for it",
+		Evidence: []byte(evidence)}
+}
+
+func (f *fixture) put(l deadletters.DeadLetter) deadletters.DeadLetter {
+	f.t.Helper()
+	if err := f.db.Pipeline(f.t.Context(), deadletters.Open(l)); err != nil {
+		f.t.Fatal(err)
+	}
+	return l
+}
+
+const record = `{"id": "ch_7", "object": "charge", "account": "acme", "idempotencyKey": "somebody-elses-key", "reference": "",
+	"amountCents": 700, "currency": "USD", "status": "succeeded", "createdAt": "2026-11-20T09:30:00Z"}`
+
+// hooks keeps what the service hands on.
+type hooks struct{ calls []string }
+
+func (h *hooks) use(c *Config) {
+	c.Requeue = func(_ context.Context, _ pgx.Tx, id int64) error {
+		h.calls = append(h.calls, fmt.Sprintf("job %d", id))
+		return nil
+	}
+	c.Reprocess = func(_ context.Context, _ pgx.Tx, id string) error {
+		h.calls = append(h.calls, "event "+id)
+		return nil
+	}
+	c.Forget = func(_ context.Context, _ pgx.Tx, id string) error {
+		h.calls = append(h.calls, "forgotten "+id)
+		return nil
+	}
+	c.Reconsider = func(_ context.Context, _ pgx.Tx, raw []byte) error {
+		r, err := gateway.ParseRecord(raw)
+		h.calls = append(h.calls, "record "+r.ID)
+		return err
+	}
+}
+
+// keyAsIs puts a key of the first generation into the table, behind the guard's back.
+func (f *fixture) keyAsIs(ref idempotency.Ref, status idempotency.Status, subject uuid.UUID) {
+	f.t.Helper()
+	f.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	f.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
+			subject, created_at, reserved_at, expires_at)
+		VALUES ($1, $2, $3, $4, sha256(''), 1, 1, gen_random_uuid(), $5, now(), now(), now() + interval '1 day')`,
+		ref.Tenant, string(ref.Operation), ref.Key.String(), string(status), subject)
+	f.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+}
+
+// movements puts a payment and a refund of it into the tables, both with this id.
+func (f *fixture) movements(tenant string, id uuid.UUID) {
+	f.t.Helper()
+	f.exec(`INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
+			payment_method, status, psp_charge_id)
+		VALUES ($1, $2, $3, 1, 'cus-1', 12000, 'USD', 'pm_ok', 'succeeded', 'ch_' || $2::uuid)`, tenant, id, clientKey)
+	f.exec(`INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status,
+			psp_refund_id)
+		VALUES ($1, $2, $2, $3, 1, 100, 'USD', 'succeeded', 're_' || $2::uuid)`, tenant, id, clientKey)
+}
+
+// aboutOthers are dead letters that differ from one about this key and payment in one part each.
+func aboutOthers(ref idempotency.Ref, subject uuid.UUID) map[string]deadletters.DeadLetter {
+	others := map[string]deadletters.DeadLetter{}
+	for name, change := range map[string]func(*deadletters.About, *uuid.UUID){
+		"tenant":     func(a *deadletters.About, _ *uuid.UUID) { a.Tenant = "a-neighbour" },
+		"operation":  func(a *deadletters.About, _ *uuid.UUID) { a.Operation = payment.RefundOperation },
+		"key":        func(a *deadletters.About, _ *uuid.UUID) { a.Key = "an-order-0000000042" },
+		"generation": func(a *deadletters.About, _ *uuid.UUID) { a.Generation++ },
+		"subject":    func(_ *deadletters.About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) },
+	} {
+		its := subject
+		l := aboutKey(ref, &its)
+		change(l.About, &its)
+		others[name] = l
+	}
+	return others
+}
+
+// aboutKey is a dead letter about the first generation of a key. Without a subject, it is about whatever payment the
+// key stands for.
+func aboutKey(ref idempotency.Ref, subject *uuid.UUID) deadletters.DeadLetter {
+	l := alone(deadletters.LookupsExhausted, `{}`)
+	l.About = &deadletters.About{Tenant: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
+		Generation: 1}
+	l.Subject = subject
+	return l
+}
+
+// neighboursOf are the names that differ from a key's name in one part.
+func neighboursOf(ref idempotency.Ref) map[string]idempotency.Ref {
+	operation, key := string(ref.Operation), ref.Key.String()
+	return map[string]idempotency.Ref{
+		"tenant":    idempotency.StoredRef("a-neighbour", operation, key),
+		"operation": idempotency.StoredRef(ref.Tenant, payment.RefundOperation, key),
+		"key":       idempotency.StoredRef(ref.Tenant, operation, "an-order-0000000042"),
+	}
+}
+
+// rowsOfKeys puts a key of each status into the table, each reserved a second later than the one before, and all of
+// them some hours later.
+func (f *fixture) rowsOfKeys(tenant string, hours int, statuses ...string) {
+	f.t.Helper()
+	f.exec(`INSERT INTO tenants (id, psp_account) VALUES ($1, $1) ON CONFLICT DO NOTHING`, tenant)
+	f.exec(`ALTER TABLE idempotency_keys DISABLE TRIGGER USER`)
+	for i, status := range statuses {
+		f.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
+			lease_id, subject, created_at, reserved_at, expires_at, locked_until, reconcile_after, unknown_since,
+			finished_at, delete_after, response_status)
+			SELECT $1, 'POST /payments', $1 || '-' || $2::int || '-' || $3, $3, '', 1, 1, gen_random_uuid(),
+			       gen_random_uuid(), a.at, a.at, a.at, CASE WHEN $3 = 'in_progress' THEN a.at END,
+			       CASE WHEN $3 = 'unknown' THEN a.at END, CASE WHEN $3 = 'unknown' THEN a.at END,
+			       CASE WHEN $3 NOT IN ('in_progress', 'unknown') THEN a.at END,
+			       CASE WHEN $3 = 'expired' THEN a.at END, CASE WHEN $3 = 'completed' THEN 201 END
+			FROM (SELECT now() + make_interval(hours => $4, secs => $2) AS at) AS a`, tenant, i, status, hours)
+	}
+	f.exec(`ALTER TABLE idempotency_keys ENABLE TRIGGER USER`)
+}
+
+func wantNames(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
 }

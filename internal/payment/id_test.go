@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"payonce/internal/gateway"
 )
 
 func uuids() *rapid.Generator[uuid.UUID] {
@@ -110,6 +112,28 @@ func TestOnlyOneTextNamesAnID(t *testing.T) {
 	}
 	if _, err := ParseID("pay_7" + strings.Repeat("z", 25)); err != nil {
 		t.Errorf("the highest of all: %v", err)
+	}
+}
+
+// A reference of a record is an id of ours only if it has the form of its kind.
+func TestReferenceIsReadByTheKindOfTheRecord(t *testing.T) {
+	t.Parallel()
+	own := uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
+	charge, refund := ID(own).String(), RefundID(own).String()
+	for name, c := range map[string]struct {
+		object    gateway.Object
+		reference string
+		is        bool
+	}{
+		"a payment": {gateway.ChargeObject, charge, true}, "a refund": {gateway.RefundObject, refund, true},
+		"a payment's id on a refund": {gateway.RefundObject, charge, false},
+		"a refund's id on a charge":  {gateway.ChargeObject, refund, false},
+		"nothing":                    {gateway.ChargeObject, "", false},
+	} {
+		id, ours := SubjectOf(c.object, c.reference)
+		if ours != c.is || c.is != (id == own) {
+			t.Errorf("%s: %s, %v", name, id, ours)
+		}
 	}
 }
 

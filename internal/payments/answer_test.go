@@ -15,8 +15,11 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/test/pgproxy"
 )
 
 // closedPSP is a PSP whose circuit breaker is open.
@@ -205,4 +208,62 @@ func TestKeyThatCannotBeReadHasNoAnswer(t *testing.T) {
 	if err := unfinished(t.Context(), g.lease.Subject); err == nil {
 		t.Error("the key is gone, and there was an answer")
 	}
+}
+
+// Between the reading of the key and that of its row, evidence arrives. 202 with a payment that has succeeded would be
+// two answers in one.
+func TestKeyThatIsFinishedWhileItIsAnsweredForIsAnsweredAsFinished(t *testing.T) {
+	t.Parallel()
+	decisions := func(g *stage) map[string]idempotency.Decision {
+		return map[string]idempotency.Decision{
+			"unknown":     idempotency.Unknown{KeyRow: g.row()},
+			"in progress": idempotency.InProgress{KeyRow: g.row()},
+		}
+	}
+	s := setupOn(t, &actor{})
+	completed := s.charging("order-0000000001").lost()
+	completed.evidenceBy(judge.SourceWebhook, completed.record)
+	for name, decision := range decisions(completed) {
+		answer, err := s.service.answerDecision(t.Context(), completed.reservation.Ref, decision, completed.again())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := is[Final](t, answer); !f.Replayed || string(f.Response.Body) != string(completed.row().Response.Body) {
+			t.Errorf("%s: answers %s", name, f.Response.Body)
+		}
+	}
+	released := s.charging("order-0000000002").lost().proven()
+	for _, decision := range decisions(released) {
+		answer, err := s.service.answerDecision(t.Context(), released.reservation.Ref, decision, released.again())
+		if err != nil {
+			t.Fatal(err)
+		}
+		is[NotExecuted](t, answer)
+	}
+}
+
+// Nothing is told of a payment that cannot be read, also if the PSP is not asked.
+func TestFailedPaymentThatCannotBeReadIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.charging("order-0000000044").failed()
+	s.proxied().On("GetPayment", pgproxy.CutBefore)
+	answer, err := s.withoutPSP().service.Create(t.Context(), keyed(t, "order-0000000044"), order())
+	if !postgres.Unavailable(err) {
+		t.Errorf("answered %T %+v: %v", answer, answer, err)
+	}
+}
+
+// While the PSP is not asked at all, the answer must not say that nothing was charged.
+func TestHeldKeyIsNotCalledUnexecutedWhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	g := s.charging("order-0000000001").failed().deleted()
+	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
+	r := s.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.New(), uuid.New())
+	answer, err := s.service.answerWithoutPSP(t.Context(), r, g.again())
+	if err != nil {
+		t.Fatal(err)
+	}
+	is[Held](t, answer)
 }

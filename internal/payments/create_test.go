@@ -113,36 +113,6 @@ func TestPaymentIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
 	}
 }
 
-// The same for a refund.
-func TestRefundIsTakenUnderItsIDAndFingerprintOnly(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	p := s.paid("order-0000000001")
-	k := keyed(t, "refund-0000000001")
-	k.Subject = uuid.Must(uuid.NewV7())
-	if _, err := s.service.Refund(t.Context(), k, p.ID, payment.RefundRequest{AmountCents: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if n := s.count("SELECT count(*) FROM refunds WHERE id = $1", k.Subject); n != 1 {
-		t.Errorf("%d refunds have the given id", n)
-	}
-	before := s.everything()
-	odd := payment.RefundRequest{AmountCents: 1, Reason: "\xff"}
-	answer, err := s.service.Refund(t.Context(), keyed(t, "refund-0000000002"), p.ID, odd)
-	if err == nil || !strings.HasPrefix(err.Error(), "fingerprint request") {
-		t.Errorf("a refund without a fingerprint: %T, %v", answer, err)
-	}
-	s.service.newID = withoutID(1, s.service.newID)
-	answer, err = s.service.Refund(t.Context(), keyed(t, "refund-0000000003"), p.ID,
-		payment.RefundRequest{AmountCents: 1})
-	if err == nil {
-		t.Errorf("a refund without an id is answered %T", answer)
-	}
-	if s.everything() != before {
-		t.Error("one of them was written")
-	}
-}
-
 // withoutID makes ids, except the n-th.
 func withoutID(n int, makeID func() (uuid.UUID, error)) func() (uuid.UUID, error) {
 	made := 0

@@ -3,15 +3,21 @@ package payments
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
+	"payonce/internal/idempotency"
+	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
-	"payonce/test/pgproxy"
 )
 
 // Nothing is written and nothing is sent for a request that has no lease, or that nobody waits for.
@@ -41,16 +47,6 @@ func TestRequestThatCannotBeExecutedIsNotBegun(t *testing.T) {
 	}
 }
 
-// The client is told that nothing was executed only if that is written. A retry may find the key unknown otherwise.
-func TestReleaseThatIsNotWrittenIsNotTold(t *testing.T) {
-	t.Parallel()
-	s := setupAt(t, "http://127.0.0.1:1", time.Now) // nobody listens, so nothing is sent
-	proxy := s.proxied()
-	is[NotExecuted](t, s.create("order-0000000001", order()))
-	proxy.OnNext(3, "ReleaseKey", pgproxy.CutBefore)
-	is[Pending](t, s.create("order-0000000002", order()))
-}
-
 // What the first of two steps has come to is the outcome. The second one is not tried.
 func TestOutcomeOfTheFirstStepIsKept(t *testing.T) {
 	t.Parallel()
@@ -63,56 +59,113 @@ func TestOutcomeOfTheFirstStepIsKept(t *testing.T) {
 	}
 }
 
-// A payment that could not be read is not taken for an empty one: the client is told of the payment that it has asked
-// for.
-func TestPaymentThatCannotBeReadKeepsItsID(t *testing.T) {
-	t.Parallel()
-	s := setupOn(t, &actor{})
-	g := s.charging("order-0000000001").swept().proven().expired()
-	s.proxied().On("GetPayment", pgproxy.CutBefore)
-	p := is[Pending](t, g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"}))
-	if id := is[payment.Payment](t, p.Resource).ID; uuid.UUID(id) != g.lease.Subject {
-		t.Errorf("answered for %s", id)
-	}
-}
-
-// Nothing is told of a payment that cannot be read, also if the PSP is not asked.
-func TestFailedPaymentThatCannotBeReadIsNoAnswer(t *testing.T) {
+func TestDeletedKeyIsChargedUnderItsNextGeneration(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	s.charging("order-0000000044").failed()
-	s.proxied().On("GetPayment", pgproxy.CutBefore)
-	answer, err := s.withoutPSP().service.Create(t.Context(), keyed(t, "order-0000000044"), order())
-	if !postgres.Unavailable(err) {
-		t.Errorf("answered %T %+v: %v", answer, answer, err)
+	const key = "order-0000000001"
+	g := &stage{shop: s, t: t, key: keyed(t, key)}
+	for i := range 3 {
+		asked := order()
+		asked.AmountCents += payment.AmountMinor(i)
+		if f := is[Final](t, s.create(key, asked)); f.Response.Status != http.StatusCreated || f.Replayed {
+			t.Fatalf("life %d: answer is %+v", i+1, f)
+		}
+		g.deleted()
+	}
+	var keys []string
+	page, err := s.service.psps.Of(native.Name).List(t.Context(), gateway.ChargeObject, "acme", time.Time{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range page.Records {
+		keys = append(keys, r.Key)
+	}
+	if diff := cmp.Diff([]string{key, key + ".g2", key + ".g3"}, keys); diff != "" {
+		t.Fatalf("the PSP's ledger differs (-want +got):\n%s", diff)
+	}
+	if n := s.count("SELECT count(DISTINCT generation) FROM payments WHERE idempotency_key = $1", key); n != 3 {
+		t.Fatalf("%d generations for 3 payments", n)
 	}
 }
 
-// A retry knows its payment from the statement that has taken the key. To read it again would be a third round trip.
-func TestRetakenPaymentIsNotReadAgain(t *testing.T) {
+// Ids with this prefix are our own: any id of the PSP's takes the place of such an id. If the PSP gave one, a second
+// charge of the same payment would pass for the id that was missing.
+func TestPSPCannotGiveAnIDThatIsOurs(t *testing.T) {
 	t.Parallel()
-	s := setupOn(t, &actor{})
-	proxy := s.proxied()
-	g := s.charging("order-0000000001").failed()
-	m := g.again()
-	g.reserve(m)
-	if n := proxy.Sent("GetPayment"); n != 0 || m.subject() != g.lease.Subject {
-		t.Errorf("the payment was read %d times, and is %s", n, m.subject())
+	psp := &actor{}
+	s := setupOn(t, psp)
+	psp.onPost(executes(payment.OperatorPSPID + "1"))
+	is[Pending](t, s.create("order-0000000001", order()))
+
+	g := s.charging("order-0000000002")
+	if o, is := g.movement.request(g.lease.Execution()).Judge(as(payment.OperatorPSPID+"2",
+		g.record)).(gateway.Succeeded); is {
+		t.Errorf("a record is a success as %s", o.ID)
+	}
+	if _, err := as(payment.OperatorPSPID+"2", g.record).Accept(); err == nil {
+		t.Error("a record of the PSP has an id of ours")
+	}
+	deadLetter := deadletters.DeadLetter{
+		About: &deadletters.About{
+			Tenant: "acme", Operation: payment.CreateOperation, Key: g.key.Key.String(), Generation: 1,
+		},
+		Evidence: []byte(`{"record":{"id":"operator:3","status":"succeeded"}}`),
+	}
+	if id := judge.DeadLetterOf(deadLetter).PSPID; id != "" {
+		t.Errorf("a dead letter offers %s", id)
 	}
 }
 
-// A payment that the database refuses is an error, also when it is sent alone.
-func TestPaymentThatTheDatabaseRefusesIsNotBegun(t *testing.T) {
+// Leases, grace periods and proofs are matters of the database's clock. A process whose own one is ten minutes off,
+// which is more than either, does what any other does.
+func TestClockOfTheProcessDecidesNothing(t *testing.T) {
 	t.Parallel()
-	s := setupOn(t, &actor{})
-	k := keyed(t, "order-0000000001")
-	m := s.charge(k)
-	m.wanted.AmountCents = 0
-	r := reserving{service: s.service, reservation: s.reservation(payment.CreateOperation, k), movement: m, again: true}
-	if d, err := r.send(t.Context()); err == nil || m.resource() != nil {
-		t.Errorf("decided %T, of %v", d, m.resource())
-	}
-	if n := s.count("SELECT count(*) FROM idempotency_keys"); n != 0 {
-		t.Errorf("%d keys are taken", n)
+	for name, off := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			psp := &actor{}
+			server := httptest.NewServer(psp)
+			t.Cleanup(server.Close)
+			s := setupAt(t, server.URL, func() time.Time { return time.Now().Add(off) })
+
+			psp.onPost(executes("psp_live"))
+			if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != http.StatusCreated {
+				t.Fatalf("answered %+v", f)
+			}
+			psp.onPost(breaks)
+			is[Pending](t, s.create("order-0000000002", order()))
+
+			// Nothing is swept whose lease lasts by the database's clock, and what is over is.
+			g := s.charging("order-0000000003")
+			err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
+				due, err := s.keys.SweepTx(t.Context(), tx, 10, time.Minute)
+				if len(due) != 0 {
+					t.Errorf("swept %d living leases", len(due))
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			is[InFlight](t, s.create("order-0000000003", order()))
+			g.swept()
+
+			psp.onLookup(finds())
+			g.resolves(Scheduled)
+			s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval WHERE key = 'order-0000000003'",
+				terms().GracePeriod-20*time.Second)
+			g.resolves(Scheduled)
+			g.wantStatus(idempotency.UnknownStatus, 1)
+			s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '20 seconds' WHERE key = 'order-0000000003'")
+			g.resolves(Resolved)
+			g.wantStatus(idempotency.FailedRetryableStatus, 1)
+
+			psp.onPost(executes("psp_again"))
+			if f := is[Final](t, s.create("order-0000000003", order())); f.Replayed ||
+				f.Response.Status != http.StatusCreated {
+				t.Fatalf("the retry was answered %+v", f)
+			}
+			g.wantStatus(idempotency.CompletedStatus, 2)
+		})
 	}
 }

@@ -2,11 +2,11 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -30,16 +30,6 @@ func (s *shop) oneSlot() *shop {
 	l.LockTimeout, l.Groups = l.StatementTimeout, postgres.GroupLimits{AtOnce: 1, Members: 64}
 	l.Acquire = l.StatementTimeout
 	return s.reaching(s.pool.Config().ConnString(), l)
-}
-
-// reaching has the shop's service reach its database by a URL, within limits.
-func (s *shop) reaching(url string, l postgres.Limits) *shop {
-	s.t.Helper()
-	db := pgtest.Open(s.t, url, l)
-	s.keys = idempotency.New(db, terms(), time.Now)
-	s.service.db, s.service.keys = db, s.keys
-	s.service.groups = s.service.newGroups()
-	return s
 }
 
 // closed keeps transactions from writing keys until open is called.
@@ -323,23 +313,40 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 1)
 }
 
-func TestMovementThatIsSentAgainForgetsItsRow(t *testing.T) {
+// A payment of the group may be what the database refuses. An owner has an outcome to write, so it goes on alone.
+// Evidence can wait: its source brings it again.
+func TestOwnerGoesOnAloneAndEvidenceComesAgain(t *testing.T) {
 	t.Parallel()
-	for what, again := range map[string]func(*movement, idempotency.Reservation) []postgres.Call{
-		"begin":  func(m *movement, c idempotency.Reservation) []postgres.Call { return m.begin(c) },
-		"resume": func(m *movement, c idempotency.Reservation) []postgres.Call { return m.resume(c, c.Subject) },
-	} {
-		s := setup(t)
-		for table, m := range s.movements(keyed(t, "order-0000000042")) {
-			c := s.reservation(payment.CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
-			s.keyAlone(c)
-			s.mustSend(m.begin(c)...)
-			if m.resource() == nil {
-				t.Fatalf("%s: not begun", table)
-			}
-			if again(m, c); m.resource() != nil {
-				t.Errorf("%s, %s: a row is in hand that may have been rolled back", table, what)
-			}
+	s := setupOn(t, &actor{})
+	full := &postgres.UnavailableError{Op: "complete", Err: errors.New("the disk is full")}
+	lost := &postgres.AmbiguousError{Err: errors.New("the connection is lost")}
+	var fails error
+	tries := 0
+	s.service.groups.completions = postgres.NewGroup(s.service.db, func(completion) string { return "" },
+		func(context.Context, []completion) ([]recorded, error) { tries++; return nil, fails })
+	s.service.groups.resolutions = postgres.NewGroup(s.service.db, func(resolution) string { return "" },
+		func(context.Context, []resolution) ([]recorded, error) { tries++; return nil, fails })
+
+	for name, err := range map[string]error{"full": full, "lost": lost} {
+		g := s.charging(key("order", name))
+		fails, tries = err, 0
+		is[Final](t, g.live(g.lease, g.movement, g.success()))
+		if g.wantStatus(idempotency.CompletedStatus, 1); tries != 1 {
+			t.Errorf("%s: the group was tried %d times", name, tries)
 		}
+	}
+
+	g := s.charging("order-with-evidence").lost()
+	fails, tries = full, 0
+	if _, err := s.service.ApplyRecord(t.Context(), judge.Record{Source: judge.SourceWebhook,
+		Record: g.record}); tries != 1 ||
+		!postgres.Unavailable(err) {
+		t.Errorf("%d tries: %v", tries, err)
+	}
+	g.wantStatus(idempotency.UnknownStatus, 1)
+	fails, tries = lost, 0
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
+	if g.wantStatus(idempotency.CompletedStatus, 1); tries != 1 {
+		t.Errorf("after a lost acknowledgement: the group was tried %d times", tries)
 	}
 }

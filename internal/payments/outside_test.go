@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -353,33 +351,15 @@ func TestLargestAmountsOfOthersCanBeStored(t *testing.T) {
 	}
 }
 
-// A line of a statement stores what others have done as any other source does.
-func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
+// What others have moved out of a payment is no money under its key. An expired key begins a new payment.
+func TestRefundOfOthersDoesNotHoldTheNextGeneration(t *testing.T) {
 	t.Parallel()
-	s := setupOn(t, &actor{})
-	p := s.charging("paid-00000000001").paidFor()
-	id := uuid.UUID(p.ID)
-	told := func(object gateway.Object, pspID, status string) {
-		t.Helper()
-		err := s.service.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			_, err := s.service.BreakTx(ctx, tx, judge.Break{
-				Kind: judge.BreakMissingHere, Account: "acme", Day: time.Now(), Object: object, PSPID: pspID,
-				Subject: &id,
-				Theirs:  &judge.Side{AmountMinor: 500, Currency: "USD", Status: status}, Moved: time.Now(),
-			})
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	s := setup(t)
+	g := s.charging("order-0000000001")
+	p := g.paidFor()
+	g.expired()
 	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
-	told(gateway.RefundObject, "re_1", "succeeded")
-	s.wantOutside(500)
-	told(gateway.ReversalObject, "txn_1", "succeeded")
-	s.wantOutside(1000)
-	told(gateway.RefundObject, "re_1", "declined")
-	s.wantOutside(500)
-	s.wantDeadLetters("moved_outside succeeded 500 refund record acme re_1",
-		"moved_outside succeeded 500 record acme txn_1")
+	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != 201 {
+		t.Errorf("answer is %+v", f)
+	}
 }

@@ -1,19 +1,12 @@
 package statement
 
 import (
-	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
-	"payonce/test/pgtest"
 )
 
 func TestStatementsAreOfDaysThatTheFileIsThereFor(t *testing.T) {
@@ -139,55 +132,54 @@ func TestDaysAreMissedByTheDatabasesClock(t *testing.T) {
 	}
 }
 
-// atCommit is a tracer that calls back when a commit has been acknowledged.
-type atCommit func()
-
-type committing struct{}
-
-func (atCommit) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	return context.WithValue(ctx, committing{}, q.SQL == "commit")
-}
-
-func (f atCommit) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if ctx.Value(committing{}) == true {
-		f()
-	}
-}
-
-// What was written before is in the report. Without an error, nobody would know that there is more to do, or that the
-// report was not shown.
-func TestRunThatIsCalledOffSaysWhatWasDone(t *testing.T) {
-	t.Parallel()
-	for _, accounts := range [][]string{nil, {"acct_acme"}} {
-		testCalledOff(t, accounts...)
-	}
-}
-
-func testCalledOff(t *testing.T, accounts ...string) {
-	t.Helper()
-	d := setup(t)
-	d.publish("acct_acme", d.day)
-	d.publish("acct_globex", d.day)
-	ctx, callOff := context.WithCancel(t.Context())
-	defer callOff()
-	d.config.DB = postgres.Wrap(pgtest.WithTracer(t, d.pool, atCommit(callOff)), patience)
-	report, err := d.reconciler().Run(ctx, d.day, accounts...)
-	if !errors.Is(err, context.Canceled) || len(report.Runs) != 1 || report.Runs[0].Account != "acct_acme" {
-		t.Errorf("%+v, %v", report.Runs, err)
-	}
-}
-
-// Runs without an id of their own would take each other's breaks for theirs.
-func TestRunWithoutAnIDIsNotMade(t *testing.T) {
+// Another account's pending day would be judged with the wrong statement. A day is judged again only for its own
+// movement, and only if the statements are there.
+func TestOnlyTheAccountsOwnFinalMovementsAreRipe(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	d.publish("acct_acme", d.day)
-	d.config.NewID = func() (uuid.UUID, error) { return uuid.UUID{}, errors.New("no random numbers") }
-	report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
-	if err == nil || !strings.Contains(err.Error(), "no random numbers") || len(report.Runs) != 0 {
-		t.Errorf("%+v, %v", report.Runs, err)
+	pending := func(account string, day time.Time, m movement) {
+		d.exec("INSERT INTO statement_pending VALUES ($1, $2, $3, $4)", account, day, m.object, m.id)
 	}
-	if n := d.count("SELECT count(*) FROM statement_runs"); n != 0 {
-		t.Errorf("%d runs are written", n)
+	if ripe := d.ripe(); len(ripe) != 0 {
+		t.Fatalf("without a run, %v", ripe)
+	}
+	final, later := d.paid("ch_1", -40), d.paid("ch_2", -40, finishedAt(d.at(24)))
+	for account, days := range map[string][]time.Time{"acct_acme": {d.previous(), d.day}, "acct_globex": {d.next()}} {
+		for _, day := range days {
+			d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+				VALUES (gen_random_uuid(), $1, $2, payonce_now(), 'complete', 0, 0, 1)`, account, day)
+		}
+	}
+	d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+		VALUES (gen_random_uuid(), 'acct_acme', $1, payonce_now(), 'partial', 0, 0, 1)`, d.next())
+	pending("acct_acme", d.previous(), final)
+	pending("acct_acme", d.at(-48), later)
+	pending("acct_acme", d.day, final) // was judged last
+	pending("acct_acme", d.at(-72), d.paid("", -60, open))
+	pending("acct_acme", d.at(-72), d.paid("", -60, func(m *movement) { m.status = "failed" }))
+	pending("acct_acme", d.at(-96), d.paid("ch_g", -90, globex))
+	pending("acct_globex", d.at(-120), final)
+	want := []Due{{"acct_acme", d.previous()}}
+	if diff := cmp.Diff(want, d.ripe()); diff != "" {
+		t.Fatalf("other days are ripe (-want +got):\n%s", diff)
+	}
+}
+
+// A day is read once for all of its movements, also if they fill several pages.
+func TestRipeDayIsListedOnce(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", -40)
+	d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+		VALUES (gen_random_uuid(), 'acct_acme', $1, payonce_now(), 'complete', 0, 0, 1)`, d.day)
+	d.exec(`INSERT INTO statement_pending SELECT 'acct_acme', $1::date - 3 + n % 3, 'charge', $2 FROM generate_series(0, 2) AS n`,
+		d.day, m.id)
+	d.exec(`INSERT INTO statement_pending SELECT 'acct_acme', $1::date - 3 + n % 3, 'charge', gen_random_uuid()
+		FROM generate_series(1, 6 * $2::integer) AS n`, d.day, pageRows)
+	d.exec(`INSERT INTO statement_pending VALUES ('acct_acme', $1::date - 2, 'refund', $2)`, d.day,
+		d.paid("rf_1", -40, refund).id)
+	want := []Due{{"acct_acme", d.at(-72)}, {"acct_acme", d.at(-48)}, {"acct_acme", d.at(-24)}}
+	if diff := cmp.Diff(want, d.ripe()); diff != "" {
+		t.Fatalf("other days are ripe (-want +got):\n%s", diff)
 	}
 }

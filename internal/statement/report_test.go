@@ -1,7 +1,6 @@
 package statement
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/csv"
@@ -141,33 +140,6 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 	}
 }
 
-// An empty line between breaks would say that there is a remark.
-func TestBreakWithoutNotesIsOneLine(t *testing.T) {
-	t.Parallel()
-	for kind, lines := range map[judge.BreakKind]int{judge.BreakAmount: 1, judge.BreakDuplicate: 2} {
-		table := tableOf(t, Break{Break: judge.Break{Kind: kind}})
-		_, rows, _ := strings.Cut(table, "AGE\n")
-		if n := strings.Count(rows, "\n"); n != lines {
-			t.Errorf("%s has %d lines, want %d\n%s", kind, n, lines, table)
-		}
-	}
-}
-
-// A sum of amounts may be larger than any amount. It is in the minor unit then, because it must be right.
-func TestTotalThatIsNoAmountIsNotChanged(t *testing.T) {
-	t.Parallel()
-	const large = "9223372036854775808" // one more than the largest amount
-	var out bytes.Buffer
-	w := &tableWriter{out: bufio.NewWriter(&out), lines: 1,
-		totals: []Total{{Kind: judge.BreakAmount, Currency: "USD", AtStakeMinor: large}}}
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), " "+large+" ") {
-		t.Errorf("no %s in\n%s", large, out.String())
-	}
-}
-
 // A break of each kind, with the longest that each column can meet: a terminal of 120 columns shows a line as a line,
 // and no amount is cut off.
 func TestTableFitsA120ColumnTerminal(t *testing.T) {
@@ -282,5 +254,15 @@ func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
 		if err := d.reconciler().Write(t.Context(), brokenPipe{}, report, f); !errors.Is(err, errPipe) {
 			t.Errorf("%s: %v", f, err)
 		}
+	}
+}
+
+func TestReportWithBreaksIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	if err := (Report{Runs: []Summary{{}, {Breaks: 1}}}).Err(); !errors.Is(err, ErrBreaks) {
+		t.Fatal(err)
+	}
+	if err := (Report{Runs: []Summary{{Pending: 1, Gone: 1}}}).Err(); err != nil {
+		t.Fatal(err)
 	}
 }

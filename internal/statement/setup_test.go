@@ -1,3 +1,10 @@
+// What the tests of this package share:
+//
+//	fixture   a reconciler with a database and a PSP of the test's own
+//	movement  a payment of ours, or a refund, and what becomes of it and of its key
+//	line      a line of a statement, and its day
+//	runs      of one day, or of each day as the schedule has them, and what they have found and written
+
 package statement
 
 import (
@@ -297,4 +304,137 @@ func (d *fixture) exec(sql string, args ...any) {
 func (d *fixture) count(sql string, args ...any) int64 {
 	d.t.Helper()
 	return pgtest.Value[int64](d.t, d.pool, sql, args...)
+}
+
+func refund(m *movement) { m.object = gateway.RefundObject }
+
+func globex(m *movement) { m.tenant = "globex" }
+
+const minute = 1.0 / 60 // of the hours that tests count in
+
+func dated(at time.Time) func(*line) { return func(l *line) { l.created = at } }
+
+func finishedAt(at time.Time) func(*movement) { return func(m *movement) { m.finished = &at } }
+
+func forgotten(m *movement) { m.finished = nil }
+
+func (d *fixture) next() time.Time { return d.day.Add(oneDay) }
+
+func (d *fixture) previous() time.Time { return d.day.Add(-oneDay) }
+
+func (d *fixture) wantAsked(days ...time.Time) {
+	d.t.Helper()
+	var want []string
+	for _, day := range days {
+		want = append(want, "acct_acme "+day.Format(time.DateOnly))
+	}
+	if diff := cmp.Diff(want, d.asked); diff != "" {
+		d.t.Fatalf("other statements were read (-want +got):\n%s", diff)
+	}
+}
+
+// job runs acme's day, and then each day that can be judged again, as the schedule does.
+func (d *fixture) job(day time.Time) {
+	d.t.Helper()
+	d.runOf("acct_acme", day)
+	for _, again := range d.ripe() {
+		d.runOf("acct_acme", again.Day)
+	}
+}
+
+func (d *fixture) ripe() []Due {
+	d.t.Helper()
+	found, err := d.reconciler().find(d.t.Context(), []string{"acct_acme"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ripe, err := d.reconciler().ripe(d.t.Context(), found[0])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return ripe
+}
+
+// jobsUpTo runs the jobs of each day from the fixture's to the given one.
+func (d *fixture) jobsUpTo(last time.Time) {
+	d.t.Helper()
+	for day := d.day; !day.After(last); day = day.Add(oneDay) {
+		d.job(day)
+	}
+}
+
+// publishDays publishes empty statements of the fixture's day and so many days after it.
+func (d *fixture) publishDays(more int) {
+	for i := range more + 1 {
+		d.publish("acct_acme", d.day.Add(time.Duration(i)*oneDay))
+	}
+}
+
+func open(m *movement) { m.status, m.psp, m.finished = "processing", "", nil }
+
+// becomes gives an open movement its verdict, and its key the time of it.
+func (d *fixture) becomes(m movement, status, psp string, finished time.Time) movement {
+	d.t.Helper()
+	decline := (*string)(nil)
+	if status == "declined" {
+		code := "insufficient_funds"
+		decline = &code
+	}
+	column := map[string]string{"charge": "payments SET psp_charge_id", "refund": "refunds SET psp_refund_id"}
+	d.exec("UPDATE "+column[string(m.object)]+" = $2, status = $3, decline_code = $4 WHERE id = $1", m.id, psp, status,
+		decline)
+	m.status, m.psp, m.finished = status, psp, &finished
+	d.finish(m)
+	return m
+}
+
+// persisted is all that runs have written, in a form to compare.
+func (d *fixture) persisted() string {
+	d.t.Helper()
+	return pgtest.Value[string](d.t, d.pool, `SELECT coalesce((SELECT string_agg(b::text, E'\n' ORDER BY id) FROM statement_breaks AS b), '')
+		|| coalesce((SELECT string_agg(r::text, E'\n' ORDER BY id) FROM statement_runs AS r), '')`)
+}
+
+// judging is the run of acme's day that has not read a statement yet. Its transaction is rolled back.
+func (d *fixture) judging() *judgement {
+	d.t.Helper()
+	tx := pgtest.Begin(d.t, d.pool)
+	j := &judgement{dbsqlc.FindAccountsRow{Tenant: "acme", Psp: native.Name, Account: "acct_acme"},
+		d.config, tx, dbsqlc.New(tx), d.day, uuid.Must(uuid.NewV7()), time.Time{}, nil, 0}
+	if err := j.begin(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+	return j
+}
+
+// loadedLine is a line as the COPY writes it.
+type loadedLine struct {
+	day     time.Time
+	object  gateway.Object
+	id      string
+	subject *uuid.UUID // what its reference names
+}
+
+func (d *fixture) load(j *judgement, lines []loadedLine) {
+	d.t.Helper()
+	_, err := j.tx.CopyFrom(d.t.Context(), pgx.Identifier{"statement_lines"}, columns(),
+		pgx.CopyFromSlice(len(lines), func(i int) ([]any, error) {
+			l := lines[i]
+			return []any{l.day, i, string(l.object), l.id, "", l.subject, 12000, "USD", "", "succeeded", d.at(12)},
+				nil
+		}))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// wantRows compares what a run has in its tables, as text.
+func (d *fixture) wantRows(j *judgement, what, sql string, want ...string) {
+	d.t.Helper()
+	got := pgtest.Values[string](d.t, j.tx, sql)
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		d.t.Errorf("%s differ (-want +got):\n%s", what, diff)
+	}
 }

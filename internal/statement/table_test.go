@@ -138,3 +138,30 @@ func TestSpacesThatAreNoSpaceAreReplaced(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// An empty line between breaks would say that there is a remark.
+func TestBreakWithoutNotesIsOneLine(t *testing.T) {
+	t.Parallel()
+	for kind, lines := range map[judge.BreakKind]int{judge.BreakAmount: 1, judge.BreakDuplicate: 2} {
+		table := tableOf(t, Break{Break: judge.Break{Kind: kind}})
+		_, rows, _ := strings.Cut(table, "AGE\n")
+		if n := strings.Count(rows, "\n"); n != lines {
+			t.Errorf("%s has %d lines, want %d\n%s", kind, n, lines, table)
+		}
+	}
+}
+
+// A sum of amounts may be larger than any amount. It is in the minor unit then, because it must be right.
+func TestTotalThatIsNoAmountIsNotChanged(t *testing.T) {
+	t.Parallel()
+	const large = "9223372036854775808" // one more than the largest amount
+	var out bytes.Buffer
+	w := &tableWriter{out: bufio.NewWriter(&out), lines: 1,
+		totals: []Total{{Kind: judge.BreakAmount, Currency: "USD", AtStakeMinor: large}}}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), " "+large+" ") {
+		t.Errorf("no %s in\n%s", large, out.String())
+	}
+}

@@ -1,0 +1,273 @@
+package payments
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/payment"
+	"payonce/internal/postgres"
+)
+
+// paymentsOf are payments with the ids of these numbers.
+func paymentsOf(numbers ...byte) (all []payment.Payment) {
+	for _, n := range numbers {
+		all = append(all, payment.Payment{ID: payment.ID{15: n}})
+	}
+	return all
+}
+
+func numbersOf(p Page) string {
+	var all []string
+	for _, each := range p.Payments {
+		all = append(all, strconv.Itoa(int(each.ID[15])))
+	}
+	if p.Next != nil {
+		all = append(all, "after "+strconv.Itoa(int(p.Next[15])))
+	}
+	return strings.Join(all, " ")
+}
+
+// A page of two databases has the newest of both, and says that there is more if either has more or if something did
+// not fit.
+func TestPagesOfTwoDatabasesAreOnePage(t *testing.T) {
+	t.Parallel()
+	next := func(n byte) *payment.ID { return &payment.ID{15: n} }
+	for name, c := range map[string]struct {
+		one, other Page
+		want       string
+	}{
+		"both empty":         {Page{}, Page{}, ""},
+		"one is empty":       {Page{Payments: paymentsOf(9, 8)}, Page{}, "9 8"},
+		"all fits":           {Page{Payments: paymentsOf(9)}, Page{Payments: paymentsOf(8, 7)}, "9 8 7"},
+		"one is too much":    {Page{Payments: paymentsOf(9, 7)}, Page{Payments: paymentsOf(8, 6)}, "9 8 7 after 7"},
+		"the first has more": {Page{Payments: paymentsOf(9, 8, 7), Next: next(7)}, Page{}, "9 8 7 after 7"},
+		"the other has more": {Page{}, Page{Payments: paymentsOf(9, 8, 7), Next: next(7)}, "9 8 7 after 7"},
+	} {
+		if got := numbersOf(c.one.Merge(c.other, 3)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// The ids of the payments of a time are those that were made then, give or take a day of clocks that differ.
+func TestIDsOfAFilterAreThoseOfItsTimes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC)
+	later, earlier := at.Add(72*time.Hour), at.Add(-72*time.Hour)
+	cursor, zero := payment.ID(FirstIDAt(at)), uuid.UUID{}
+	for name, c := range map[string]struct {
+		filter     Filter
+		first, end uuid.UUID
+	}{
+		"all":            {Filter{}, zero, uuid.Max},
+		"from a time on": {Filter{CreatedAfter: &at}, FirstIDAt(at.Add(-IDSkew)), uuid.Max},
+		"up to a time":   {Filter{CreatedBefore: &at}, zero, FirstIDAt(at.Add(IDSkew))},
+		"after a cursor": {Filter{Before: &cursor}, zero, FirstIDAt(at)},
+		"both times": {Filter{CreatedAfter: &at, CreatedBefore: &later}, FirstIDAt(at.Add(-IDSkew)),
+			FirstIDAt(later.Add(IDSkew))},
+		"a nearer cursor":  {Filter{CreatedBefore: &later, Before: &cursor}, zero, FirstIDAt(at)},
+		"a farther cursor": {Filter{CreatedBefore: &earlier, Before: &cursor}, zero, FirstIDAt(earlier.Add(IDSkew))},
+	} {
+		if first, end := c.filter.ids(); first != c.first || end != c.end {
+			t.Errorf("%s: from %s to %s, want %s to %s", name, first, end, c.first, c.end)
+		}
+	}
+}
+
+// Each page begins where the one before it has ended, and the last one says so, also if it is full.
+func TestListIsReadPageByPage(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.paid("order-0000000001")
+	s.paid("order-0000000002")
+	s.paid("order-0000000003")
+	p := s.paid("order-0000000004")
+	for _, key := range []string{"refund-000000001", "refund-000000002"} {
+		asked := payment.RefundRequest{AmountCents: 1}
+		if _, err := s.service.Refund(t.Context(), keyed(t, key), p.ID, asked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int][]int{1: {1, 1, 1, 1}, 2: {2, 2}, 3: {3, 1}, 4: {4}, 5: {4}} {
+		var sizes []int
+		var ids [][]byte
+		for f := (Filter{Limit: limit}); ; {
+			page, err := s.service.Payments(t.Context(), "acme", f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, len(page.Payments))
+			for _, each := range page.Payments {
+				ids = append(ids, each.ID[:])
+			}
+			if f.Before = page.Next; page.Next == nil {
+				break
+			}
+		}
+		newestFirst := slices.IsSortedFunc(ids, func(a, b []byte) int { return bytes.Compare(b, a) })
+		if !slices.Equal(sizes, want) || !newestFirst {
+			t.Errorf("pages of %d have %v payments", limit, sizes)
+		}
+	}
+	for limit, want := range map[int][]int{1: {1, 1}, 2: {2}, 3: {2}} {
+		var sizes []int
+		for f := (RefundFilter{Limit: limit}); ; {
+			page, err := s.service.Refunds(t.Context(), "acme", p.ID, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, len(page.Refunds))
+			if f.Before = page.Next; page.Next == nil {
+				break
+			}
+		}
+		if !slices.Equal(sizes, want) {
+			t.Errorf("pages of %d have %v refunds", limit, sizes)
+		}
+	}
+}
+
+// A payment is shown whole or not at all. What its metadata cannot be read from, nobody of ours has written.
+func TestPaymentWithoutReadableMetadataIsNotShown(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	asked := order()
+	asked.Metadata = map[string]string{"order": "7"}
+	is[Final](t, s.create("order-0000000001", asked))
+	page, err := s.service.Payments(t.Context(), "acme", Filter{Limit: 1})
+	if err != nil || len(page.Payments) != 1 || page.Payments[0].Metadata["order"] != "7" {
+		t.Fatalf("listed as %+v, %v", page, err)
+	}
+	p := page.Payments[0]
+	s.timePasses(`UPDATE payments SET metadata = '{"order": 7}'`)
+	if got, err := s.service.Payment(t.Context(), "acme", p.ID); err == nil {
+		t.Errorf("read as %+v", got)
+	}
+	if page, err = s.service.Payments(t.Context(), "acme", Filter{Limit: 1}); err == nil {
+		t.Errorf("listed as %+v", page)
+	}
+}
+
+// A page about what is not there says so. An error of the database would be another page.
+func TestWhatIsNotThereIsNotFound(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001")
+	nowhere := idempotency.StoredRef("acme", string(payment.CreateOperation), "order-0000000002")
+	nothing := idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-000000002")
+	gone := g.lease.Execution()
+	gone.Subject = uuid.Must(uuid.NewV7())
+	for name, read := range map[string]func() error{
+		"merchant of a payment": func() error {
+			_, err := s.service.MerchantOf(t.Context(), "globex", payment.ID(g.lease.Subject))
+			return err
+		},
+		"merchant of a key": func() error { _, err := s.service.MerchantOfKey(t.Context(), nowhere); return err },
+		"merchant of a key for a refund": func() error {
+			_, err := s.service.MerchantOfKey(t.Context(), nothing)
+			return err
+		},
+		"what the PSP has": func() error { _, err := s.service.LookUp(t.Context(), gone); return err },
+	} {
+		if err := read(); !errors.Is(err, ErrPaymentNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if m, err := s.service.MerchantOf(t.Context(), "acme", payment.ID(g.lease.Subject)); err != nil ||
+		m != g.key.Merchant {
+		t.Errorf("a payment's merchant is %+v, %v", m, err)
+	}
+	if m, err := s.service.MerchantOfKey(t.Context(), g.lease.Ref); err != nil || m != g.key.Merchant {
+		t.Errorf("a key's merchant is %+v, %v", m, err)
+	}
+}
+
+// The first read has gone to a server that has the row, and the second one to another that has not: there was a
+// failover. That is no answer: neither that the payment is there, nor that it is not.
+func TestRowThatIsGoneBetweenTwoReadsIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	_, err := s.service.readPayment(t.Context(), "acme", payment.ID(uuid.Must(uuid.NewV7())), s.service.readDurably)
+	if !postgres.Unavailable(err) || errors.Is(err, ErrPaymentNotFound) {
+		t.Errorf("payment: %v", err)
+	}
+	_, err = s.service.readRefund(t.Context(), "acme", payment.RefundID(uuid.Must(uuid.NewV7())), s.service.readDurably)
+	if !postgres.Unavailable(err) || errors.Is(err, ErrRefundNotFound) {
+		t.Errorf("refund: %v", err)
+	}
+}
+
+// A failover may undo a reservation whose commit nobody has acknowledged. A client is told of it durably, and of what
+// was sent without a further commit.
+func TestClientIsToldDurablyOfWhatIsNotFinal(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	proxy := s.proxied()
+	over, paid := s.charging("order-0000000001"), s.charging("order-0000000002")
+	over.paidFor()
+	over.expired()
+	p := paid.paidFor()
+	refunded := s.refunding("refund-0000000001", p, 100).succeeded()
+	alone, err := s.service.RefundsToTell(t.Context(), "acme", p.ID, RefundFilter{Limit: 9})
+	if err != nil || len(alone.Refunds) != 1 || proxy.Sent("Durable") != 0 {
+		t.Errorf("a page of what is over: %+v, %v", alone, err)
+	}
+	refunding, paying := s.refunding("refund-0000000002", p, 100), s.charging("order-0000000003")
+	charge := func(id uuid.UUID) error {
+		_, err := s.service.PaymentToTell(t.Context(), "acme", payment.ID(id))
+		return err
+	}
+	refund := func(g *stage) error {
+		_, err := s.service.RefundToTell(t.Context(), "acme", payment.RefundID(g.lease.Subject))
+		return err
+	}
+	page := func(status payment.Status) error {
+		_, err := s.service.PaymentsToTell(t.Context(), "acme", Filter{Limit: 9, Status: status})
+		return err
+	}
+	key := func(ref idempotency.Ref) error {
+		_, err := s.keys.FindToTell(t.Context(), ref)
+		return err
+	}
+	unknown := paying.reservation.Ref
+	unknown.Tenant = "globex"
+	for name, c := range map[string]struct {
+		tell    func() error
+		durably int
+		fails   error
+	}{
+		"a payment under way":       {tell: func() error { return charge(paying.lease.Subject) }, durably: 1},
+		"a payment":                 {tell: func() error { return charge(paid.lease.Subject) }},
+		"no payment":                {tell: func() error { return charge(uuid.Max) }, fails: ErrPaymentNotFound},
+		"a refund under way":        {tell: func() error { return refund(refunding) }, durably: 1},
+		"a refund":                  {tell: func() error { return refund(refunded) }},
+		"a page with one under way": {tell: func() error { return page("") }, durably: 1},
+		"a page":                    {tell: func() error { return page(payment.Succeeded) }},
+		"refunds, one under way": {tell: func() error {
+			_, err := s.service.RefundsToTell(t.Context(), "acme", p.ID, RefundFilter{Limit: 9})
+			return err
+		}, durably: 1},
+		"refunds of no payment": {tell: func() error {
+			_, err := s.service.RefundsToTell(t.Context(), "acme", payment.ID(uuid.Max), RefundFilter{Limit: 9})
+			return err
+		}, fails: ErrPaymentNotFound},
+		"a key under way": {tell: func() error { return key(paying.reservation.Ref) }, durably: 1},
+		"a completed key": {tell: func() error { return key(paid.reservation.Ref) }},
+		"an expired key":  {tell: func() error { return key(over.reservation.Ref) }},
+		"no key":          {tell: func() error { return key(unknown) }, fails: idempotency.ErrNoKey},
+	} {
+		before := proxy.Sent("Durable")
+		err, sent := c.tell(), proxy.Sent("Durable")-before
+		if !errors.Is(err, c.fails) || sent != c.durably {
+			t.Errorf("%s: %d durable reads, %v", name, sent, err)
+		}
+	}
+}
