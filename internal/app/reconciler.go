@@ -48,7 +48,8 @@ func (r *Reconciler) assemble() error {
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
 		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
-		Further: further, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Log: r.log, Reconciler: c,
+		Further: further, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Tracer: r.tracer,
+		Log: r.log, Reconciler: c,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/internal/reconcile"
 	"payonce/test/pgproxy"
 )
 
@@ -28,7 +29,8 @@ func (f *fixture) closeAnswered() int {
 // lookUp has the reconciler look up the key of a dead letter.
 func (f *fixture) lookUp(l deadletters.DeadLetter) {
 	f.t.Helper()
-	_, err := f.service.LookUpDue(f.t.Context(), idempotency.Due{
+	r := &reconcile.Reconciler{Config: reconcile.Config{Payments: f.service}}
+	_, err := r.LookUpDue(f.t.Context(), idempotency.Due{
 		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key), Generation: l.About.Generation,
 		Subject: *l.Subject,
 	}, judge.LookupPolicy{Budget: 10, Base: time.Second, Cap: time.Minute, Recheck: time.Hour})

@@ -42,7 +42,7 @@ func pendingFor(m *movement, expires time.Time) Pending {
 }
 
 // answerFor is the answer to a request whose own step was written.
-func answerFor(g gathered, step judge.Step, applied Applied) Answer {
+func answerFor(g Gathered, step judge.Step, applied Applied) Answer {
 	switch step.To() {
 	case idempotency.CompletedStatus:
 		return Final{Response: applied.Response, Expires: applied.Expires}

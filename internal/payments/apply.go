@@ -13,8 +13,8 @@ import (
 	"payonce/internal/tracing"
 )
 
-// apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
-// Only apply, and applyTx in somebody else's transaction, write outcomes; only apply handles the lost acknowledgement
+// Apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
+// Only Apply, and applyTx in somebody else's transaction, write outcomes; only Apply handles the lost acknowledgement
 // of a step.
 //
 // The first try may share its transaction with other payments (group commit). A retry runs alone, so that nothing of
@@ -23,7 +23,7 @@ import (
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
 // sends the step again. Any other caller gets Doubt. With a record, it reads the key again at once; a lookup does so in
 // its next run. A step that was written after all is then confirmed.
-func (s *Service) apply(ctx context.Context, g gathered, step judge.Step) (applied Applied, err error) {
+func (s *Service) Apply(ctx context.Context, g Gathered, step judge.Step) (applied Applied, err error) {
 	p, err := s.payloadOf(g, step)
 	if err != nil {
 		return Applied{}, err
@@ -60,7 +60,7 @@ func (s *Service) apply(ctx context.Context, g gathered, step judge.Step) (appli
 // is false and the step is sent again. If the answer would be final and the database does not answer in time, nothing
 // is sent any more.
 func (s *Service) readBackStep(
-	ctx context.Context, g gathered, step judge.Step, p payload,
+	ctx context.Context, g Gathered, step judge.Step, p payload,
 ) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.KeyExpires()}
@@ -90,7 +90,7 @@ func (s *Service) readBackStep(
 
 // applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves
 // the transaction as it was.
-func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step judge.Step) error {
+func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g Gathered, step judge.Step) error {
 	p, err := s.payloadOf(g, step)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ type payload struct {
 	deadLetter *deadletters.DeadLetter
 }
 
-func (s *Service) payloadOf(g gathered, step judge.Step) (p payload, err error) {
+func (s *Service) payloadOf(g Gathered, step judge.Step) (p payload, err error) {
 	if step.To() == idempotency.CompletedStatus {
 		if p.applied.Response, err = g.movement.resource().Response(step.Verdict(), s.publicURL); err != nil {
 			return payload{}, fmt.Errorf("build response: %w", err)
@@ -137,7 +137,7 @@ func (s *Service) payloadOf(g gathered, step judge.Step) (p payload, err error) 
 // commitStep sends a step as one transaction. The completion of a charge may share it with other charges. A step with a
 // dead letter may not: two keys may have the same finding, and then both would lock the same row.
 func (s *Service) commitStep(
-	ctx context.Context, g gathered, step judge.Step, p payload,
+	ctx context.Context, g Gathered, step judge.Step, p payload,
 ) (applied Applied, err error) {
 	if step.WritesNothing() {
 		applied = p.applied
@@ -164,9 +164,9 @@ func (s *Service) commitStep(
 // All are sent together, in one transaction. If the key's statement did not pass its guard, the others write nothing:
 // the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a key that
 // this transaction has written (BehindStep). written is true if there is no row to write.
-func (s *Service) stepCalls(g gathered, step judge.Step, p payload, applied *Applied, written *bool) []postgres.Call {
+func (s *Service) stepCalls(g Gathered, step judge.Step, p payload, applied *Applied, written *bool) []postgres.Call {
 	*applied, *written = p.applied, true
-	key, note, out := g.seen.Key, step.Note(), &applied.GuardResult
+	key, note, out := g.Seen.Key, step.Note(), &applied.GuardResult
 	var calls []postgres.Call
 	switch {
 	case step.To() == idempotency.CompletedStatus && step.ByOwner():

@@ -182,8 +182,8 @@ func TestPaymentTakesTwoRoundTrips(t *testing.T) {
 	seen := g.gathers()
 	ended, end := context.WithCancel(t.Context())
 	end()
-	step := judge.Judge(seen.seen, judge.Record{Source: judge.SourceScan, Record: g.record})
-	if applied, err := s.service.apply(ended, seen, step); err != nil || !applied.Passed {
+	step := judge.Judge(seen.Seen, judge.Record{Source: judge.SourceScan, Record: g.record})
+	if applied, err := s.service.Apply(ended, seen, step); err != nil || !applied.Passed {
 		t.Fatalf("confirmed %v: %v", applied.Passed, err)
 	}
 }
@@ -206,12 +206,12 @@ func TestStepIsNotWrittenWithoutItsDeadLetter(t *testing.T) {
 	s.service.newID = makeID
 
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
+	step := judge.Judge(reserved.Seen, judge.Reply{Attempt: 1,
 		Outcome: gateway.Declined{ID: "ch_1", Code: gateway.AlreadyMoved}})
-	if applied, err := s.service.apply(t.Context(), reserved, step); err != nil || !applied.Passed {
+	if applied, err := s.service.Apply(t.Context(), reserved, step); err != nil || !applied.Passed {
 		t.Fatal(applied, err)
 	}
-	s.wantDeadLetters("moved_outside " + reserved.seen.About().KeyFinding(g.lease.Subject))
+	s.wantDeadLetters("moved_outside " + reserved.Seen.About().KeyFinding(g.lease.Subject))
 }
 
 // No try gets through, and the row does not say that one has: such a step has not passed.
@@ -222,10 +222,10 @@ func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 	for name, c := range ownersSteps {
 		g := s.charging(key("order", name))
 		reserved := gatherReserved(g.lease, g.movement)
-		step := judge.Judge(reserved.seen,
+		step := judge.Judge(reserved.Seen,
 			judge.Reply{Attempt: g.lease.Attempt, Outcome: c.reply(g)})
 		proxy.OnNext(3, c.query, pgproxy.CutBefore)
-		applied, err := s.service.apply(t.Context(), reserved, step)
+		applied, err := s.service.Apply(t.Context(), reserved, step)
 		if !errors.Is(err, errStepInDoubt) || applied.Passed {
 			t.Errorf("%s: passed %v, %v", name, applied.Passed, err)
 		}
@@ -233,9 +233,9 @@ func TestStepThatIsInDoubtHasNotPassed(t *testing.T) {
 }
 
 // successStep is the step of an owner that the PSP has told of the success.
-func (s *stage) successStep() (gathered, judge.Step) {
+func (s *stage) successStep() (Gathered, judge.Step) {
 	c := gatherReserved(s.lease, s.movement)
-	return c, judge.Judge(c.seen, judge.Reply{Attempt: 1, Outcome: s.success()})
+	return c, judge.Judge(c.Seen, judge.Reply{Attempt: 1, Outcome: s.success()})
 }
 
 // A database that acknowledges nothing at present makes each further try wait as long. So the first is the last, and
@@ -255,7 +255,7 @@ func TestOwnerStopsWhenItsStepIsNotReadInTime(t *testing.T) {
 	proxy.On("CompleteKeys", pgproxy.DropAcknowledgement)
 	held := proxy.OnNext(3, "FindKey", pgproxy.HoldBefore)
 	seen, step := g.successStep()
-	applied, err := s.service.apply(t.Context(), seen, step)
+	applied, err := s.service.Apply(t.Context(), seen, step)
 	held.Release()
 	if !errors.Is(err, errStepInDoubt) || applied.Passed {
 		t.Errorf("passed is %t, %v", applied.Passed, err)
@@ -280,8 +280,8 @@ func TestStepThatMayHaveArrivedIsInDoubtWhateverComesAfter(t *testing.T) {
 }
 
 // applies writes a step of evidence in a transaction of the caller's.
-func (s *stage) applies(seen gathered, r gateway.Record) error {
-	step := judge.Judge(seen.seen, judge.Record{Source: judge.SourceWebhook, Record: r})
+func (s *stage) applies(seen Gathered, r gateway.Record) error {
+	step := judge.Judge(seen.Seen, judge.Record{Source: judge.SourceWebhook, Record: r})
 	return pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
 		return s.service.applyTx(s.t.Context(), tx, seen, step)
 	})

@@ -11,24 +11,25 @@
 //	overtaken.go           what becomes of a reply if somebody else has moved the key meanwhile
 //	answer.go              the answer to the client
 //
-// An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own:
+// An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own, here or, for
+// lookups and the scan of a ledger, in package reconcile:
 //
 //	operator.go            an operator's decision about a dead letter
 //	statement.go           the settlement file of a day
-//	lookup.go              asks the PSP for one key
 //	record.go              a webhook, a record of the PSP's ledger, or one that an operator retries
 //
 // All of them do the same three things. They read what is known into a Seen. They have package judge decide what the
 // evidence means for the key: pure functions, and the place to read next. They have apply write the step:
 //
 //	apply.go, group.go     the second transaction, and how payments that end together share it
+//	lookup.go              asks the PSP for one key
 //	gather.go              what is known of a key
 //	step.go                the statements of a step, and its dead letter
 //	movement.go            what differs between a payment and a refund
 //	outside.go             what others have moved of a payment
 //
-// The rest reads, and most of it is of Books (service.go): books.go for the scan of a ledger, wait.go and waits.go for
-// those who wait for an outcome, read.go and row.go for all.
+// The rest reads: books.go for the scan of a ledger, wait.go and waits.go for those who wait for an outcome, read.go
+// and row.go for all. Most of it is of the type Books in service.go.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The seven of this path:

@@ -57,8 +57,8 @@ func (s *Service) execute(
 	// moved the key meanwhile, or has opened a dead letter about it, the WHERE of the statement in apply refuses the
 	// step. The reply is not lost then: overtaken reads the key, and judges and applies the reply again.
 	g := gatherReserved(won.Lease, m)
-	step := judge.Judge(g.seen, reply)
-	applied, err := s.apply(ctx, g, step)
+	step := judge.Judge(g.Seen, reply)
+	applied, err := s.Apply(ctx, g, step)
 	if err != nil || !applied.Passed {
 		return s.overtaken(ctx, g, reply, err)
 	}

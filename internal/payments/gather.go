@@ -21,11 +21,11 @@ import (
 // errNotOurs says that evidence is not about any payment or refund of ours.
 var errNotOurs = errors.New("nothing of ours")
 
-// gathered is what is known before judge is called: the movement that the evidence is about, and what was read of its
+// Gathered is what is known before judge is called: the movement that the evidence is about, and what was read of its
 // key.
-type gathered struct {
+type Gathered struct {
 	movement *movement // nil for evidence about nothing of ours
-	seen     judge.Seen
+	Seen     judge.Seen
 	lease    idempotency.Lease // set only if the request itself brings the evidence
 	askedAt  time.Time         // when the key was read, before the PSP is asked; "not found" is judged by this time
 	// due is when the next lookup of an unknown key is due. A lookup that is postponed changes it. A postponement is
@@ -43,20 +43,20 @@ func sendIn(tx pgx.Tx) sender {
 	return func(ctx context.Context, calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) }
 }
 
-// gather reads the key and the movement of an execution in one round trip. It reads the key first, so the movement's
+// Gather reads the key and the movement of an execution in one round trip. It reads the key first, so the movement's
 // row is never older than the key. If the key is final, judge compares the evidence with that row.
-func (b *Books) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
+func (b *Books) Gather(ctx context.Context, own idempotency.Execution) (Gathered, error) {
 	return b.gatherBy(ctx, own, b.db.Pipeline)
 }
 
-func (b *Books) gatherBy(ctx context.Context, own idempotency.Execution, send sender) (gathered, error) {
+func (b *Books) gatherBy(ctx context.Context, own idempotency.Execution, send sender) (Gathered, error) {
 	var view idempotency.KeyView
 	var m *movement
 	if err := send(ctx, b.keys.LookIn(own.Ref, &view), b.findMovement(own.Ref, &own.Subject, &m)); err != nil {
-		return gathered{}, fmt.Errorf("gather: %w", err)
+		return Gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
-		return gathered{}, errNotOurs
+		return Gathered{}, errNotOurs
 	}
 	return gatheredOf(m, own, view), nil
 }
@@ -64,21 +64,21 @@ func (b *Books) gatherBy(ctx context.Context, own idempotency.Execution, send se
 // gatherAgain reads the key again after a step did not pass. refusal is the constraint that refused the step, if one
 // did. The refusal is kept only if the key has not changed, because it is about the step that was judged from that
 // state.
-func (b *Books) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
-	fresh, err := b.gather(ctx, g.seen.Own)
+func (b *Books) gatherAgain(ctx context.Context, g Gathered, refusal error) (Gathered, error) {
+	fresh, err := b.Gather(ctx, g.Seen.Own)
 	if err != nil {
 		return g, err
 	}
 	fresh.lease, fresh.alone = g.lease, true
-	fresh.seen.Woken = g.seen.Woken || !fresh.due.Equal(g.due)
-	if fresh.seen.Status == g.seen.Status && fresh.seen.Key == g.seen.Key {
-		fresh.seen.IDTaken, fresh.seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
+	fresh.Seen.Woken = g.Seen.Woken || !fresh.due.Equal(g.due)
+	if fresh.Seen.Status == g.Seen.Status && fresh.Seen.Key == g.Seen.Key {
+		fresh.Seen.IDTaken, fresh.Seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
 	}
 	return fresh, nil
 }
 
-func gatheredOf(m *movement, own idempotency.Execution, view idempotency.KeyView) gathered {
-	return gathered{movement: m, seen: seenOf(m, own, view), askedAt: view.AskedAt, due: view.Due}
+func gatheredOf(m *movement, own idempotency.Execution, view idempotency.KeyView) Gathered {
+	return Gathered{movement: m, Seen: seenOf(m, own, view), askedAt: view.AskedAt, due: view.Due}
 }
 
 // seenOf makes a Seen from what one gather has read.
@@ -94,10 +94,10 @@ func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) ju
 
 // gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
 // read.
-func gatherReserved(l idempotency.Lease, m *movement) gathered {
-	return gathered{
+func gatherReserved(l idempotency.Lease, m *movement) Gathered {
+	return Gathered{
 		movement: m, lease: l,
-		seen: seenOf(m, l.Execution(), idempotency.KeyView{Status: idempotency.InProgressStatus,
+		Seen: seenOf(m, l.Execution(), idempotency.KeyView{Status: idempotency.InProgressStatus,
 			Execution: l.Execution()}),
 	}
 }
@@ -105,22 +105,22 @@ func gatherReserved(l idempotency.Lease, m *movement) gathered {
 // gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has no movement.
 // It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may have lost
 // it.
-func (b *Books) gatherFor(ctx context.Context, e judge.Record) (gathered, error) {
+func (b *Books) gatherFor(ctx context.Context, e judge.Record) (Gathered, error) {
 	own, err := b.executionOf(ctx, e.Record)
 	if err == nil {
-		var g gathered
-		if g, err = b.gather(ctx, own); err == nil {
+		var g Gathered
+		if g, err = b.Gather(ctx, own); err == nil {
 			return b.withLost(ctx, g, e)
 		}
 	}
 	if errors.Is(err, errNotOurs) {
 		var name idempotency.Execution
 		if name, err = b.nameOf(ctx, e.Record); err == nil || errors.Is(err, errNotOurs) {
-			return gathered{seen: judge.Seen{Own: name, Tenant: name.Ref.Tenant,
+			return Gathered{Seen: judge.Seen{Own: name, Tenant: name.Ref.Tenant,
 				Shared: b.psps.Of(e.PSP).Traits().ForeignRecords}}, nil
 		}
 	}
-	return gathered{}, fmt.Errorf("find what a record is about: %w", err)
+	return Gathered{}, fmt.Errorf("find what a record is about: %w", err)
 }
 
 // executionOf finds the execution that a record is about. It fails with errNotOurs. It looks among the movements of the
@@ -199,15 +199,15 @@ func (b *Books) executionOfKey(ctx context.Context, r gateway.Record) (idempoten
 	return own, nil
 }
 
-// gatherDue reads an unknown key that is due, and its movement. The round trip is shared with other lookups. It fails
+// GatherDue reads an unknown key that is due, and its movement. The round trip is shared with other lookups. It fails
 // with idempotency.ErrNoKey if the key is gone or stands for something else by now.
-func (b *Books) gatherDue(ctx context.Context, due idempotency.Due) (gathered, error) {
+func (b *Books) GatherDue(ctx context.Context, due idempotency.Due) (Gathered, error) {
 	l, err := b.groups.lookups.Do(ctx, due)
 	if err != nil {
-		return gathered{}, fmt.Errorf("look at key: %w", err)
+		return Gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	if err := standsFor(due, l.view, l.movement); err != nil {
-		return gathered{}, err
+		return Gathered{}, err
 	}
 	return gatheredOf(l.movement, l.view.Execution, l.view), nil
 }

@@ -27,25 +27,25 @@ func TestRefusalCountsForTheStateThatWasJudged(t *testing.T) {
 	seen := s.charging("order-0000000001").lost().gathers()
 	taken := &pgconn.PgError{ConstraintName: "payments_psp_charge_unique"}
 	for name, c := range map[string]struct {
-		edit         func(*gathered)
+		edit         func(*Gathered)
 		taken, woken bool
 	}{
-		"as it was":             {func(*gathered) {}, true, false},
-		"with another status":   {func(g *gathered) { g.seen.Status = idempotency.InProgressStatus }, false, false},
-		"of another attempt":    {func(g *gathered) { g.seen.Key.Attempt++ }, false, false},
-		"due at another time":   {func(g *gathered) { g.due = g.due.Add(1000) }, true, true},
-		"asked for once before": {func(g *gathered) { g.seen.Woken = true }, true, true},
+		"as it was":             {func(*Gathered) {}, true, false},
+		"with another status":   {func(g *Gathered) { g.Seen.Status = idempotency.InProgressStatus }, false, false},
+		"of another attempt":    {func(g *Gathered) { g.Seen.Key.Attempt++ }, false, false},
+		"due at another time":   {func(g *Gathered) { g.due = g.due.Add(1000) }, true, true},
+		"asked for once before": {func(g *Gathered) { g.Seen.Woken = true }, true, true},
 	} {
 		judged := seen
 		c.edit(&judged)
 		fresh, err := s.service.gatherAgain(t.Context(), judged, taken)
-		if err != nil || fresh.seen.IDTaken != c.taken || fresh.seen.Woken != c.woken {
-			t.Errorf("%s: taken is %t, woken is %t, %v", name, fresh.seen.IDTaken, fresh.seen.Woken, err)
+		if err != nil || fresh.Seen.IDTaken != c.taken || fresh.Seen.Woken != c.woken {
+			t.Errorf("%s: taken is %t, woken is %t, %v", name, fresh.Seen.IDTaken, fresh.Seen.Woken, err)
 		}
 	}
-	other := seen.seen.Own
+	other := seen.Seen.Own
 	other.Subject = uuid.Must(uuid.NewV7())
-	if g, err := s.service.gather(t.Context(), other); !errors.Is(err, errNotOurs) {
+	if g, err := s.service.Gather(t.Context(), other); !errors.Is(err, errNotOurs) {
 		t.Errorf("of a payment that is not there, %+v is read, %v", g, err)
 	}
 }
@@ -64,7 +64,7 @@ func TestKeyThatIsNotReadIsNotGone(t *testing.T) {
 	s.wantDeadLetters()
 	due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
 	cut := proxy.On("FindKey", pgproxy.CutBefore)
-	if _, err := s.service.gatherDue(t.Context(), due); err == nil || errors.Is(err, idempotency.ErrNoKey) {
+	if _, err := s.service.GatherDue(t.Context(), due); err == nil || errors.Is(err, idempotency.ErrNoKey) {
 		t.Errorf("a key that was not read: %v", err)
 	}
 	cut.Await(t)
@@ -82,7 +82,7 @@ func TestRecordOfTheKeysOwnPaymentNeedsNoQuestion(t *testing.T) {
 	unknown.Reference = payment.ID(uuid.Must(uuid.NewV7())).String()
 	ask := func(records ...gateway.Record) []string {
 		psp.onLookup(finds(records...))
-		answer, others, _, err := s.service.ask(t.Context(), g.gathers(), gateway.EndNothing)
+		answer, others, _, err := s.service.Ask(t.Context(), g.gathers(), gateway.EndNothing)
 		if err != nil || len(others) != 0 {
 			t.Fatal(others, err)
 		}
@@ -121,7 +121,7 @@ func TestRecordIsNotJudgedWhenItsPaymentCannotBeFound(t *testing.T) {
 	}
 	psp.onLookup(finds(unknown))
 	outage.On("OtherMovementsOfKey", 1)
-	if result, err := s.service.LookUpDue(t.Context(),
+	if result, err := s.lookUpDue(t.Context(),
 		idempotency.Due{Ref: g.reservation.Ref, Generation: 1}, patient()); !errors.Is(err, context.Canceled) {
 		t.Errorf("the lookup came to %q, %v", result, err)
 	}

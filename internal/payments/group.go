@@ -143,9 +143,9 @@ type recorded struct {
 
 // commitTogether sends the completion of a charge in a group with others.
 func (s *Service) commitTogether(
-	ctx context.Context, g gathered, step judge.Step, p payload,
+	ctx context.Context, g Gathered, step judge.Step, p payload,
 ) (applied Applied, written bool, err error) {
-	o, span := rowUpdate{g.seen.Key, step.Verdict(), step.To()}, tracing.Current(ctx)
+	o, span := rowUpdate{g.Seen.Key, step.Verdict(), step.To()}, tracing.Current(ctx)
 	var came recorded
 	if step.ByOwner() {
 		came, err = s.groups.completions.Do(ctx, completion{o, completionOf(g, step, p), span})
@@ -157,14 +157,14 @@ func (s *Service) commitTogether(
 	return applied, came.written, err
 }
 
-func completionOf(g gathered, step judge.Step, p payload) idempotency.Completion {
+func completionOf(g Gathered, step judge.Step, p payload) idempotency.Completion {
 	return idempotency.Completion{Lease: g.lease, Response: p.applied.Response,
 		UnlessCharged: step.Verdict().Status == payment.Declined}
 }
 
-func resolutionOf(g gathered, step judge.Step, p payload) idempotency.Resolution {
+func resolutionOf(g Gathered, step judge.Step, p payload) idempotency.Resolution {
 	return idempotency.Resolution{
-		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.Note(), Response: p.applied.Response,
+		Execution: g.Seen.Key, Seen: g.Seen.Status, Note: step.Note(), Response: p.applied.Response,
 		UnlessCharged: step.Verdict().Status == payment.Declined,
 	}
 }

@@ -178,9 +178,9 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	s.awaitQueue(0)
 	reserved := gatherReserved(g.lease, g.movement)
 	reserved.alone = true
-	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
+	step := judge.Judge(reserved.Seen, judge.Reply{Attempt: 1,
 		Outcome: gateway.Succeeded{ID: "ch_43"}})
-	applied, err := s.service.apply(t.Context(), reserved, step)
+	applied, err := s.service.Apply(t.Context(), reserved, step)
 	if err != nil || !applied.Passed {
 		t.Errorf("completed: %v, %v", applied.Passed, err)
 	}
@@ -291,7 +291,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	g := s.charging("order-0000000001").lost().windowPasses()
 	psp.onLookup(finds())
 	reserved := gatherReserved(g.lease, g.movement)
-	deadLetter, err := s.service.deadLetter(reserved, judge.Judge(reserved.seen,
+	deadLetter, err := s.service.deadLetter(reserved, judge.Judge(reserved.Seen,
 		judge.Record{Source: judge.SourceWebhook, Record: otherAmount.record(g)}))
 	if err != nil {
 		t.Fatal(err)

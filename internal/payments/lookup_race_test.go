@@ -71,7 +71,7 @@ func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
 
 // asks is resolves for another goroutine.
 func (s *stage) asks() LookupResult {
-	resolution, err := s.service.LookUpDue(s.t.Context(),
+	resolution, err := s.lookUpDue(s.t.Context(),
 		idempotency.Due{Ref: s.reservation.Ref, Generation: 1}, patient())
 	if err != nil {
 		s.t.Error(err)
@@ -355,7 +355,7 @@ func TestLookupThatCannotReadItsKeyAgainIsAnError(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		result, err := s.service.LookUpDue(t.Context(), due, patient())
+		result, err := s.lookUpDue(t.Context(), due, patient())
 		if err == nil {
 			err = errors.New(string(result))
 		}

@@ -249,7 +249,7 @@ func TestLookupWhoseAcknowledgementIsLostClaimsNothing(t *testing.T) {
 		before := proxy.Sent("ReleaseUnknownKey")
 		event := proxy.On("ReleaseUnknownKey", action)
 		due := idempotency.Due{Ref: g.reservation.Ref, Generation: 1}
-		result, err := s.service.LookUpDue(t.Context(), due, patient())
+		result, err := s.lookUpDue(t.Context(), due, patient())
 		if result != "" || err == nil {
 			t.Errorf("%s: %q, %v", name, result, err)
 		}
@@ -412,7 +412,7 @@ func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
 	strange.Key = lease.PassThroughKey()
 	psp.onLookup(finds(strange))
 	due := idempotency.Due{Ref: first.reservation.Ref, Generation: 2, Subject: lease.Subject}
-	if r, err := s.service.LookUpDue(t.Context(), due, patient()); r != ToOperator || err != nil {
+	if r, err := s.lookUpDue(t.Context(), due, patient()); r != ToOperator || err != nil {
 		t.Fatalf("it came to %q: %v", r, err)
 	}
 }
@@ -428,7 +428,7 @@ func TestDeadLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
 	is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, declinedAs(old.record, "no_money")))
 	now.lost().windowPasses()
 	psp.onLookup(finds())
-	if now.gathers().seen.Held {
+	if now.gathers().Seen.Held {
 		t.Error("the dead letter is taken for one about the new payment")
 	}
 	now.resolves(Resolved)
@@ -461,7 +461,7 @@ func TestNextPaymentIsLookedUpOnceTheCaseOfTheEarlierOneIsClosed(t *testing.T) {
 	g.lostAgain()
 	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	resolves := func(want LookupResult) {
-		got, err := s.service.LookUpDue(t.Context(),
+		got, err := s.lookUpDue(t.Context(),
 			idempotency.Due{Ref: g.reservation.Ref, Generation: 2}, patient())
 		if err != nil || got != want {
 			t.Fatalf("resolved to %q, want %q (%v)", got, want, err)
@@ -543,21 +543,6 @@ func TestDeclineUnderTheIDOfAnotherPaymentCountsWithoutIt(t *testing.T) {
 	psp.onLookup(finds(declinedAs(g.record, "no_money")))
 	g.resolves(Resolved)
 	g.wantMoved(payment.Declined, "")
-}
-
-// Money that has moved is judged before a decline, and otherwise in the PSP's order.
-func TestExecutedRecordsAreJudgedFirst(t *testing.T) {
-	t.Parallel()
-	var ids []string
-	for _, r := range executedFirst([]gateway.Record{
-		{ID: "a", Status: "declined"}, {ID: "b", Status: "succeeded"}, {ID: "c", Status: "declined"},
-		{ID: "d", Status: "succeeded"},
-	}) {
-		ids = append(ids, r.ID)
-	}
-	if got := strings.Join(ids, " "); got != "b d a c" {
-		t.Errorf("judged in the order %s", got)
-	}
 }
 
 // A cancelled object is never executed, so nobody has to wait for the grace period.

@@ -26,7 +26,7 @@ func patient() judge.LookupPolicy {
 func (s *shop) resolve(operation idempotency.Operation, key string) LookupResult {
 	s.t.Helper()
 	ref := idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key}
-	resolution, err := s.service.LookUpDue(s.t.Context(),
+	resolution, err := s.lookUpDue(s.t.Context(),
 		idempotency.Due{Ref: ref, Generation: 1}, patient())
 	if err != nil {
 		s.t.Fatal(err)
@@ -240,7 +240,7 @@ func TestResolvingAgainAndAtOnceIsHarmless(t *testing.T) {
 			psp.onLookup(c.psp(g))
 			for range 2 {
 				atOnce(4, func(int) {
-					if _, err := s.service.LookUpDue(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
+					if _, err := s.lookUpDue(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
 						Generation: 1}, patient()); err != nil {
 						t.Error(err)
 					}
@@ -274,7 +274,7 @@ func TestResolvingWithoutADatabaseIsAnError(t *testing.T) {
 			answer(w, r)
 		}))
 		err := whileAsked(h, func() error {
-			resolution, err := s.service.LookUpDue(t.Context(),
+			resolution, err := s.lookUpDue(t.Context(),
 				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}, patient())
 			if err == nil {
 				return fmt.Errorf("resolved to %s", resolution)

@@ -19,7 +19,7 @@ import (
 type Inquiry struct {
 	deadLetter deadletters.DeadLetter
 	decision   judge.OperatorDecision
-	gathered   gathered     // what was read before the PSP was asked
+	gathered   Gathered     // what was read before the PSP was asked
 	record     *recordAgain // nil if the decision judges no record in its own transaction
 }
 
@@ -32,10 +32,10 @@ func (s *Service) Inquire(
 		return Inquiry{}, err
 	}
 	i := Inquiry{deadLetter: deadLetter, decision: d, gathered: g}
-	if step := judge.Judge(g.seen, d); step.Ask() {
-		i.decision.Answer, i.decision.Others, i.decision.Unbooked, err = s.ask(ctx, g, d.MayEnd(g.seen))
+	if step := judge.Judge(g.Seen, d); step.Ask() {
+		i.decision.Answer, i.decision.Others, i.decision.Unbooked, err = s.Ask(ctx, g, d.MayEnd(g.Seen))
 	} else {
-		i.record, err = s.gatherAgainFor(ctx, g.seen, step)
+		i.record, err = s.gatherAgainFor(ctx, g.Seen, step)
 	}
 	return i, err
 }
@@ -44,7 +44,7 @@ func (s *Service) Inquire(
 type Decided struct {
 	Step    judge.Step
 	inquiry Inquiry
-	seen    gathered // at that moment
+	seen    Gathered // at that moment
 }
 
 // Preview judges a decision, and writes nothing. It fails with ErrMoved as JudgeTx does.
@@ -66,15 +66,15 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 	}
 	if i.decision.Answer != nil {
 		before := i.gathered
-		if g.seen.Status != before.seen.Status || g.seen.Key != before.seen.Key {
+		if g.Seen.Status != before.Seen.Status || g.Seen.Key != before.Seen.Key {
 			return Decided{}, ErrMoved
 		}
 		// The PSP's answer is judged by what was known before the PSP was asked.
-		g.askedAt, g.seen.GraceLeft, g.seen.MemoryOver = before.askedAt, before.seen.GraceLeft, before.seen.MemoryOver
+		g.askedAt, g.Seen.GraceLeft, g.Seen.MemoryOver = before.askedAt, before.Seen.GraceLeft, before.Seen.MemoryOver
 	}
-	r := Decided{Step: judge.Judge(g.seen, i.decision), inquiry: i, seen: g}
+	r := Decided{Step: judge.Judge(g.Seen, i.decision), inquiry: i, seen: g}
 	// Otherwise the key was not unknown when it was inquired about, and nobody has asked.
-	if r.Step.Ask() || g.seen.FreedByRetry(r.Step) && i.record == nil {
+	if r.Step.Ask() || g.Seen.FreedByRetry(r.Step) && i.record == nil {
 		return Decided{}, ErrMoved
 	}
 	return r, nil
@@ -84,7 +84,7 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 // letter in the same transaction before: the database does not release a key with an open dead letter. A constraint may
 // make judge refuse the decision here. Then the caller must roll the transaction back, as for an error.
 func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.Step, error) {
-	if r.seen.seen.FreedByRetry(r.Step) {
+	if r.seen.Seen.FreedByRetry(r.Step) {
 		again := r.inquiry.record
 		_, err := s.judgeAndApplyTx(ctx, tx, again.gathered, again.evidence)
 		return judge.Step{}, err // Nothing is left to do: the record is judged.
@@ -97,9 +97,9 @@ func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.S
 // if the key is gone or stands for something else.
 func (b *Books) gatherDeadLetter(
 	ctx context.Context, deadLetter deadletters.DeadLetter, d judge.OperatorDecision, send sender,
-) (gathered, error) {
+) (Gathered, error) {
 	if deadLetter.About == nil {
-		return gathered{seen: judge.Seen{DeadLetter: judge.DeadLetterOf(deadLetter)}}, nil
+		return Gathered{Seen: judge.Seen{DeadLetter: judge.DeadLetterOf(deadLetter)}}, nil
 	}
 	var view idempotency.KeyView
 	var m *movement
@@ -109,12 +109,12 @@ func (b *Books) gatherDeadLetter(
 	err := send(ctx, b.keys.LookIn(ref, &view), b.findMovement(ref, nil, &m), deadletters.OpenOnKey(deadLetter, &open),
 		idTaken(ref, d.PSPID, &taken))
 	if err != nil {
-		return gathered{}, fmt.Errorf("look at key: %w", err)
+		return Gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
-	g.seen.DeadLetter, g.seen.Charged, g.seen.IDTaken = judge.DeadLetterOf(deadLetter), open.Charged, taken
+	g.Seen.DeadLetter, g.Seen.Charged, g.Seen.IDTaken = judge.DeadLetterOf(deadLetter), open.Charged, taken
 	if open.Other != nil {
-		g.seen.OtherHeld = open.Other.String()
+		g.Seen.OtherHeld = open.Other.String()
 	}
 	return g, nil
 }
@@ -131,7 +131,7 @@ func idTaken(ref idempotency.Ref, id string, out *bool) postgres.Call {
 
 // gatheredAbout is what was read for a dead letter. A dead letter that names no payment is about none of ours, also if
 // a payment has its generation of the key.
-func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, m *movement) gathered {
+func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, m *movement) Gathered {
 	if !deadLetter.Concerns(view.Execution.Generation, view.Execution.Subject) || m == nil ||
 		m.subject() != view.Execution.Subject {
 		own := idempotency.Execution{Ref: idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation,
@@ -139,7 +139,7 @@ func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, 
 		if deadLetter.Subject != nil {
 			own.Subject = *deadLetter.Subject
 		}
-		return gathered{seen: judge.Seen{Own: own}}
+		return Gathered{Seen: judge.Seen{Own: own}}
 	}
 	return gatheredOf(m, view.Execution, view)
 }
@@ -150,7 +150,7 @@ func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, 
 
 // recordAgain is a dead letter's record, and what was read of the payment or refund that it is about now.
 type recordAgain struct {
-	gathered gathered
+	gathered Gathered
 	evidence judge.Record
 }
 

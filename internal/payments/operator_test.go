@@ -436,10 +436,10 @@ func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 		"it names no payment":           {nameless, at(1, otherSubject), of(otherSubject), false},
 	} {
 		g := gatheredAbout(c.deadLetter, c.view, c.m)
-		if (g.movement != nil) != c.is || (g.seen.Status == idempotency.UnknownStatus) != c.is ||
-			g.seen.Own.Ref != ref || !c.is && g.seen.Own.Generation != 1 ||
-			!c.is && (g.seen.Own.Subject == ownSubject) != (c.deadLetter.Subject != nil) {
-			t.Errorf("%s: %+v", name, g.seen)
+		if (g.movement != nil) != c.is || (g.Seen.Status == idempotency.UnknownStatus) != c.is ||
+			g.Seen.Own.Ref != ref || !c.is && g.Seen.Own.Generation != 1 ||
+			!c.is && (g.Seen.Own.Subject == ownSubject) != (c.deadLetter.Subject != nil) {
+			t.Errorf("%s: %+v", name, g.Seen)
 		}
 	}
 }
@@ -579,7 +579,7 @@ func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 			return idempotency.Due{Ref: g.reservation.Ref, Generation: 1, Subject: g.lease.Subject}
 		}
 		_, asked := psp.seen()
-		if r, err := s.service.LookUpDue(t.Context(), due(old), patient()); r != Moot || err != nil {
+		if r, err := s.lookUpDue(t.Context(), due(old), patient()); r != Moot || err != nil {
 			t.Errorf("a job for the old one came to %q: %v", r, err)
 		}
 		for _, decides := range []func() error{old.releases, func() error { return old.executes("") }} {
@@ -593,7 +593,7 @@ func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 		if err := now.wakes(now.about(1)); err != nil {
 			t.Error(err)
 		}
-		r, err := s.service.LookUpDue(t.Context(), due(now), patient())
+		r, err := s.lookUpDue(t.Context(), due(now), patient())
 		if r != Scheduled || err != nil {
 			t.Errorf("a job for the new one came to %q: %v", r, err)
 		}

@@ -49,15 +49,15 @@ func (b *Books) executionByPSPID(
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
 // counts on the payment. The case is about the refund's own key, which nobody may execute again.
-func (b *Books) withLost(ctx context.Context, g gathered, e judge.Record) (gathered, error) {
-	if _, ours := payment.SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.seen.ChangedBy(e) {
+func (b *Books) withLost(ctx context.Context, g Gathered, e judge.Record) (Gathered, error) {
+	if _, ours := payment.SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.Seen.ChangedBy(e) {
 		return g, nil
 	}
 	lost, err := b.nameOf(ctx, e.Record)
 	if errors.Is(err, errNotOurs) {
 		return g, nil
 	}
-	g.seen.Own = lost
+	g.Seen.Own = lost
 	return g, err
 }
 

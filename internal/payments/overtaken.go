@@ -15,7 +15,7 @@ import (
 // overtaken answers a request whose step was not written: somebody else has moved its key, or a constraint has refused
 // the step, or the database does not say. The reply is still evidence, so it is judged and applied again from the key's
 // new state.
-func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, cause error) (Answer, error) {
+func (s *Service) overtaken(ctx context.Context, g Gathered, reply judge.Reply, cause error) (Answer, error) {
 	switch {
 	case errors.Is(cause, errStepInDoubt):
 		return s.answerInDoubt(ctx, g, reply, cause), nil
@@ -24,7 +24,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, 
 		return nil, fmt.Errorf("apply: %w", cause)
 	}
 	after, err := s.gatherAgain(ctx, g, cause)
-	if err == nil && !after.seen.InHand(reply) {
+	if err == nil && !after.Seen.InHand(reply) {
 		s.metrics.Fenced()
 		s.log.WarnContext(ctx, "lease lost", slog.String("outcome", reply.Outcome.Label()),
 			slog.Int("attempt", int(g.lease.Attempt)))
@@ -32,7 +32,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, 
 	var step judge.Step
 	var applied Applied
 	if err == nil {
-		after, step, applied, err = s.judgeAndApply(ctx, after, reply)
+		after, step, applied, err = s.JudgeAndApply(ctx, after, reply)
 	}
 	switch {
 	case err != nil:
@@ -52,7 +52,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply judge.Reply, 
 // answerInDoubt answers if the step is not written, or if the database does not say whether it is. The PSP was asked
 // and the payment is stored, but its outcome may not be. That is what unknown means, so the answer is 202. A 503 would
 // say that nothing has happened.
-func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply judge.Reply, cause error) Answer {
+func (s *Service) answerInDoubt(ctx context.Context, g Gathered, reply judge.Reply, cause error) Answer {
 	s.metrics.StoreFailed("apply")
 	s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", g.movement.resource().Location()),
 		slog.String("outcome", reply.Outcome.Label()), slog.Any("error", cause))
@@ -60,7 +60,7 @@ func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply judge.Rep
 }
 
 // answerFromRow answers from the key's row, which somebody else has moved.
-func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outcome, step judge.Step) Answer {
+func (s *Service) answerFromRow(ctx context.Context, g Gathered, o gateway.Outcome, step judge.Step) Answer {
 	l, m := g.lease, g.movement
 	row, err := s.durably(ctx, l.Ref, m)
 	ours := err == nil && row.Generation == l.Generation && row.Subject == l.Subject
@@ -82,7 +82,7 @@ func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outco
 // answerGone answers for a key that has expired, or stands for another payment by now. If the row of this payment has
 // failed, the payment is not processing any more. But if the late reply says that money has moved, a dead letter is
 // open, and the client is not told that nothing was executed.
-func (s *Service) answerGone(ctx context.Context, g gathered, step judge.Step) Answer {
+func (s *Service) answerGone(ctx context.Context, g Gathered, step judge.Step) Answer {
 	l, m := g.lease, g.movement
 	if err := m.load(ctx, l.Subject); err != nil {
 		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),

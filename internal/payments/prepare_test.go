@@ -131,7 +131,7 @@ func (s *twoSteps) lookUp(key string) LookupResult {
 		s.t.Fatal(err)
 	}
 	e := row.Execution()
-	result, err := s.service.LookUpDue(s.t.Context(),
+	result, err := s.lookUpDue(s.t.Context(),
 		idempotency.Due{Ref: e.Ref, Subject: e.Subject, Generation: e.Generation}, patient())
 	if err != nil {
 		s.t.Fatal(err)

@@ -70,7 +70,7 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 		"MerchantOfKey": func() error { _, err := s.service.MerchantOfKey(ended, charge.reservation.Ref); return err },
 		"LookUp":        func() error { _, err := s.service.LookUp(ended, charge.lease.Execution()); return err },
 		"a lookup": func() error {
-			_, err := s.service.LookUpDue(ended,
+			_, err := s.lookUpDue(ended,
 				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1}, patient())
 			return err
 		},

@@ -109,14 +109,14 @@ func (b *Books) readRefund(
 // LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes
 // nothing. If the movement is not there, it fails with ErrPaymentNotFound.
 func (b *Books) LookUp(ctx context.Context, own idempotency.Execution) (gateway.Lookup, error) {
-	g, err := b.gather(ctx, own)
+	g, err := b.Gather(ctx, own)
 	if errors.Is(err, errNotOurs) {
 		return nil, ErrPaymentNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	return b.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, gateway.EndNothing), nil
+	return b.psps.Of(g.Seen.PSP).Lookup(ctx, g.Seen.Request, gateway.EndNothing), nil
 }
 
 // MaxPage is the largest page.

@@ -48,9 +48,9 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 	if err != nil {
 		return nil, err
 	}
-	ctx, span := s.tracer.Later(ctx, string(e.Source), g.seen.Own.Subject)
+	ctx, span := s.tracer.Later(ctx, string(e.Source), g.Seen.Own.Subject)
 	defer span.End()
-	_, step, applied, err := s.judgeAndApply(ctx, g, e)
+	_, step, applied, err := s.JudgeAndApply(ctx, g, e)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +69,14 @@ func effectOf(step judge.Step, applied Applied) Effect {
 	return Confirmed{}
 }
 
-// judgeAndApply judges evidence and applies the step. If the key has moved in between, or a constraint has refused the
-// step, it gathers and judges again. It returns the gathered from which the last step was judged.
-func (s *Service) judgeAndApply(
-	ctx context.Context, g gathered, e judge.Evidence,
-) (gathered, judge.Step, Applied, error) {
+// JudgeAndApply judges evidence and applies the step. If the key has moved in between, or a constraint has refused the
+// step, it gathers and judges again. It returns the Gathered from which the last step was judged.
+func (s *Service) JudgeAndApply(
+	ctx context.Context, g Gathered, e judge.Evidence,
+) (Gathered, judge.Step, Applied, error) {
 	for range maxReads {
-		step := judge.Judge(g.seen, e)
-		applied, err := s.apply(ctx, g, step)
+		step := judge.Judge(g.Seen, e)
+		applied, err := s.Apply(ctx, g, step)
 		if applied.Passed {
 			return g, step, applied, nil
 		}
@@ -93,13 +93,13 @@ func (s *Service) judgeAndApply(
 
 // judgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
 // it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
-func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g gathered, e judge.Evidence) (judge.Step, error) {
-	step := judge.Judge(g.seen, e)
+func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
+	step := judge.Judge(g.Seen, e)
 	err := s.applyTx(ctx, tx, g, step)
 	if !judgeable(err) {
 		return step, err
 	}
-	g.seen.IDTaken, g.seen.ShareGone = g.seen.IDTaken || BelongsToAnother(err), shareGone(err)
-	step = judge.Judge(g.seen, e) // If it refuses an operator's decision, it writes nothing.
+	g.Seen.IDTaken, g.Seen.ShareGone = g.Seen.IDTaken || BelongsToAnother(err), shareGone(err)
+	step = judge.Judge(g.Seen, e) // If it refuses an operator's decision, it writes nothing.
 	return step, s.applyTx(ctx, tx, g, step)
 }

@@ -280,11 +280,11 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 				before := g.gathers()
 				before.lease = g.lease
 				evidence := e(g)
-				step := judge.Judge(before.seen, evidence)
-				if _, err := s.service.apply(t.Context(), before, step); err != nil {
+				step := judge.Judge(before.Seen, evidence)
+				if _, err := s.service.Apply(t.Context(), before, step); err != nil {
 					t.Fatal(err)
 				}
-				want, got := before.seen.After(step), g.gathers().seen
+				want, got := before.Seen.After(step), g.gathers().Seen
 				if diff := cmp.Diff(facts(want), facts(got)); diff != "" {
 					t.Errorf("%s, %s, %T (-after +database):\n%s", status, says, evidence, diff)
 				}
@@ -440,7 +440,7 @@ func TestStepIsNotRepeatedWhenTheKeyCannotBeReadAgain(t *testing.T) {
 	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	before := proxy.Sent("ReleaseUnknownKey")
 	proxy.OnNext(9, "FindKey", pgproxy.CutBefore)
-	_, _, _, err := s.service.judgeAndApply(t.Context(), seen, judge.Nothing{Policy: patient()})
+	_, _, _, err := s.service.JudgeAndApply(t.Context(), seen, judge.Nothing{Policy: patient()})
 	if n := proxy.Sent("ReleaseUnknownKey") - before; !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
 		t.Errorf("sent %d times: %v", n, err)
 	}
@@ -579,7 +579,7 @@ func TestOneRecordThatContradictsTwoKeysIsTwoCases(t *testing.T) {
 	for _, key := range []string{"order-0000000002", "order-0000000003"} {
 		g := s.charging(key)
 		is[Pending](t, g.live(g.lease, g.movement, paid.success()))
-		if !g.gathers().seen.Held {
+		if !g.gathers().Seen.Held {
 			t.Errorf("%s waits for no operator", key)
 		}
 		want = append(want, contradicts(g, paid.record.ID))
@@ -606,7 +606,7 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoDeadLetter(t *testing.T) {
 		g.lost()
 		for range patient().Budget {
 			g.timePasses("UPDATE idempotency_keys SET reconcile_after = clock_timestamp()")
-			if _, err := s.service.LookUpDue(t.Context(),
+			if _, err := s.lookUpDue(t.Context(),
 				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}, patient()); err != nil {
 				t.Fatal(err)
 			}

@@ -260,7 +260,7 @@ func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, aske
 	g := &stage{shop: s, t: s.t, key: k, reservation: s.reservation(operation, k), movement: m}
 	g.reservation.Fingerprint = f
 	g.lease = g.reserve(m)
-	c, err := s.service.gather(s.t.Context(), g.lease.Execution())
+	c, err := s.service.Gather(s.t.Context(), g.lease.Execution())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -291,9 +291,9 @@ func (s *stage) again() *movement {
 }
 
 // recordOf is a case as the PSP has it that has executed it.
-func recordOf(c gathered, id string) gateway.Record {
+func recordOf(c Gathered, id string) gateway.Record {
 	r := gateway.Record{
-		Object: c.movement.object, ID: id, Account: c.seen.Account, Key: c.seen.Own.PassThroughKey(),
+		Object: c.movement.object, ID: id, Account: c.Seen.Account, Key: c.Seen.Own.PassThroughKey(),
 		Status: "succeeded", Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
 	}
 	amount, currency := c.movement.terms()
@@ -330,8 +330,8 @@ func (s *stage) live(l idempotency.Lease, m *movement, o gateway.Outcome) Answer
 // ends is live for one that may fail: the second half of execute.
 func (s *stage) ends(l idempotency.Lease, m *movement, o gateway.Outcome) (Answer, error) {
 	ctx, g, reply := s.t.Context(), gatherReserved(l, m), judge.Reply{Attempt: l.Attempt, Outcome: o}
-	step := judge.Judge(g.seen, reply)
-	applied, err := s.service.apply(ctx, g, step)
+	step := judge.Judge(g.Seen, reply)
+	applied, err := s.service.Apply(ctx, g, step)
 	if err != nil || !applied.Passed {
 		return s.service.overtaken(ctx, g, reply, err)
 	}
@@ -394,9 +394,9 @@ func (s *stage) windowPasses() *stage {
 }
 
 // gathers reads what judge would be asked about.
-func (s *stage) gathers() gathered {
+func (s *stage) gathers() Gathered {
 	s.t.Helper()
-	seen, err := s.service.gather(s.t.Context(), s.lease.Execution())
+	seen, err := s.service.Gather(s.t.Context(), s.lease.Execution())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -424,7 +424,7 @@ func (s *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.K
 // wantMoved checks what became of the payment or refund itself.
 func (s *stage) wantMoved(want payment.Status, pspID string) {
 	s.t.Helper()
-	c, err := s.service.gather(s.t.Context(), s.lease.Execution())
+	c, err := s.service.Gather(s.t.Context(), s.lease.Execution())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -548,12 +548,12 @@ func (s *stage) swept() *stage {
 func (s *stage) proven() *stage {
 	s.t.Helper()
 	s.windowPasses()
-	seen, err := s.service.gather(s.t.Context(), s.lease.Execution())
+	seen, err := s.service.Gather(s.t.Context(), s.lease.Execution())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	step := judge.Judge(seen.seen, judge.Nothing{Policy: patient()})
-	applied, err := s.service.apply(s.t.Context(), seen, step)
+	step := judge.Judge(seen.Seen, judge.Nothing{Policy: patient()})
+	applied, err := s.service.Apply(s.t.Context(), seen, step)
 	if err != nil || !applied.Passed || s.row().Status != idempotency.FailedRetryableStatus {
 		s.t.Fatalf("released %v: %v", applied.Passed, err)
 	}
@@ -581,7 +581,7 @@ func (s *stage) twin() *stage {
 	second := *s
 	second.movement = s.again()
 	second.lease = s.reserve(second.movement)
-	c, err := s.service.gather(s.t.Context(), second.lease.Execution())
+	c, err := s.service.Gather(s.t.Context(), second.lease.Execution())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -725,4 +725,22 @@ func sentSince(p *pgproxy.Proxy, before int, queries ...string) (rounds [][]stri
 		}
 	}
 	return rounds
+}
+
+// LookUpDue is that of package reconcile, which imports this one. reconcile_test.go gives it to these tests.
+var LookUpDue func(context.Context, *Service, idempotency.Due, judge.LookupPolicy) (LookupResult, error)
+
+// LookupResult and its values are those of package reconcile, too.
+type LookupResult string
+
+const (
+	Resolved   LookupResult = "resolved"
+	Scheduled  LookupResult = "scheduled"
+	ToOperator LookupResult = "failed"
+	Moot       LookupResult = "moot"
+)
+
+// lookUpDue is what the job of a lookup does.
+func (s *shop) lookUpDue(ctx context.Context, due idempotency.Due, p judge.LookupPolicy) (LookupResult, error) {
+	return LookUpDue(ctx, s.service, due, p)
 }

@@ -33,9 +33,9 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (comple
 
 // gatherBreakTx reads the movement that a break is about, and its key. For a break about nothing of ours, the result
 // has no movement.
-func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g gathered, err error) {
+func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g Gathered, err error) {
 	if e.Subject == nil {
-		return gathered{}, nil
+		return Gathered{}, nil
 	}
 	object := e.Object
 	if e.Kind == judge.BreakMissingHere { // The line is about a payment, whatever it says about it.
@@ -46,7 +46,7 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 		g, err = b.gatherBy(ctx, own, sendIn(tx))
 	}
 	if errors.Is(err, errNotOurs) {
-		return gathered{}, nil
+		return Gathered{}, nil
 	}
 	return g, err
 }

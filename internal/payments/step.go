@@ -55,21 +55,21 @@ func oneOf[Key, Result any](
 }
 
 // unguardedCalls are the calls of a step that does not move the key. They need no guard.
-func (s *Service) unguardedCalls(g gathered, step judge.Step) (calls []postgres.Call) {
+func (s *Service) unguardedCalls(g Gathered, step judge.Step) (calls []postgres.Call) {
 	if step.Note().Actor != "" {
-		calls = append(calls, s.keys.Note(g.seen.Own, step.Note()))
+		calls = append(calls, s.keys.Note(g.Seen.Own, step.Note()))
 	}
 	if step.Named() != "" {
 		calls = append(calls, nameMovement(g.movement, step.Named()))
 	}
 	if step.Open() != nil && step.Open().AboutKey || step.Answer() != nil && step.Answer().AboutKey {
-		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref, g.seen.Own.Generation))
+		calls = append(calls, s.keys.LockKey(g.Seen.Own.Ref, g.Seen.Own.Generation))
 	}
 	if step.Outside() != nil { // after the key, as each step locks
 		calls = append(calls, outsideCalls(*g.movement.payment, *step.Outside())...)
 	}
 	if step.Answer() != nil {
-		calls = append(calls, answerCalls(g.seen, *step.Answer())...)
+		calls = append(calls, answerCalls(g.Seen, *step.Answer())...)
 	}
 	return calls
 }
@@ -120,10 +120,10 @@ func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
 }
 
 // committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
-func (s *Service) committed(ctx context.Context, g gathered, step judge.Step) {
+func (s *Service) committed(ctx context.Context, g Gathered, step judge.Step) {
 	s.logStep(ctx, g, step)
 	if step.To() != "" {
-		s.waits.keys.Wake(g.seen.Own.Ref)
+		s.waits.keys.Wake(g.Seen.Own.Ref)
 	}
 }
 
@@ -140,15 +140,15 @@ func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
 
 // logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
 // log line of the request has its status.
-func (s *Service) logStep(ctx context.Context, g gathered, step judge.Step) {
+func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step) {
 	tracing.Current(ctx).Outcome(step.Label())
 	if step.WritesNothing() || step.ByOwner() && step.To() == idempotency.CompletedStatus {
 		return
 	}
 	attributes := []any{
 		slog.String("to", string(step.To())),
-		slog.Int("attempt", int(g.seen.Key.Attempt)),
-		slog.Int("generation", int(g.seen.Key.Generation)),
+		slog.Int("attempt", int(g.Seen.Key.Attempt)),
+		slog.Int("generation", int(g.Seen.Key.Generation)),
 	}
 	if g.movement != nil {
 		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
@@ -167,7 +167,7 @@ func (s *Service) logStep(ctx context.Context, g gathered, step judge.Step) {
 
 // deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
 // the client asked for, so that an operator can compare the evidence with them.
-func (s *Service) deadLetter(g gathered, step judge.Step) (*deadletters.DeadLetter, error) {
+func (s *Service) deadLetter(g Gathered, step judge.Step) (*deadletters.DeadLetter, error) {
 	id, err := s.newID()
 	if err != nil {
 		return nil, fmt.Errorf("make dead letter id: %w", err)
@@ -180,9 +180,9 @@ func (s *Service) deadLetter(g gathered, step judge.Step) (*deadletters.DeadLett
 	if !c.AboutKey {
 		return l, nil
 	}
-	about, subject := g.seen.About(), g.seen.Own.Subject
+	about, subject := g.Seen.About(), g.Seen.Own.Subject
 	l.About = &about
-	if !g.seen.Known() {
+	if !g.Seen.Known() {
 		return l, nil // The PSP has moved money under this key, and nothing of ours asked for it.
 	}
 	l.Subject = &subject

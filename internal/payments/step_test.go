@@ -56,7 +56,7 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		// The lock of the key, the answer, and the two calls that write what holds the key now.
 		"an answered case of the key": {paid, listed, 4},
 	} {
-		g := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
+		g := Gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
 		if got := len((&Service{}).unguardedCalls(g, judge.Judge(c.seen, c.e))); got != c.calls {
 			t.Errorf("%s: %d calls, want %d", name, got, c.calls)
 		}
@@ -67,7 +67,7 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 // what has changed nothing is no news.
 func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 	t.Parallel()
-	ofOurs := gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
+	ofOurs := Gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}}
 	resource := "resource=/payments/" + payment.ID(ownSubject).String()
 	executing := seenAs("")
 	executing.Status = idempotency.InProgressStatus
@@ -75,7 +75,7 @@ func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 		return judge.Judge(executing, judge.Reply{Attempt: 1, Outcome: o})
 	}
 	for name, c := range map[string]struct {
-		seen gathered
+		seen Gathered
 		step judge.Step
 		want string // the attributes from the status on
 	}{
@@ -87,9 +87,9 @@ func TestEachStepThatIsWrittenIsLogged(t *testing.T) {
 			"to=unknown attempt=0 generation=0 " + resource + " actor=owner"},
 		"a note": {ofOurs, judge.Judge(seenAs("psp_1"), chargedBy(judge.SourceWebhook)),
 			`to="" attempt=0 generation=0 ` + resource + " actor=webhook"},
-		"a case of nothing of ours": {gathered{}, judge.Judge(judge.Seen{}, chargedBy(judge.SourceScan)),
+		"a case of nothing of ours": {Gathered{}, judge.Judge(judge.Seen{}, chargedBy(judge.SourceScan)),
 			`to="" attempt=0 generation=0 dead_letter_kind=unknown_movement`},
-		"an answered case": {gathered{}, judge.Judge(judge.Seen{}, listed),
+		"an answered case": {Gathered{}, judge.Judge(judge.Seen{}, listed),
 			`to="" attempt=0 generation=0 answered_kind=missing_at_psp`},
 	} {
 		var log bytes.Buffer
@@ -148,9 +148,9 @@ func TestStepThatDidNotPassIsNotLoggedAsWritten(t *testing.T) {
 	g := s.charging("order-0000000001").swept()
 	log := s.logged()
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge.Judge(reserved.seen, judge.Reply{Attempt: 1,
+	step := judge.Judge(reserved.Seen, judge.Reply{Attempt: 1,
 		Outcome: gateway.NotExecuted{Reason: "refused"}})
-	if applied, err := s.service.apply(t.Context(), reserved, step); err != nil || applied.Passed {
+	if applied, err := s.service.Apply(t.Context(), reserved, step); err != nil || applied.Passed {
 		t.Fatal(applied, err)
 	}
 	if log.Len() > 0 {
@@ -292,7 +292,7 @@ func TestDeclineIsNotToldBesideAnAnswerThatCannotBeStored(t *testing.T) {
 	})
 	p := is[payment.Payment](t, is[Pending](t, s.create("order-0000000001", order())).Resource)
 	ref := idempotency.StoredRef("acme", payment.CreateOperation, p.Key)
-	c, err := s.service.gather(t.Context(), idempotency.Execution{Ref: ref, Subject: uuid.UUID(p.ID), Generation: 1})
+	c, err := s.service.Gather(t.Context(), idempotency.Execution{Ref: ref, Subject: uuid.UUID(p.ID), Generation: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -238,8 +238,8 @@ func TestEachEffectOfEvidenceIsCountedAsWhatItIs(t *testing.T) {
 			}
 		}
 	}
-	for _, result := range []payments.LookupResult{payments.Resolved, payments.Scheduled, payments.Scheduled,
-		payments.ToOperator, payments.Moot} {
+	for _, result := range []LookupResult{Resolved, Scheduled, Scheduled,
+		ToOperator, Moot} {
 		r.countLookup(result)
 	}
 	want := map[string]float64{"resolved webhook": 1, "failed webhook": 1, "resolved lookup": 1, "scheduled lookup": 2,

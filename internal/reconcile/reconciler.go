@@ -19,6 +19,7 @@ import (
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/internal/tracing"
 	"payonce/internal/webhooks"
 )
 
@@ -34,6 +35,7 @@ type Config struct {
 	Now      func() time.Time
 	Jitter   func() float64 // draws from [0, 1)
 	Metrics  *telemetry.Metrics
+	Tracer   *tracing.Tracer // nil: off
 	Log      *slog.Logger
 
 	config.Reconciler

@@ -112,7 +112,7 @@ func (r *Reconciler) lookUp(ctx context.Context, job *river.Job[lookupArgs]) err
 		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation,
 		Subject: job.Args.Subject,
 	}
-	result, err := r.Payments.LookUpDue(ctx, due, judge.LookupPolicy{Budget: r.LookupBudget, Base: r.LookupBase,
+	result, err := r.LookUpDue(ctx, due, judge.LookupPolicy{Budget: r.LookupBudget, Base: r.LookupBase,
 		Cap: r.LookupCap, Recheck: r.LookupRecheck, Chance: r.Jitter()})
 	if err != nil {
 		return err

@@ -140,8 +140,8 @@ func (r *Reconciler) countEffect(f payments.Effect, source judge.Source) string 
 	return resultConfirmed
 }
 
-func (r *Reconciler) countLookup(result payments.LookupResult) {
-	if result != payments.Moot {
+func (r *Reconciler) countLookup(result LookupResult) {
+	if result != Moot {
 		r.Metrics.Reconciled(string(result), string(judge.SourceLookup))
 	}
 }
