@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -502,6 +504,40 @@ func TestTablesOfThePageAreWhatJudgeSays(t *testing.T) {
 		t.Fatalf("%s has no place for the tables", path)
 	}
 	golden.File(t, path, before+tableBegins+b.String()+tableEnds+after)
+}
+
+// A developer who adds a kind of evidence says in the tables what it does, and has it judged amid all that can be seen.
+func TestEachKindOfEvidenceIsInTheTables(t *testing.T) {
+	t.Parallel()
+	shown, tried := map[string]bool{}, map[string]bool{}
+	for _, table := range tables() {
+		for _, r := range table.rows {
+			shown[reflect.TypeOf(r.e).Name()] = true
+		}
+	}
+	for _, e := range allEvidence() {
+		tried[reflect.TypeOf(e).Name()] = true
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range regexp.MustCompile(`(?m)^func \(\w+ (\w+)\) judge\(`).FindAllSubmatch(source, -1) {
+			kinds++
+			if name := string(kind[1]); !shown[name] || !tried[name] {
+				t.Errorf("%s: in the tables %t, judged amid everything %t", name, shown[name], tried[name])
+			}
+		}
+	}
+	if kinds != len(tried) {
+		t.Errorf("%d kinds of evidence, and %d are tried", kinds, len(tried))
+	}
 }
 
 func outsideRows() []tableRow {
