@@ -1,8 +1,8 @@
-// Package deadletters owns the cases that only an operator can close. A dead letter holds the evidence, and is open
-// until an operator resolves it. The code that finds such a case opens the dead letter in the transaction that records
-// the finding, so neither exists without the other.
+// Package deadletters owns the cases that only an operator can close, or evidence that comes after all. A dead letter
+// holds what is known of the case, and is open until then. The code that finds such a case opens the dead letter in the
+// transaction that records the finding, so neither exists without the other.
 //
-// This package knows the names of keys and subjects, and not what they stand for. Package operator carries out what a
+// This package knows the names of keys and subjects, and not what they stand for. Package payments carries out what a
 // resolution does to them. What must always hold:
 //
 //   - A dead letter changes once, by its resolution, under the version that the operator has seen. If two operators

@@ -21,9 +21,6 @@ func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.Known() && s.S
 // the dead letter says that money has moved: the key is not released, and not completed as a decline. What the record
 // says next is another finding: who dismisses an inquiry has not decided about the money that it takes later.
 func judgeOutside(s Seen, rep report, r gateway.Record) Step {
-	if s.Request == nil {
-		return Step{foreign: true} // It is about a charge of another program.
-	}
 	step := Step{outside: &r}
 	if r.Status == gateway.StatusDeclined {
 		return step // The money has come back, or has never left.
@@ -32,7 +29,7 @@ func judgeOutside(s Seen, rep report, r gateway.Record) Step {
 	if r.Currency != s.charge().Currency && r.AmountMinor > 0 {
 		reason += "; it is in " + r.Currency + ", so it counts as the whole payment"
 	}
-	if !s.Known() { // withLost
+	if !s.Known() { // a refund of ours that a restore has lost
 		step.open = s.foundRecord(deadletters.UnknownMovement, rep, reason)
 		return step
 	}

@@ -21,8 +21,10 @@ func (e Record) judge(s Seen) Step {
 	rep := report{source: e.Source, account: r.Account, object: r.Object, id: r.ID, moved: r.Executed(),
 		record: r.Evidence()}
 	switch {
-	case s.ofAnotherProgram(r), s.ChangedBy(e):
+	case s.ChangedBy(e):
 		return judgeOutside(s, rep, r)
+	case s.ofAnotherProgram(r):
+		return Step{foreign: true}
 	case !rep.moved && (!s.Known() || s.elsewhere(e)):
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.Known():
@@ -47,7 +49,8 @@ func (e Record) judge(s Seen) Step {
 	return step
 }
 
-// judgeOutcome compares an outcome with the state of the key. It does not matter who brings the outcome.
+// judgeOutcome compares an outcome with the state of the key. What it decides about the key does not depend on who
+// brings the outcome.
 func judgeOutcome(s Seen, rep report) Step {
 	v, isVerdict := payment.VerdictOf(rep.outcome)
 	if isVerdict && s.IDTaken {

@@ -13,6 +13,43 @@ import (
 	"payonce/internal/tracing"
 )
 
+// JudgeAndApply judges a Reply or a Record and applies the step. If the key has moved in between, or a constraint has
+// refused the step, it gathers and judges again. It returns the Gathered from which the last step was judged.
+//
+// It is for no other evidence: that the PSP has found nothing is judged by what was read before the PSP was asked.
+func (s *Service) JudgeAndApply(
+	ctx context.Context, g Gathered, e judge.Evidence,
+) (Gathered, judge.Step, Applied, error) {
+	for range maxReads {
+		step := judge.Judge(g.Seen, e)
+		applied, err := s.Apply(ctx, g, step)
+		if applied.Passed {
+			return g, step, applied, nil
+		}
+		if err != nil && !judgeable(err) {
+			return g, step, applied, fmt.Errorf("apply: %w", err)
+		}
+		if g, err = s.gatherAgain(ctx, g, err); err != nil {
+			return g, step, applied, err
+		}
+	}
+	return g, judge.Step{}, Applied{}, &postgres.UnavailableError{Op: "apply",
+		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
+}
+
+// judgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
+// it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
+func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
+	step := judge.Judge(g.Seen, e)
+	err := s.applyTx(ctx, tx, g, step)
+	if !judgeable(err) {
+		return step, err
+	}
+	g.Seen.IDTaken, g.Seen.ShareGone = g.Seen.IDTaken || BelongsToAnother(err), shareGone(err)
+	step = judge.Judge(g.Seen, e) // If it refuses an operator's decision, it writes nothing.
+	return step, s.applyTx(ctx, tx, g, step)
+}
+
 // Apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
 // Only Apply, and applyTx in somebody else's transaction, write outcomes; only Apply handles the lost acknowledgement
 // of a step.
@@ -21,8 +58,8 @@ import (
 // another payment can make it fail. An owner also retries when the database was not available: it has an outcome.
 //
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
-// sends the step again. Any other caller gets Doubt. With a record, it reads the key again at once; a lookup does so in
-// its next run. A step that was written after all is then confirmed.
+// sends the step again. Any other caller gets Doubt. JudgeAndApply reads the key again then; a lookup that has found
+// nothing does so in its next run. A step that was written after all is then confirmed.
 func (s *Service) Apply(ctx context.Context, g Gathered, step judge.Step) (applied Applied, err error) {
 	p, err := s.payloadOf(g, step)
 	if err != nil {

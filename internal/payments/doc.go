@@ -8,7 +8,7 @@
 //	execute.go             the path of a payment: reserve, send, judge, apply
 //	reserve.go             the first transaction
 //	prepare.go             for a PSP that executes in two steps: its object, and where its id is stored
-//	overtaken.go           what becomes of a reply if somebody else has moved the key meanwhile
+//	overtaken.go           what becomes of a reply whose step was not written, or nobody knows
 //	answer.go              the answer to the client
 //
 // An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own, here or, for
@@ -18,27 +18,34 @@
 //	statement.go           the settlement file of a day
 //	record.go              a webhook, a record of the PSP's ledger, or one that an operator retries
 //
-// All of them do the same three things. They read what is known into a Seen. They have package judge decide what the
-// evidence means for the key: pure functions, and the place to read next. They have apply write the step:
+// All of them do the same three things. They read what is known into a Gathered, which holds the Seen for package
+// judge, the place to read next:
 //
-//	apply.go, group.go     the second transaction, and how payments that end together share it
-//	lookup.go              asks the PSP for one key
-//	gather.go              what is known of a key
-//	step.go                the statements of a step, and its dead letter
+//	gather.go, outside.go  what a piece of evidence is about, and what is known of its key
+//	lookup.go              what the PSP knows of a key
+//
+// They have package judge make a step of the evidence: pure functions. They have apply write the step:
+//
+//	apply.go               the second transaction; JudgeAndApply, the way of nearly every source
+//	group.go               the transactions that payments share, if they arrive together
+//	step.go                the parts of a step that move no key, its dead letter, its log
 //	movement.go            what differs between a payment and a refund
-//	outside.go             what others have moved of a payment
+//
+// A source that brings records needs a judge.Source and a call of ApplyRecord. Other evidence is a type of package
+// judge that judges itself; the tests of judge say what else it needs.
 //
 // The rest reads: books.go for the scan of a ledger, wait.go and waits.go for those who wait for an outcome, read.go
 // and row.go for all. Most of it is of the type Books in service.go.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
-// each is told in docs/crash_windows.md. The seven of this path:
+// each is told in docs/crash_windows.md. The eight of this path:
 //
 //	window 1  before the reservation commits: nothing is left, and the client's retry is a new request
 //	window 2  before the PSP is called: a lease is left; it ends, and the key becomes unknown
-//	window 3  after the PSP has the request: the same, and the customer may have been charged
-//	window 4  after the second commit, before the answer: the retry is a replay
 //	window 27 the PSP has made an object, and its id is not stored: nobody executes the object
 //	window 28 the id is stored, and the object is not executed: a lookup cancels it
+//	window 3  after the PSP has the request: the same, and the customer may have been charged
+//	window 16 a step that has a dead letter is judged: neither of the two is written
+//	window 4  after the second commit, before the answer: the retry is a replay
 //	window 5  a lease is found to be over, before the key is unknown: the sweeper makes the key unknown
 package payments

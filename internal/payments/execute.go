@@ -15,8 +15,8 @@ import (
 //
 //	reserve  takes the key and writes the payment as processing    commit (tx 1)
 //	send     passes the key to the PSP; no transaction is open (a PSP that executes in two steps: prepare.go)
-//	judge    decides what the reply means for the key
-//	apply    writes that decision to the key and the payment       commit (tx 2)
+//	judge    makes a step of what the reply means for the key
+//	apply    writes the step to the key and the payment            commit (tx 2)
 //
 // ctx belongs to the client. After the reservation has begun, a client that hangs up no longer stops the execution: an
 // execution that stops in the middle has to be resolved later. An answer that nobody reads does no harm.

@@ -21,6 +21,11 @@ import (
 // errNotOurs says that evidence is not about any payment or refund of ours.
 var errNotOurs = errors.New("nothing of ours")
 
+// maxReads is how often a key is read, at most, for one reservation or one piece of evidence: again whenever somebody
+// else, or a commit of its own, has moved it in between. If the first read does not decide, the second nearly always
+// does.
+const maxReads = 5
+
 // Gathered is what is known before judge is called: the movement that the evidence is about, and what was read of its
 // key.
 type Gathered struct {
@@ -93,7 +98,7 @@ func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) ju
 }
 
 // gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
-// read.
+// read. What matters for an unknown key alone (GraceLeft, MemoryOver, Failures) stays zero.
 func gatherReserved(l idempotency.Lease, m *movement) Gathered {
 	return Gathered{
 		movement: m, lease: l,

@@ -28,9 +28,9 @@ func (b *Books) newGroups() groups {
 	return groups{
 		reservations: groupBy(b.db, func(r chargeReservation) idempotency.Ref { return r.reservation.Ref },
 			b.sendReservations),
-		completions: groupBy(b.db, func(c completion) idempotency.Ref { return c.own.Ref },
+		completions: groupBy(b.db, func(c completion) idempotency.Ref { return c.key.Ref },
 			sendConclusions(b, b.keys.Complete)),
-		resolutions: groupBy(b.db, func(c resolution) idempotency.Ref { return c.own.Ref },
+		resolutions: groupBy(b.db, func(c resolution) idempotency.Ref { return c.key.Ref },
 			sendConclusions(b, b.keys.Resolve)),
 		lookups: groupBy(b.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, b.sendLookups),
 	}
@@ -199,15 +199,15 @@ func sendConclusions[Step any](
 func (b *Books) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Call {
 	var p dbsqlc.RecordPaymentsParams
 	for _, o := range outcomes {
-		p.Ids = append(p.Ids, o.own.Subject)
+		p.Ids = append(p.Ids, o.key.Subject)
 		p.Statuses = append(p.Statuses, string(o.verdict.Status))
 		p.PspChargeIds = append(p.PspChargeIds, o.verdict.PSPID)
 		p.DeclineCodes = append(p.DeclineCodes, o.verdict.Code)
-		p.TenantIds = append(p.TenantIds, o.own.Ref.Tenant)
-		p.Operations = append(p.Operations, string(o.own.Ref.Operation))
-		p.Keys = append(p.Keys, o.own.Ref.Key.String())
-		p.Generations = append(p.Generations, o.own.Generation)
-		p.Attempts = append(p.Attempts, o.own.Attempt)
+		p.TenantIds = append(p.TenantIds, o.key.Ref.Tenant)
+		p.Operations = append(p.Operations, string(o.key.Ref.Operation))
+		p.Keys = append(p.Keys, o.key.Ref.Key.String())
+		p.Generations = append(p.Generations, o.key.Generation)
+		p.Attempts = append(p.Attempts, o.key.Attempt)
 		p.KeyStatuses = append(p.KeyStatuses, string(o.to))
 	}
 	p.OnlyTenant = b.db.OnlyTenant(p.TenantIds)
@@ -218,7 +218,7 @@ func (b *Books) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Call 
 		}
 		*out = make([]bool, len(outcomes))
 		for i, o := range outcomes {
-			(*out)[i] = slices.Contains(ids, o.own.Subject)
+			(*out)[i] = slices.Contains(ids, o.key.Subject)
 		}
 		return nil
 	}

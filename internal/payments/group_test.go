@@ -265,7 +265,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 		})
 	}
 	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
-		"WHERE key = $1", completions[1].own.Ref.Key.String())
+		"WHERE key = $1", completions[1].key.Ref.Key.String())
 	done, err := sendConclusions(&s.service.Books, s.service.keys.Complete)(t.Context(), completions)
 	if err != nil {
 		t.Fatal(err)

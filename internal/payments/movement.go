@@ -182,7 +182,7 @@ func (m *movement) updateRow(o rowUpdate, written *bool) []postgres.Call {
 
 // rowUpdate is a verdict that is written to a movement's row, and the status that its key has moved to.
 type rowUpdate struct {
-	own     idempotency.Execution
+	key     idempotency.Execution
 	verdict payment.Verdict
 	to      idempotency.Status
 }

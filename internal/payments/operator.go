@@ -23,7 +23,8 @@ type Inquiry struct {
 	record     *recordAgain // nil if the decision judges no record in its own transaction
 }
 
-// Inquire asks the PSP, if the decision must be compared with the PSP's answer. No transaction is open.
+// Inquire asks the PSP, if the decision must be compared with the PSP's answer, and may have it cancel the request. No
+// transaction is open.
 func (s *Service) Inquire(
 	ctx context.Context, deadLetter deadletters.DeadLetter, d judge.OperatorDecision,
 ) (Inquiry, error) {
@@ -42,9 +43,9 @@ func (s *Service) Inquire(
 
 // Decided is what judge says of a decision, and what it was judged by. It may refuse the decision.
 type Decided struct {
-	Step    judge.Step
-	inquiry Inquiry
-	seen    Gathered // at that moment
+	Step     judge.Step
+	inquiry  Inquiry
+	gathered Gathered // at that moment
 }
 
 // Preview judges a decision, and writes nothing. It fails with ErrMoved as JudgeTx does.
@@ -72,8 +73,8 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 		// The PSP's answer is judged by what was known before the PSP was asked.
 		g.askedAt, g.Seen.GraceLeft, g.Seen.MemoryOver = before.askedAt, before.Seen.GraceLeft, before.Seen.MemoryOver
 	}
-	r := Decided{Step: judge.Judge(g.Seen, i.decision), inquiry: i, seen: g}
-	// Otherwise the key was not unknown when it was inquired about, and nobody has asked.
+	r := Decided{Step: judge.Judge(g.Seen, i.decision), inquiry: i, gathered: g}
+	// Inquire has prepared neither: the key was not unknown then, or the retry freed no key.
 	if r.Step.Ask() || g.Seen.FreedByRetry(r.Step) && i.record == nil {
 		return Decided{}, ErrMoved
 	}
@@ -84,12 +85,12 @@ func (s *Service) decided(ctx context.Context, i Inquiry, send sender) (Decided,
 // letter in the same transaction before: the database does not release a key with an open dead letter. A constraint may
 // make judge refuse the decision here. Then the caller must roll the transaction back, as for an error.
 func (s *Service) CarryOutTx(ctx context.Context, tx pgx.Tx, r Decided) (judge.Step, error) {
-	if r.seen.Seen.FreedByRetry(r.Step) {
+	if r.gathered.Seen.FreedByRetry(r.Step) {
 		again := r.inquiry.record
 		_, err := s.judgeAndApplyTx(ctx, tx, again.gathered, again.evidence)
 		return judge.Step{}, err // Nothing is left to do: the record is judged.
 	}
-	return s.judgeAndApplyTx(ctx, tx, r.seen, r.inquiry.decision)
+	return s.judgeAndApplyTx(ctx, tx, r.gathered, r.inquiry.decision)
 }
 
 // gatherDeadLetter reads the key of a dead letter, the key's movement, another open dead letter of the key, and whether

@@ -105,7 +105,7 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	calls := map[string]postgres.Call{
 		"begin payments": s.service.beginPayments([]chargeReservation{{reservation: g.reservation,
 			movement: g.again()}}, &payment),
-		"record payments": s.service.recordPayments([]rowUpdate{{own: g.lease.Execution()}}, &written),
+		"record payments": s.service.recordPayments([]rowUpdate{{key: g.lease.Execution()}}, &written),
 	}
 	for kind, m := range map[string]*stage{"payment": g, "refund": h} {
 		calls["find "+kind] = s.service.findMovement(m.reservation.Ref, new(m.lease.Subject), &found)

@@ -2,14 +2,10 @@ package payments
 
 import (
 	"context"
-	"fmt"
-
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
-	"payonce/internal/postgres"
 )
 
 // Effect is what evidence has changed: one of Completed, Confirmed, DeadLettered, Foreign.
@@ -67,39 +63,4 @@ func effectOf(step judge.Step, applied Applied) Effect {
 		return Foreign{}
 	}
 	return Confirmed{}
-}
-
-// JudgeAndApply judges evidence and applies the step. If the key has moved in between, or a constraint has refused the
-// step, it gathers and judges again. It returns the Gathered from which the last step was judged.
-func (s *Service) JudgeAndApply(
-	ctx context.Context, g Gathered, e judge.Evidence,
-) (Gathered, judge.Step, Applied, error) {
-	for range maxReads {
-		step := judge.Judge(g.Seen, e)
-		applied, err := s.Apply(ctx, g, step)
-		if applied.Passed {
-			return g, step, applied, nil
-		}
-		if err != nil && !judgeable(err) {
-			return g, step, applied, fmt.Errorf("apply: %w", err)
-		}
-		if g, err = s.gatherAgain(ctx, g, err); err != nil {
-			return g, step, applied, err
-		}
-	}
-	return g, judge.Step{}, Applied{}, &postgres.UnavailableError{Op: "apply",
-		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
-}
-
-// judgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
-// it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
-func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
-	step := judge.Judge(g.Seen, e)
-	err := s.applyTx(ctx, tx, g, step)
-	if !judgeable(err) {
-		return step, err
-	}
-	g.Seen.IDTaken, g.Seen.ShareGone = g.Seen.IDTaken || BelongsToAnother(err), shareGone(err)
-	step = judge.Judge(g.Seen, e) // If it refuses an operator's decision, it writes nothing.
-	return step, s.applyTx(ctx, tx, g, step)
 }

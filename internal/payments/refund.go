@@ -148,12 +148,12 @@ func (m *movement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres
 }
 
 func (m *movement) recordRefund(o rowUpdate, written *bool) []postgres.Call {
-	return m.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
+	return m.locked(o.key.Ref, o.key.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
-			ID: o.own.Subject, Status: string(o.verdict.Status), PspRefundID: postgres.Nullable(o.verdict.PSPID),
+			ID: o.key.Subject, Status: string(o.verdict.Status), PspRefundID: postgres.Nullable(o.verdict.PSPID),
 			DeclineCode: postgres.Nullable(o.verdict.Code),
-			TenantID:    o.own.Ref.Tenant, Operation: string(o.own.Ref.Operation), Key: o.own.Ref.Key.String(),
-			Generation: o.own.Generation, Attempt: o.own.Attempt, KeyStatus: string(o.to),
+			TenantID:    o.key.Ref.Tenant, Operation: string(o.key.Ref.Operation), Key: o.key.Ref.Key.String(),
+			Generation: o.key.Generation, Attempt: o.key.Attempt, KeyStatus: string(o.to),
 		})
 		*written = rows == 1
 		return err

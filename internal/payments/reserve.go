@@ -10,10 +10,6 @@ import (
 	"payonce/internal/tracing"
 )
 
-// maxReads is how often a reservation reads its key, at most. It reads again when somebody else, or a commit of its
-// own, has moved the key in between. If the first read does not decide, the second one nearly always does.
-const maxReads = 5
-
 // reserve is the first transaction. It takes the key and writes the row of the payment or refund. If it cannot take the
 // key, it returns why. It handles Retake and LeaseOver itself, and returns Retake only when retaking has failed for
 // good.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/riverqueue/river"
+
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
@@ -23,8 +25,29 @@ const (
 	Moot       LookupResult = "moot"      // the key is not unknown any more, or somebody else has changed it
 )
 
+// lookUp looks up one key at the PSP.
+func (r *Reconciler) lookUp(ctx context.Context, job *river.Job[lookupArgs]) error {
+	due := idempotency.Due{
+		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation,
+		Subject: job.Args.Subject,
+	}
+	result, err := r.LookUpDue(ctx, due, judge.LookupPolicy{Budget: r.LookupBudget, Base: r.LookupBase,
+		Cap: r.LookupCap, Recheck: r.LookupRecheck, Chance: r.Jitter()})
+	if err != nil {
+		return err
+	}
+	r.countLookup(result)
+	return nil
+}
+
+func (r *Reconciler) countLookup(result LookupResult) {
+	if result != Moot {
+		r.Metrics.Reconciled(string(result), string(judge.SourceLookup))
+	}
+}
+
 // LookUpDue asks the PSP once about an unknown key, and writes what the answer proves. It may run again at any time and
-// any number of times, because each write depends on the state that was read before the PSP was asked.
+// any number of times, because each write passes only if the key is as it was judged.
 func (r *Reconciler) LookUpDue(ctx context.Context, due idempotency.Due, p judge.LookupPolicy) (LookupResult, error) {
 	g, err := r.Payments.GatherDue(ctx, due)
 	switch {

@@ -11,7 +11,6 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/judge"
 	"payonce/internal/postgres"
 )
 
@@ -104,21 +103,6 @@ func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (n
 		}
 	}
 	return next
-}
-
-// lookUp looks up one key at the PSP.
-func (r *Reconciler) lookUp(ctx context.Context, job *river.Job[lookupArgs]) error {
-	due := idempotency.Due{
-		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation,
-		Subject: job.Args.Subject,
-	}
-	result, err := r.LookUpDue(ctx, due, judge.LookupPolicy{Budget: r.LookupBudget, Base: r.LookupBase,
-		Cap: r.LookupCap, Recheck: r.LookupRecheck, Chance: r.Jitter()})
-	if err != nil {
-		return err
-	}
-	r.countLookup(result)
-	return nil
 }
 
 // jobTimeout ends a run that hangs. rescueAfter makes the job of a dead process available again. It is longer than

@@ -62,12 +62,12 @@ func (r *Reconciler) judgeEvent(ctx context.Context, event webhooks.Stored) (res
 	switch said := said.(type) {
 	case gateway.Moved:
 		// Crash window 8: the job is taken, and the key has not moved.
-		finding, err := r.Payments.ApplyRecord(ctx,
+		effect, err := r.Payments.ApplyRecord(ctx,
 			judge.Record{Source: judge.SourceWebhook, PSP: psp, Record: said.Record})
 		if err != nil {
 			return "", fmt.Errorf("apply record of webhook: %w", err)
 		}
-		return r.countEffect(finding, judge.SourceWebhook), nil
+		return r.countEffect(effect, judge.SourceWebhook), nil
 	case gateway.Ignored:
 		r.Metrics.Foreign("event", 1)
 	}
@@ -112,11 +112,11 @@ func (r *Reconciler) judgeEvidence(ctx context.Context, job *river.Job[evidenceA
 	if err != nil {
 		return fmt.Errorf("parse record: %w", err)
 	}
-	finding, err := r.Payments.ApplyRecord(ctx, judge.Record{Source: judge.SourceOperator, Record: record})
+	effect, err := r.Payments.ApplyRecord(ctx, judge.Record{Source: judge.SourceOperator, Record: record})
 	if err != nil {
 		return fmt.Errorf("apply record: %w", err)
 	}
-	r.countEffect(finding, judge.SourceOperator)
+	r.countEffect(effect, judge.SourceOperator)
 	return nil
 }
 
@@ -138,10 +138,4 @@ func (r *Reconciler) countEffect(f payments.Effect, source judge.Source) string 
 	case payments.Confirmed:
 	}
 	return resultConfirmed
-}
-
-func (r *Reconciler) countLookup(result LookupResult) {
-	if result != Moot {
-		r.Metrics.Reconciled(string(result), string(judge.SourceLookup))
-	}
 }

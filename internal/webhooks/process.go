@@ -35,9 +35,8 @@ func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	return Stored{ID: id, SentAt: row.SentAt, Body: row.Body, Processed: row.Processed}, nil
 }
 
-// Processed is the call that marks an event as processed, with its result. It commits together with the changes that
-// the event has caused. If the event was processed before, the first result stays, and the transaction does not fail: a
-// job may run twice.
+// Processed is the call that marks an event as processed, with its result, for a caller whose changes commit with it.
+// If the event was processed before, the first result stays, and the transaction does not fail: a job may run twice.
 func Processed(id, result string) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		_, err := dbsqlc.New(q).SetResult(ctx, dbsqlc.SetResultParams{ID: id, Result: &result})
