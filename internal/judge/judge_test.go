@@ -240,15 +240,16 @@ func allEvidence() []Evidence {
 func TestWhatMustHoldOfEveryStep(t *testing.T) {
 	t.Parallel()
 	checks := map[string]func(s Seen, e Evidence, step Step) (why string){
-		"every step is an edge of the state machine":                             everyStepIsAnEdge,
-		"the release of an unknown key needs proof":                              releaseNeedsProof,
-		"nothing releases a key that a dead letter holds":                        nothingReleasesAHeldKey,
-		"the same evidence again moves nothing":                                  theSameAgainMovesNothing,
-		"money that moved and completes nothing has a dead letter that names it": movedMoneyIsNamed,
-		"nobody is told of a decline beside moved money":                         noDeclineBesideMovedMoney,
-		"a decline without a success is no case once the key is over":            noCaseWithoutMoney,
-		"a refused decision does nothing":                                        aRefusalDoesNothing,
-		"nothing succeeds while the PSP waits":                                   noSuccessWhileItWaits,
+		"every step is an edge of the state machine":                              everyStepIsAnEdge,
+		"the release of an unknown key needs proof":                               releaseNeedsProof,
+		"nothing releases a key that a dead letter holds":                         nothingReleasesAHeldKey,
+		"the same evidence again moves nothing":                                   theSameAgainMovesNothing,
+		"money that moved and completes nothing has a dead letter that names it":  movedMoneyIsNamed,
+		"nobody is told of a decline beside moved money":                          noDeclineBesideMovedMoney,
+		"a decline without a success is no case once the key is over":             noCaseWithoutMoney,
+		"a refused decision does nothing":                                         aRefusalDoesNothing,
+		"nothing succeeds while the PSP waits":                                    noSuccessWhileItWaits,
+		"a step that moves or postpones the key does nothing that is not written": movesAlone,
 	}
 	evidence, pairs := allEvidence(), 0
 	for s := range allSeen() {
@@ -367,6 +368,21 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
 	if s.Charged && step.to == idempotency.CompletedStatus && step.verdict.Status == payment.Declined {
 		return "a client would be told that it was declined"
+	}
+	return ""
+}
+
+// movesAlone: package payments writes a name, an answered dead letter and what others have moved only for a step that
+// leaves the key as it is, and only an owner has the lease that makes a key unknown.
+func movesAlone(_ Seen, _ Evidence, step Step) (why string) {
+	guarded := step.to != "" || step.askAgain != nil
+	switch {
+	case guarded && (step.named != "" || step.answer != nil || step.outside != nil):
+		return "a part of the step is lost"
+	case step.to != "" && step.askAgain != nil:
+		return "the key is moved and postponed"
+	case step.to == idempotency.UnknownStatus && !step.byOwner:
+		return "somebody without a lease gives it up"
 	}
 	return ""
 }
