@@ -34,19 +34,19 @@ const (
 // that reads "no money was returned" would return it in another way.
 const AlreadyMoved = "already_returned_or_held"
 
-// Record is an object in the PSP's own ledger that moves money.
+// Record is an object in the PSP's own ledger that moves money. Its JSON is the form of stored evidence (codec.go).
 type Record struct {
-	Object      Object
-	ID          string
-	Account     string
-	Key         string // the Idempotency-Key of the request that made it
-	Reference   string // our id; "" if the record has none
-	ChargeID    string // the PSP's id of the charge that the record changes; "" for a charge itself
-	AmountMinor int64
-	Currency    string
-	Status      string    // "pending", "succeeded" or "declined"
-	DeclineCode string    // for a decline; "" in a statement, which has no codes
-	Created     time.Time // by the PSP's clock, in UTC
+	ID          string    `json:"id"`
+	Object      Object    `json:"object"`
+	Account     string    `json:"account"`
+	Key         string    `json:"idempotencyKey"` // the Idempotency-Key of the request that made it
+	Reference   string    `json:"reference"`      // our id; "" if the record has none
+	ChargeID    string    `json:"chargeId,omitzero"`
+	AmountMinor int64     `json:"amountCents"`
+	Currency    string    `json:"currency"`
+	Status      string    `json:"status"`               // "pending", "succeeded" or "declined"
+	DeclineCode string    `json:"declineCode,omitzero"` // for a decline; "" in a statement, which has no codes
+	Created     time.Time `json:"createdAt,omitzero"`   // by the PSP's clock, in UTC
 }
 
 // Executed reports whether the money has moved.

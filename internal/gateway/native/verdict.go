@@ -5,24 +5,11 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
 )
-
-// terms are the members that answers about charges and refunds have in common. Unknown members are ignored, because
-// PSPs often add members.
-type terms struct {
-	ID             string `json:"id"`
-	Account        string `json:"account"`
-	IdempotencyKey string `json:"idempotencyKey"`
-	Reference      string `json:"reference"`
-	ChargeID       string `json:"chargeId"`
-	AmountCents    int64  `json:"amountCents"`
-	Currency       string `json:"currency"`
-	Status         string `json:"status"`
-	DeclineCode    string `json:"declineCode"`
-}
 
 // judge reads an answer below 500 as a verdict on what was wanted. If it is no verdict, the outcome is Indeterminate.
 func judge(want gateway.Record, a wire.Reply) gateway.Outcome {
@@ -35,17 +22,24 @@ func judge(want gateway.Record, a wire.Reply) gateway.Outcome {
 			Evidence:      gateway.AnswerEvidence(a.Status, a.Body),
 		}
 	}
-	var got terms
+	// An answer has the members of a record, but for these two. Unknown members are ignored, because PSPs often add
+	// members. So these two may be anything.
+	var got struct {
+		gateway.Record
+
+		Object  jsontext.Value `json:"object"`
+		Created jsontext.Value `json:"createdAt"`
+	}
 	if err := json.Unmarshal(a.Body, &got); err != nil || !gateway.IsID(got.ID) || got.Status == "" {
 		return gateway.Indeterminate{Reason: "answer malformed"}
 	}
-	r := got.record(want.Object)
-	if member := want.Differs(r); member != "" {
+	got.Record.Object = want.Object
+	if member := want.Differs(got.Record); member != "" {
 		evidence := gateway.AnswerEvidence(a.Status, a.Body)
 		if !gateway.Storable(a.Body) {
 			// A member that we do not read cannot be stored. Whether money has moved decides what the client may be
 			// told, so what we have read must not be lost.
-			evidence = gateway.AnswerEvidence(a.Status, r.Evidence())
+			evidence = gateway.AnswerEvidence(a.Status, got.Evidence())
 		}
 		return gateway.Indeterminate{Reason: "answer has another " + member, Contradiction: true, Evidence: evidence,
 			ID: got.ID}
@@ -58,12 +52,4 @@ func judge(want gateway.Record, a wire.Reply) gateway.Outcome {
 		return gateway.Declined{ID: got.ID, Code: codeOf(got.DeclineCode)}
 	}
 	return gateway.Indeterminate{Reason: "answer without a verdict"}
-}
-
-// record is what the answer says of an object. It does not name the object, and has no time.
-func (t terms) record(o gateway.Object) gateway.Record {
-	return gateway.Record{
-		Object: o, ID: t.ID, Account: t.Account, Key: t.IdempotencyKey, Reference: t.Reference, ChargeID: t.ChargeID,
-		AmountMinor: t.AmountCents, Currency: t.Currency, Status: t.Status, DeclineCode: t.DeclineCode,
-	}
 }
