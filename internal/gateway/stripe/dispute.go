@@ -8,13 +8,9 @@ import (
 
 // dispute is the part of a Dispute that we read (https://docs.stripe.com/api/disputes/object).
 type dispute struct {
-	ID                  string `json:"id"`
-	Object              string `json:"object"`
-	Amount              *int64 `json:"amount"`
-	Currency            string `json:"currency"`
-	Status              string `json:"status"`
+	object
+
 	PaymentIntent       string `json:"payment_intent"`
-	Created             int64  `json:"created"`
 	BalanceTransactions []struct {
 		Amount int64 `json:"amount"`
 	} `json:"balance_transactions"`
@@ -32,13 +28,10 @@ func readDispute(account string, raw []byte) (r gateway.Record, err error) {
 	case d.PaymentIntent == "":
 		return r, foreign
 	}
-	e := entry{
-		object: gateway.DisputeObject, id: d.ID, account: account, charge: d.PaymentIntent, amount: d.Amount,
-		currency: d.Currency, created: d.Created,
-	}
-	e.status = d.state()
-	if d.inquiry() || e.status == gateway.StatusPending && d.reinstated() {
-		e.amount = new(int64) // Nothing is withdrawn now.
+	e := entry{object: d.object, kind: gateway.DisputeObject, account: account, charge: d.PaymentIntent}
+	e.Status = d.state()
+	if d.inquiry() || e.Status == gateway.StatusPending && d.reinstated() {
+		e.Amount = new(int64) // Nothing is withdrawn now.
 	}
 	return e.record()
 }

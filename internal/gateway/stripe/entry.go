@@ -12,31 +12,26 @@ import (
 
 // charge is the part of a Charge that we read (https://docs.stripe.com/api/charges/object).
 type charge struct {
-	ID             string `json:"id"`
-	Object         string `json:"object"`
-	Amount         *int64 `json:"amount"`
+	object
+
 	AmountCaptured *int64 `json:"amount_captured"`
 	Captured       bool   `json:"captured"`
-	Currency       string `json:"currency"`
-	Status         string `json:"status"`
 	PaymentIntent  string `json:"payment_intent"`
 	FailureCode    string `json:"failure_code"`
 	Outcome        struct {
 		Reason string `json:"reason"`
 	} `json:"outcome"`
-	Created  int64             `json:"created"`
 	Metadata map[string]string `json:"metadata"`
 }
 
 // record is the charge as a record, under the id of its intent.
 func (ch charge) record(account string) (gateway.Record, error) {
-	e := entry{
-		object: gateway.ChargeObject, id: ch.PaymentIntent, account: account, amount: ch.Amount, currency: ch.Currency,
-		status: gateway.StatusDeclined, created: ch.Created, marks: ch.Metadata,
-	}
+	e := entry{object: ch.object, kind: gateway.ChargeObject, account: account, marks: ch.Metadata}
+	e.ID = ch.PaymentIntent
 	if ch.Status == "succeeded" {
-		e.status, e.amount = gateway.StatusSucceeded, ch.AmountCaptured
+		e.Status, e.Amount = gateway.StatusSucceeded, ch.AmountCaptured
 	} else {
+		e.Status = gateway.StatusDeclined
 		e.code = codeOf(ch.Outcome.Reason, ch.FailureCode)
 	}
 	return e.record()

@@ -11,16 +11,23 @@ import (
 	"payonce/internal/gateway"
 )
 
-// intent is the part of a PaymentIntent that we read. Unknown members are ignored, because Stripe adds members within
-// a version (https://docs.stripe.com/upgrades#what-changes-does-stripe-consider-to-be-backwards-compatible).
+// object is what we read of an object of Stripe that moves money. Unknown members are ignored, because Stripe adds
+// members within a version
+// (https://docs.stripe.com/upgrades#what-changes-does-stripe-consider-to-be-backwards-compatible).
+type object struct {
+	ID       string `json:"id"`
+	Object   string `json:"object"`
+	Amount   *int64 `json:"amount"` // a pointer, because 0 differs from no amount
+	Currency string `json:"currency"`
+	Status   string `json:"status"`
+	Created  int64  `json:"created"`
+}
+
+// intent is the part of a PaymentIntent that we read.
 type intent struct {
-	ID               string            `json:"id"`
-	Object           string            `json:"object"`
-	Amount           *int64            `json:"amount"` // a pointer, because 0 differs from no amount
+	object
+
 	AmountReceived   *int64            `json:"amount_received"`
-	Currency         string            `json:"currency"`
-	Status           string            `json:"status"`
-	Created          int64             `json:"created"`
 	Metadata         map[string]string `json:"metadata"`
 	LastPaymentError *failure          `json:"last_payment_error"`
 }
@@ -137,31 +144,26 @@ func (in intent) state() state {
 
 // record is the charge of the intent. The amount of an executed charge is the amount received.
 func (in intent) record(account string) (gateway.Record, error) {
-	e := entry{
-		object: gateway.ChargeObject, id: in.ID, account: account, amount: in.Amount, currency: in.Currency,
-		status: gateway.StatusDeclined, created: in.Created, marks: in.Metadata,
-	}
+	e := entry{object: in.object, kind: gateway.ChargeObject, account: account, marks: in.Metadata}
+	e.Status = gateway.StatusDeclined
 	switch in.state() {
 	case executed:
-		e.status, e.amount = gateway.StatusSucceeded, in.AmountReceived
+		e.Status, e.Amount = gateway.StatusSucceeded, in.AmountReceived
 	case declined:
 		e.code = codeOf(in.LastPaymentError.DeclineCode, in.LastPaymentError.Code) // the bank's reason, or Stripe's
 	}
 	return e.record()
 }
 
-// entry is what a record is made of, in Stripe's units.
+// entry is what a record is made of: an object with the status of a record, and what the record has besides.
 type entry struct {
-	object   gateway.Object
-	id       string
-	account  string
-	charge   string // of a refund
-	amount   *int64
-	currency string
-	status   string
-	code     string
-	created  int64
-	marks    map[string]string
+	object
+
+	kind    gateway.Object
+	account string
+	charge  string // of all but a charge
+	code    string
+	marks   map[string]string
 }
 
 // ours reports whether Payonce has made the object with this metadata.
@@ -171,11 +173,11 @@ func ours(metadata map[string]string) bool { return metadata[originMark] == ourO
 // request of ours.
 func (e entry) record() (gateway.Record, error) {
 	r := gateway.Record{
-		Object: e.object, ID: e.id, Account: e.account, ChargeID: e.charge, AmountMinor: -1,
-		Currency: upper(e.currency), Status: e.status, DeclineCode: e.code, Created: time.Unix(e.created, 0),
+		Object: e.kind, ID: e.ID, Account: e.account, ChargeID: e.charge, AmountMinor: -1,
+		Currency: upper(e.Currency), Status: e.Status, DeclineCode: e.code, Created: time.Unix(e.Created, 0),
 	}
-	if e.amount != nil {
-		if minor, ok := fromStripe(*e.amount, r.Currency); ok {
+	if e.Amount != nil {
+		if minor, ok := fromStripe(*e.Amount, r.Currency); ok {
 			r.AmountMinor = minor
 		}
 	}

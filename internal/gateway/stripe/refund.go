@@ -16,14 +16,10 @@ import (
 
 // refund is the part of a Refund that we read (https://docs.stripe.com/api/refunds/object).
 type refund struct {
-	ID            string            `json:"id"`
-	Object        string            `json:"object"`
-	Amount        *int64            `json:"amount"`
-	Currency      string            `json:"currency"`
-	Status        string            `json:"status"`
+	object
+
 	PaymentIntent string            `json:"payment_intent"`
 	FailureReason string            `json:"failure_reason"`
-	Created       int64             `json:"created"`
 	Metadata      map[string]string `json:"metadata"`
 }
 
@@ -43,14 +39,15 @@ func (re refund) final() bool {
 // record is the refund as a record. The status of one of ours that is not final is "declined", so ask final first.
 func (re refund) record(account string) (gateway.Record, error) {
 	e := entry{
-		object: gateway.RefundObject, id: re.ID, account: account, charge: re.PaymentIntent, amount: re.Amount,
-		currency: re.Currency, status: gateway.StatusSucceeded, created: re.Created, marks: re.Metadata,
+		object: re.object, kind: gateway.RefundObject, account: account, charge: re.PaymentIntent, marks: re.Metadata,
 	}
 	switch {
 	case !re.final() && !ours(re.Metadata):
-		e.status = gateway.StatusPending
-	case re.Status != "succeeded":
-		e.status, e.code = gateway.StatusDeclined, codeOf(re.FailureReason, re.Status)
+		e.Status = gateway.StatusPending
+	case re.Status == "succeeded":
+		e.Status = gateway.StatusSucceeded
+	default:
+		e.Status, e.code = gateway.StatusDeclined, codeOf(re.FailureReason, re.Status)
 	}
 	return e.record()
 }

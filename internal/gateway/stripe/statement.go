@@ -103,13 +103,11 @@ func (t transaction) reversal(account string) (r gateway.Record, err error) {
 	if ch.PaymentIntent == "" {
 		return r, foreign
 	}
-	e := entry{
-		object: gateway.ReversalObject, id: t.ID, account: account, charge: ch.PaymentIntent, amount: ch.Amount,
-		currency: ch.Currency, status: gateway.StatusSucceeded, created: t.Created,
-	}
+	e := entry{object: ch.object, kind: gateway.ReversalObject, account: account, charge: ch.PaymentIntent}
+	e.ID, e.Status, e.Created = t.ID, gateway.StatusSucceeded, t.Created
 	switch taken := max(-t.Amount, 0); {
 	case taken == 0, t.Currency == ch.Currency: // Otherwise it may be the whole charge.
-		e.amount = &taken
+		e.Amount = &taken
 	}
 	return e.record()
 }
