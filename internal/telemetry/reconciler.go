@@ -12,7 +12,7 @@ type reconciler struct {
 	pruned        prometheus.Counter
 	reconciled    *prometheus.CounterVec
 	webhooks      *prometheus.CounterVec
-	webhookLag    prometheus.Histogram
+	webhookLag    prometheus.Observer
 	discrepancies *prometheus.CounterVec
 	foreign       *prometheus.CounterVec
 	jobs          *prometheus.HistogramVec
@@ -20,43 +20,26 @@ type reconciler struct {
 
 func newReconciler(reg prometheus.Registerer) reconciler {
 	r := reconciler{
-		zombies: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payonce_idempotency_zombie_keys_total",
-			Help: "Keys whose lease ended before the owner wrote an outcome.",
-		}),
-		pruned: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payonce_idempotency_ttl_pruned_total",
-			Help: "Keys that expired because their retention time was over.",
-		}),
-		reconciled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_idempotency_reconcile_total",
-			Help: "Evidence about keys, by result and source: the key is resolved, another lookup is scheduled, or " +
-				"a dead letter is open.",
-		}, []string{"result", "source"}),
-		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_webhooks_total", Help: "Webhooks that were received, by result.",
-		}, []string{"result"}),
-		webhookLag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "payonce_webhook_lag_seconds",
-			Help:    "Time from the sending of a webhook to the end of its processing.",
-			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
-		}),
-		discrepancies: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_ledger_discrepancies_total",
-			Help: "Differences between the PSP's records and ours, by kind. Each dead letter and each new " +
-				"break is counted once.",
-		}, []string{"kind"}),
-		foreign: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_psp_foreign_total",
-			Help: "Readings of records in the PSP's account that Payonce did not make, and events that say nothing " +
-				"about a movement. A record is read again by each scan that overlaps.",
-		}, []string{"object"}),
-		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payonce_job_duration_seconds", Help: "Duration of background jobs, by kind and result.",
-			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30},
-		}, []string{"kind", "result"}),
+		zombies: counters(reg, "payonce_idempotency_zombie_keys_total",
+			"Keys whose lease ended before the owner wrote an outcome.").WithLabelValues(),
+		pruned: counters(reg, "payonce_idempotency_ttl_pruned_total",
+			"Keys that expired because their retention time was over.").WithLabelValues(),
+		reconciled: counters(reg, "payonce_idempotency_reconcile_total",
+			"Evidence about keys, by result and source: the key is resolved, another lookup is scheduled, or "+
+				"a dead letter is open.", "result", "source"),
+		webhooks: counters(reg, "payonce_webhooks_total", "Webhooks that were received, by result.", "result"),
+		webhookLag: seconds(reg, "payonce_webhook_lag_seconds",
+			"Time from the sending of a webhook to the end of its processing.",
+			[]float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}).WithLabelValues(),
+		discrepancies: counters(reg, "payonce_ledger_discrepancies_total",
+			"Differences between the PSP's records and ours, by kind. Each dead letter and each new "+
+				"break is counted once.", "kind"),
+		foreign: counters(reg, "payonce_psp_foreign_total",
+			"Readings of records in the PSP's account that Payonce did not make, and events that say nothing "+
+				"about a movement. A record is read again by each scan that overlaps.", "object"),
+		jobs: seconds(reg, "payonce_job_duration_seconds", "Duration of background jobs, by kind and result.",
+			[]float64{.005, .01, .05, .1, .5, 1, 5, 10, 30}, "kind", "result"),
 	}
-	reg.MustRegister(r.zombies, r.pruned, r.reconciled, r.webhooks, r.webhookLag, r.discrepancies, r.foreign, r.jobs)
 	for _, source := range []string{"lookup", "webhook", "scan"} {
 		for _, result := range []string{"resolved", "scheduled", "failed"} {
 			r.reconciled.WithLabelValues(result, source)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are the counters of the request path and of the reconciler. Both processes have them all: what one does not
@@ -35,37 +36,37 @@ type Gauges struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		reconciler: newReconciler(reg),
-		reserve: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_idempotency_reserve_total",
-			Help: "Requests with an idempotency key, by the state of the key that the reservation found.",
-		}, []string{"outcome"}),
-		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_idempotency_store_errors_total",
-			Help: "Failures of the database, by operation of the key store.",
-		}, []string{"op"}),
-		fencedWrites: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payonce_fenced_writes_total",
-			Help: "Writes that the fencing token stopped, because the owner had lost its lease.",
-		}),
-		commitAmbiguous: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payonce_commit_ambiguous_total",
-			Help: "Commits whose acknowledgement from the database was lost.",
-		}),
-		pspSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payonce_psp_request_duration_seconds", Help: "Duration of requests to the PSP, by outcome.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16},
-		}, []string{"outcome"}),
-		httpSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payonce_http_request_duration_seconds", Help: "Duration of HTTP requests, by route and status.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"route", "status"}),
+		reserve: counters(reg, "payonce_idempotency_reserve_total",
+			"Requests with an idempotency key, by the state of the key that the reservation found.", "outcome"),
+		storeErrors: counters(reg, "payonce_idempotency_store_errors_total",
+			"Failures of the database, by operation of the key store.", "op"),
+		fencedWrites: counters(reg, "payonce_fenced_writes_total",
+			"Writes that the fencing token stopped, because the owner had lost its lease.").WithLabelValues(),
+		commitAmbiguous: counters(reg, "payonce_commit_ambiguous_total",
+			"Commits whose acknowledgement from the database was lost.").WithLabelValues(),
+		pspSeconds: seconds(reg, "payonce_psp_request_duration_seconds",
+			"Duration of requests to the PSP, by outcome.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16}, "outcome"),
+		httpSeconds: seconds(reg, "payonce_http_request_duration_seconds",
+			"Duration of HTTP requests, by route and status.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "route", "status"),
 	}
-	reg.MustRegister(m.reserve, m.storeErrors, m.fencedWrites, m.commitAmbiguous, m.pspSeconds, m.httpSeconds,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{"created", "replay", "in_progress", "key_misuse", "failed_retry", "unknown"} {
 		m.reserve.WithLabelValues(outcome)
 	}
 	return m
+}
+
+func counters(reg prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
+	return promauto.With(reg).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func seconds(
+	reg prometheus.Registerer, name, help string, buckets []float64, labels ...string,
+) *prometheus.HistogramVec {
+	opts := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+	return promauto.With(reg).NewHistogramVec(opts, labels)
 }
 
 // RegisterGauges adds figures of the pool and the PSP's queue.
