@@ -40,12 +40,7 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 		a.refuseWebhook(w, r, err)
 		return
 	}
-	switch receipt.(type) {
-	case webhooks.Received:
-		a.config.Metrics.WebhookReceived("stored")
-	case webhooks.Duplicate:
-		a.config.Metrics.WebhookReceived("duplicate")
-	}
+	a.config.Metrics.WebhookReceived(string(receipt))
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 }

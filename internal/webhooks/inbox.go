@@ -31,22 +31,18 @@ type Event struct {
 	Body   []byte    // the bytes that were signed, without secrets
 }
 
-// Receipt is the result of a delivery: one of Received, Duplicate. In both cases the event and its job are stored, and
-// a failover does not lose them.
-//
-//sumtype:decl
-type Receipt interface{ receipt() }
+// Receipt is the result of a delivery, as metrics name it. In each case the event and its job are stored, and a
+// failover does not lose them.
+type Receipt string
 
-// Received says that the event was stored for the first time, or that its acknowledgement was lost and the event was
-// found.
-type Received struct{}
-
-// Duplicate says that the event was stored before. The body of this delivery is not read. The commit of the first
-// delivery may still wait for the standby, so this delivery waits until both are durable.
-type Duplicate struct{}
-
-func (Received) receipt()  {}
-func (Duplicate) receipt() {}
+const (
+	// Received says that the event was stored for the first time, or that its acknowledgement was lost and the event
+	// was found.
+	Received Receipt = "stored"
+	// Duplicate says that the event was stored before. The body of this delivery is not read. The commit of the first
+	// delivery may still wait for the standby, so this delivery waits until both are durable.
+	Duplicate Receipt = "duplicate"
+)
 
 // Receive stores an event and inserts its job, in one transaction. After an error, the event may or may not be stored.
 // The sender does not know it either, and sends the event again.
@@ -60,7 +56,7 @@ func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 		receipt, err = i.storeTx(ctx, tx, e)
 		return err
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
-		receipt = Received{} // This or another delivery has stored the event. Every stored event has its job.
+		receipt = Received // This or another delivery has stored the event. Every stored event has its job.
 		_, err = dbsqlc.New(q).GetEvent(ctx, e.ID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
@@ -68,7 +64,7 @@ func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 		return err == nil, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store webhook: %w", err)
+		return "", fmt.Errorf("store webhook: %w", err)
 	}
 	return receipt, nil // Crash window 7: stored with its job, not acknowledged.
 }
@@ -77,18 +73,14 @@ func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 // the first delivery's commit still waits for the standby. Durable makes the commit of a duplicate wait, too
 // (docs/adr/0022).
 func (i *Inbox) storeTx(ctx context.Context, tx pgx.Tx, e Event) (Receipt, error) {
-	body := e.Body
-	if body == nil {
-		body = []byte{} // The column is NOT NULL.
-	}
-	stored, err := dbsqlc.New(tx).StoreEvent(ctx, dbsqlc.StoreEventParams{ID: e.ID, SentAt: e.SentAt, Body: body})
+	stored, err := dbsqlc.New(tx).StoreEvent(ctx, dbsqlc.StoreEventParams(e))
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case stored == 0:
-		return Duplicate{}, postgres.PipelineTx(ctx, tx, postgres.Durable)
+		return Duplicate, postgres.PipelineTx(ctx, tx, postgres.Durable)
 	}
-	return Received{}, i.enqueueTx(ctx, tx, e.ID)
+	return Received, i.enqueueTx(ctx, tx, e.ID)
 }
 
 // Prune deletes up to limit events that were processed longer than olderThan ago, the oldest first, and returns how

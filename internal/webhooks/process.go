@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,9 +16,8 @@ var ErrNoEvent = errors.New("no such webhook event")
 
 // Stored is an event as it is stored.
 type Stored struct {
-	ID        string
-	SentAt    time.Time // by the sender's clock
-	Body      []byte    // the bytes that were signed, without secrets
+	Event
+
 	Processed bool
 }
 
@@ -32,7 +30,7 @@ func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	if err != nil {
 		return Stored{}, fmt.Errorf("load webhook: %w", err)
 	}
-	return Stored{ID: id, SentAt: row.SentAt, Body: row.Body, Processed: row.Processed}, nil
+	return Stored{Event{ID: id, SentAt: row.SentAt, Body: row.Body}, row.Processed}, nil
 }
 
 // Processed is the call that marks an event as processed, with its result, for a caller whose changes commit with it.

@@ -22,7 +22,7 @@ func NewReceiver(psp gateway.PSP, i *Inbox) *Receiver { return &Receiver{psp: ps
 func (r *Receiver) Receive(ctx context.Context, header http.Header, body []byte) (Receipt, error) {
 	d, err := r.psp.VerifyEvent(header, body)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	traits := r.psp.Traits()
 	if traits.Redacted != nil {

@@ -58,7 +58,7 @@ func TestOnlyWhatIsVerifiedIsStored(t *testing.T) {
 	d.want(0, 0)
 
 	receipt, err := d.receiverAt(0).Receive(t.Context(), header, []byte(body))
-	if err != nil || receipt != (Received{}) {
+	if err != nil || receipt != Received {
 		t.Fatalf("%#v, %v", receipt, err)
 	}
 	stored, err := d.inbox.Load(t.Context(), id)
@@ -84,7 +84,7 @@ func TestSecretOfAVerifiedEventIsNotStored(t *testing.T) {
 	mac.Write([]byte(sent + "." + body))
 	header := http.Header{"Stripe-Signature": {"t=" + sent + ",v1=" + hex.EncodeToString(mac.Sum(nil))}}
 	receipt, err := NewReceiver(psp, d.inbox).Receive(t.Context(), header, []byte(body))
-	if err != nil || receipt != (Received{}) {
+	if err != nil || receipt != Received {
 		t.Fatalf("receipt %+v, %v", receipt, err)
 	}
 	stored := d.text("SELECT convert_from(body, 'UTF8') FROM webhook_events")
