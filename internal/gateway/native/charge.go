@@ -6,7 +6,6 @@ import (
 	"regexp"
 
 	"payonce/internal/gateway"
-	"payonce/internal/gateway/wire"
 )
 
 const chargesPath = "/v1/charges"
@@ -31,9 +30,7 @@ func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome 
 		PaymentMethod string `json:"paymentMethod"`
 		Reference     string `json:"reference"`
 	}{ch.AmountMinor, ch.Currency, ch.PaymentMethod, ch.Reference}
-	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, func(a wire.Reply) gateway.Outcome {
-		return judgeCharge(ch, a)
-	})
+	return judgeCharge(ch, c.Send(ctx, ch.Account, c.post(ch.Account, ch.Key, chargesPath, body)))
 }
 
 // Refund sends r once.
@@ -45,6 +42,5 @@ func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 		Reason      string `json:"reason,omitzero"`
 	}{r.AmountMinor, r.Currency, r.Reference, r.Reason}
 	path := chargesPath + "/" + url.PathEscape(r.ChargeID) + "/refunds"
-	return c.send(ctx, r.Account, r.Key, path, body,
-		func(a wire.Reply) gateway.Outcome { return judge(r.Wanted(), a) })
+	return judge(r.Wanted(), c.Send(ctx, r.Account, c.post(r.Account, r.Key, path, body)))
 }

@@ -2,9 +2,7 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"payonce/internal/gateway"
@@ -60,28 +58,4 @@ func (c *Client) Traits() gateway.Traits {
 // Prepare does nothing: this PSP executes a charge with one request.
 func (c *Client) Prepare(context.Context, gateway.Charge) (objectID string, refused gateway.Outcome) {
 	return "", nil
-}
-
-// authorize sets the headers that every request has.
-func (c *Client) authorize(req *http.Request, account, accept string) {
-	req.Header.Set("Accept", accept)
-	req.Header.Set("Authorization", "Bearer "+c.secret)
-	req.Header.Set("PSP-Account", account)
-}
-
-// get builds a request that has no effect.
-func (c *Client) get(account, pathAndQuery, accept string) wire.Build {
-	return func(ctx context.Context) (*http.Request, error) {
-		// Go cuts off spaces around a header. Then the PSP would be asked about another account, and would find
-		// nothing.
-		if !gateway.IsID(account) {
-			return nil, errors.New("no such account")
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Base+pathAndQuery, http.NoBody)
-		if err != nil {
-			return nil, errors.New("request could not be built")
-		}
-		c.authorize(req, account, accept)
-		return req, nil
-	}
 }

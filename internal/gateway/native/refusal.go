@@ -13,7 +13,7 @@ import (
 // no charge, no record, and no earlier request under this key. See docs/adr/0025-when-a-4xx-is-proof.md.
 const unknownPaymentMethod = "unknown_payment_method"
 
-// judgeCharge reads an answer below 500 as a verdict on the charge. If it is no verdict, the outcome is Indeterminate.
+// judgeCharge reads a reply as a verdict on the charge, as judge does.
 func judgeCharge(ch gateway.Charge, a wire.Reply) gateway.Outcome {
 	if refusedBy(ch, a) {
 		return gateway.Declined{Code: unknownPaymentMethod}

@@ -11,10 +11,17 @@ import (
 	"payonce/internal/gateway/wire"
 )
 
-// judge reads an answer below 500 as a verdict on what was wanted. If it is no verdict, the outcome is Indeterminate.
+// judge reads a reply as a verdict on what was wanted. If it is no verdict, the outcome is Indeterminate. Without an
+// answer, only a request that was not sent was certainly not executed.
 func judge(want gateway.Record, a wire.Reply) gateway.Outcome {
-	verdict := a.Status == http.StatusCreated || a.Status == http.StatusOK || a.Status == http.StatusPaymentRequired
-	if !verdict {
+	switch {
+	case a.NotSent != "":
+		return gateway.NotExecuted{Reason: a.NotSent}
+	case a.Lost != "":
+		return gateway.Indeterminate{Reason: a.Lost}
+	case a.Status >= http.StatusInternalServerError:
+		return gateway.Indeterminate{Reason: fmt.Sprintf("PSP answered %d", a.Status)}
+	case a.Status != http.StatusCreated && a.Status != http.StatusOK && a.Status != http.StatusPaymentRequired:
 		return gateway.Indeterminate{
 			Reason: fmt.Sprintf("PSP answered %d", a.Status),
 			// The PSP says that this key was used with another body.
