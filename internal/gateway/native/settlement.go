@@ -36,14 +36,14 @@ var (
 // noticed.
 type settlement struct {
 	lines        *csv.Reader
-	allowance    *allowance
+	allowance    *io.LimitedReader // bounds one line: a csv.Reader keeps a line of any length in memory
 	account, day string
 	line         int       // how many records were read, with the header; a record may span several lines
 	last         time.Time // when the last record was created
 }
 
 func newSettlement(file io.Reader, account, day string) *settlement {
-	s := &settlement{allowance: &allowance{file: file}, account: account, day: day}
+	s := &settlement{allowance: &io.LimitedReader{R: file}, account: account, day: day}
 	s.lines = csv.NewReader(s.allowance)
 	s.lines.ReuseRecord = true
 	s.lines.FieldsPerRecord = strings.Count(settlementHeader, ",") + 1
@@ -82,17 +82,17 @@ func (s *settlement) read(each func(gateway.Record) error) error {
 func (s *settlement) next() ([]string, error) {
 	s.line++
 	began := s.lines.InputOffset()
-	s.allowance.left = maxLine + readAhead
+	s.allowance.N = maxLine + readAhead
 	fields, err := s.lines.Read()
 	switch {
+	case s.allowance.N == 0, s.lines.InputOffset()-began > maxLine:
+		return nil, s.at(errLineTooLong)
 	case errors.Is(err, io.EOF):
 		return nil, errEnd
 	case errors.As(err, new(*csv.ParseError)):
 		return nil, s.at(errMalformed)
 	case err != nil:
 		return nil, s.at(err)
-	case s.lines.InputOffset()-began > maxLine:
-		return nil, s.at(errLineTooLong)
 	}
 	return fields, nil
 }
@@ -141,19 +141,3 @@ func (s *settlement) end(trailer []string) error {
 }
 
 func (s *settlement) at(err error) error { return fmt.Errorf("line %d: %w", s.line, err) }
-
-// allowance limits how many bytes a reader gets for one line. Without it, a csv.Reader would keep a line of any length
-// in memory.
-type allowance struct {
-	file io.Reader
-	left int
-}
-
-func (a *allowance) Read(p []byte) (int, error) {
-	if a.left == 0 {
-		return 0, errLineTooLong
-	}
-	n, err := a.file.Read(p[:min(len(p), a.left)])
-	a.left -= n
-	return n, err
-}
