@@ -67,7 +67,7 @@ func (r *Reconciler) walkPages(
 		// Crash window 17: the walk is begun, and the page not read.
 		page, err := r.PSPs.Of(w.psp).List(ctx, w.object, w.account, w.after, cursor)
 		if err != nil {
-			return "", effects, fmt.Errorf("list the PSP's ledger: %w", err)
+			return "", effects, fmt.Errorf("list the PSP's %ss: %w", w.object, err)
 		}
 		// Crash window 18: read, not judged.
 		effects, err = r.judgePage(ctx, w, page, effects)

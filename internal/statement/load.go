@@ -68,7 +68,7 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 	}))
 	stop()
 	if ended && j.readErr != nil {
-		return j.readErr
+		return fmt.Errorf("read statement: %w", j.readErr)
 	}
 	if err != nil {
 		return fmt.Errorf("copy statement: %w", err)

@@ -45,7 +45,7 @@ func (c *Client) List(
 		err = errors.New("answer leads back to its own page")
 	}
 	if err != nil {
-		return gateway.Page{}, fmt.Errorf("list %ss: %w", o, err)
+		return gateway.Page{}, err
 	}
 	return page, nil
 }

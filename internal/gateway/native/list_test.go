@@ -29,7 +29,7 @@ func (c *client) list() (gateway.Page, error) {
 func listFailed(t *testing.T, c *client, reason string) {
 	t.Helper()
 	page, err := c.list()
-	if err == nil || err.Error() != "list charges: "+reason || page.Records != nil || page.Next != "" {
+	if err == nil || err.Error() != reason || page.Records != nil || page.Next != "" {
 		t.Fatalf("page %+v, error %v; want: %s", page, err, reason)
 	}
 }
@@ -216,7 +216,7 @@ func TestFirstReasonToRefuseAPageIsTold(t *testing.T) {
 	} {
 		_, err := newClient(t, answering(t, 200, body).URL).List(t.Context(), gateway.ChargeObject, "canary-account",
 			time.Time{}, "here")
-		if err == nil || err.Error() != "list charges: "+reason {
+		if err == nil || err.Error() != reason {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestPageThatLeadsBackToItselfIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err = c.List(t.Context(), gateway.ChargeObject, "canary-account", time.Time{}, page.Next)
-	if err == nil || err.Error() != "list charges: answer leads back to its own page" || page.Records != nil {
+	if err == nil || err.Error() != "answer leads back to its own page" || page.Records != nil {
 		t.Fatalf("page %+v, error %v", page, err)
 	}
 }

@@ -3,7 +3,6 @@ package native
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -24,10 +23,7 @@ func (c *Client) Statement(
 		return newSettlement(body, account, date).read(each)
 	})
 	if errors.Is(err, wire.StatusError(http.StatusNotFound)) {
-		err = gateway.ErrNoStatement
+		return gateway.ErrNoStatement
 	}
-	if err != nil {
-		return fmt.Errorf("read statement: %w", err)
-	}
-	return nil
+	return err
 }

@@ -43,7 +43,7 @@ func (c *client) statement() (ids []string, err error) {
 func broken(t *testing.T, c *client, delivered int, reason string) {
 	t.Helper()
 	ids, err := c.statement()
-	if err == nil || err.Error() != "read statement: "+reason || len(ids) != delivered {
+	if err == nil || err.Error() != reason || len(ids) != delivered {
 		t.Fatalf("delivered %v, error %v; want %d and: %s", ids, err, delivered, reason)
 	}
 }
@@ -192,7 +192,7 @@ func TestErrorOfTheReaderEndsTheStatement(t *testing.T) {
 			calls++
 			return errFull
 		})
-	if !errors.Is(err, errFull) || calls != 1 || err.Error() != "read statement: line 2: take record: no place" {
+	if !errors.Is(err, errFull) || calls != 1 || err.Error() != "line 2: take record: no place" {
 		t.Fatalf("%d calls, error %v", calls, err)
 	}
 }
@@ -202,7 +202,7 @@ func TestStatementOfNoAccountIsNotSent(t *testing.T) {
 	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.RequestURI) })
 	for _, account := range []string{"", "acme ", "a\nb"} {
 		if err := newClient(t, s.URL).Statement(t.Context(), account, noon, discard); err == nil ||
-			err.Error() != "read statement: no such account" {
+			err.Error() != "no such account" {
 			t.Fatalf("error %v", err)
 		}
 	}

@@ -3,7 +3,6 @@ package stripe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,16 +14,6 @@ import (
 // List reads one page of the account's charges or refunds, oldest first. The page is a window of time, and may have
 // more than [gateway.MaxPage] records, because a window of one second cannot be cut.
 func (c *Client) List(
-	ctx context.Context, o gateway.Object, account string, after time.Time, cursor string,
-) (gateway.Page, error) {
-	page, err := c.list(ctx, o, account, after, cursor)
-	if err != nil {
-		return gateway.Page{}, fmt.Errorf("list %ss: %w", o, err)
-	}
-	return page, nil
-}
-
-func (c *Client) list(
 	ctx context.Context, o gateway.Object, account string, after time.Time, cursor string,
 ) (gateway.Page, error) {
 	s, err := sourceOf(o, account)

@@ -631,7 +631,7 @@ func TestObjectThatIsLongerThanAnyPageEndsTheRead(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	_, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{}, "")
-	if err == nil || err.Error() != fmt.Sprintf("list charges: answer longer than %d bytes", maxLonePage) {
+	if err == nil || err.Error() != fmt.Sprintf("answer longer than %d bytes", maxLonePage) {
 		t.Fatal(err)
 	}
 }

@@ -26,15 +26,7 @@ const (
 func (c *Client) Statement(
 	ctx context.Context, account string, day time.Time, each func(gateway.Record) error,
 ) error {
-	if err := c.statement(ctx, account, day.UTC().Truncate(daySeconds*time.Second), each); err != nil {
-		return fmt.Errorf("read statement: %w", err)
-	}
-	return nil
-}
-
-func (c *Client) statement(
-	ctx context.Context, account string, day time.Time, each func(gateway.Record) error,
-) error {
+	day = day.UTC().Truncate(daySeconds * time.Second)
 	end := day.Add(daySeconds * time.Second)
 	if c.now().Before(end.Add(statementDelay)) {
 		return gateway.ErrNoStatement
