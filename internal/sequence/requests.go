@@ -78,7 +78,7 @@ func (r Request) answer(times int) Step {
 		s.Label, s.Lost = "the connection is closed", true
 	case r.Label != "":
 		s.Label += ", " + r.Label
-		if short := shortCode(r.Label); short != "" {
+		if short := shortCodes[r.Label]; short != "" {
 			s.Short = strconv.Itoa(r.Status) + ", " + short + repeated(times)
 		}
 	}
@@ -86,17 +86,11 @@ func (r Request) answer(times int) Step {
 	return s
 }
 
-// shortCode says in few words what a long code of a problem means, or is empty.
-func shortCode(code string) string {
-	switch code {
-	case "idempotency_key_in_progress":
-		return "in progress"
-	case "idempotency_key_held":
-		return "held"
-	case "idempotency_key_reused_with_different_payload":
-		return "another request"
-	}
-	return ""
+// shortCodes say in few words what the long codes of problems mean.
+var shortCodes = map[string]string{
+	"idempotency_key_in_progress":                   "in progress",
+	"idempotency_key_held":                          "held",
+	"idempotency_key_reused_with_different_payload": "another request",
 }
 
 func repeated(times int) string {

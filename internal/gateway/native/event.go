@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -41,13 +42,8 @@ func refusalOf(err error) string {
 	return "No signature in webhook-signature is one of this webhook."
 }
 
-// The types of events: the object and its status.
-const (
-	chargeSucceeded = "charge.succeeded"
-	chargeDeclined  = "charge.declined"
-	refundSucceeded = "refund.succeeded"
-	refundDeclined  = "refund.declined"
-)
+// eventTypes are the types of events: the object and its status.
+var eventTypes = []string{"charge.succeeded", "charge.declined", "refund.succeeded", "refund.declined"}
 
 // ParseEvent reads the body of a webhook. It fails with ErrPayload or ErrUnknownType: this PSP sends only the types
 // that it was asked for. Unknown members are ignored. Names are case-sensitive. A repeated name is refused, because two
@@ -61,11 +57,10 @@ func (c *Client) ParseEvent(body []byte) (gateway.Event, error) {
 		// The cause could repeat the body.
 		return nil, fmt.Errorf("%w: not the JSON of an event", gateway.ErrPayload)
 	}
-	switch p.Type {
-	case chargeSucceeded, chargeDeclined, refundSucceeded, refundDeclined:
-	case "":
+	switch {
+	case p.Type == "":
 		return nil, fmt.Errorf("%w: no type", gateway.ErrPayload)
-	default:
+	case !slices.Contains(eventTypes, p.Type):
 		return nil, gateway.ErrUnknownType
 	}
 	record, err := parseRecord(p.Data)

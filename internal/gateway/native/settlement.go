@@ -27,9 +27,8 @@ const (
 var amountForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
 var (
-	errEnd         = errors.New("ends without its trailer")
-	errLineTooLong = fmt.Errorf("longer than %d bytes", maxLine)
-	errMalformed   = errors.New("malformed")
+	errEnd       = errors.New("ends without its trailer")
+	errMalformed = errors.New("malformed")
 )
 
 // settlement reads a settlement file (RFC 4180). The trailer has the number of lines, so a file that was cut off is
@@ -86,7 +85,7 @@ func (s *settlement) next() ([]string, error) {
 	fields, err := s.lines.Read()
 	switch {
 	case s.allowance.N == 0, s.lines.InputOffset()-began > maxLine:
-		return nil, s.at(errLineTooLong)
+		return nil, s.at(fmt.Errorf("longer than %d bytes", maxLine))
 	case errors.Is(err, io.EOF):
 		return nil, errEnd
 	case errors.As(err, new(*csv.ParseError)):

@@ -122,7 +122,6 @@ func TestSettingThatIsWrongIsNamedAndNotRepeated(t *testing.T) {
 		"webhook secret 2 of 2": func(c *Config) { c.WebhookSecrets = []string{webhookSecret, "whsec_canary"} },
 		"must be whsec_":        func(c *Config) { c.WebhookSecrets = []string{"whsec_canary with spaces"} },
 		"limit":                 func(c *Config) { c.Limits.InFlight = 0 },
-		"clock":                 func(c *Config) { c.Now = nil },
 	} {
 		c := good
 		edit(&c)

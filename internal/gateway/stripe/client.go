@@ -51,9 +51,6 @@ var _ gateway.PSP = (*Client)(nil)
 
 // New returns a client. Its errors repeat nothing of the secrets.
 func New(c Config) (*Client, error) {
-	if c.Now == nil {
-		return nil, errors.New("there is no clock")
-	}
 	if !gateway.IsID(c.Secret) {
 		return nil, errors.New("the secret of Stripe must be 1 to 255 printable characters without spaces")
 	}
@@ -64,9 +61,7 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		Client: w, secret: c.Secret, webhookSecrets: append([]string(nil), c.WebhookSecrets...), now: c.Now,
-	}, nil
+	return &Client{Client: w, secret: c.Secret, webhookSecrets: c.WebhookSecrets, now: c.Now}, nil
 }
 
 // Traits are those of Stripe.
