@@ -16,11 +16,7 @@ import (
 // No other process may run meanwhile. A process that has opened its connections before does not know that each pipeline
 // must now be a transaction block.
 func Distribute(ctx context.Context, url string, log *slog.Logger) error {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		return errUnreadableURL
-	}
-	return migrate(ctx, cfg, true, log)
+	return migrate(ctx, url, true, log)
 }
 
 // distributed asks whether the tables of tenants are distributed over workers. It reads PostgreSQL's own catalogs,
@@ -63,13 +59,4 @@ func spread(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
 	}
 	log.InfoContext(ctx, "the tables of tenants are distributed")
 	return nil
-}
-
-// isDistributed asks, for a migration, whether the tables are distributed.
-func isDistributed(ctx context.Context, cfg *pgx.ConnConfig) (yes bool, err error) {
-	err = connected(ctx, cfg, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, distributed).Scan(&yes) })
-	if err != nil {
-		return false, fmt.Errorf("migrate: %w", err)
-	}
-	return yes, nil
 }

@@ -48,8 +48,8 @@ func (db *DB) ReadDurably(ctx context.Context, query Query) error {
 // GaveUp reports whether an acknowledgement is missing because we stopped waiting for it, and not because a connection
 // broke. The server may acknowledge no commit at present, so another try may wait just as long.
 func GaveUp(err error) bool {
-	var ambiguous *AmbiguousError
-	return errors.As(err, &ambiguous) && errors.Is(ambiguous.Err, context.DeadlineExceeded)
+	ambiguous, lost := errors.AsType[*AmbiguousError](err)
+	return lost && errors.Is(ambiguous.Err, context.DeadlineExceeded)
 }
 
 // Forgetful lists, as "name = value", the settings by which this server may lose a commit that it has acknowledged: in

@@ -59,12 +59,9 @@ var ofShard = regexp.MustCompile(`\bconstraint [^\w\s]+([a-z][a-z_]*?)(?:_[0-9]{
 
 // Violates reports whether err says that the named constraint was violated.
 func Violates(err error, constraint string) bool {
-	var pg *pgconn.PgError
-	switch {
-	case !errors.As(err, &pg):
-		return false
-	case pg.ConstraintName == constraint:
-		return true
+	pg, answered := errors.AsType[*pgconn.PgError](err)
+	if !answered || pg.ConstraintName == constraint {
+		return answered
 	}
 	// Citus passes on a worker's error without this field, and adds the number of a shard to some names.
 	named := ofShard.FindStringSubmatch(pg.Message)
@@ -73,20 +70,13 @@ func Violates(err error, constraint string) bool {
 
 // classifyCommit says what is known after a transaction was sent.
 func classifyCommit(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" {
+	if pg, answered := errors.AsType[*pgconn.PgError](err); answered && pg.SeverityUnlocalized == "ERROR" {
 		// The server says that it has aborted the transaction. A FATAL does not say that: a session that is terminated
 		// while its commit waits for the synchronous standby has committed.
-		if shortOfMeans(pg.Code) {
-			return &UnavailableError{Op: opRun, Err: err}
-		}
-		return err
-	}
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return err
+		return unlessRefused(opRun, err)
 	}
 	return &AmbiguousError{Err: err}
 }
@@ -95,8 +85,7 @@ func classifyCommit(err error) error {
 // prove that the transaction was rolled back. The coordinator sends the COMMIT to a worker, and reports an error if the
 // worker's answer is lost.
 func (db *DB) classifyEnd(err error) error {
-	var pg *pgconn.PgError
-	if db.spread.Load() && errors.As(err, &pg) {
+	if _, answered := errors.AsType[*pgconn.PgError](err); answered && db.spread.Load() {
 		return &AmbiguousError{Err: err}
 	}
 	return classifyCommit(err)
@@ -104,15 +93,19 @@ func (db *DB) classifyEnd(err error) error {
 
 // classifyRead says what is known after a failure of statements that write nothing.
 func classifyRead(err error) error {
-	var pg *pgconn.PgError
-	switch {
-	case err == nil, errors.Is(err, pgx.ErrNoRows):
+	if err == nil || errors.Is(err, pgx.ErrNoRows) {
 		return err
-	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !shortOfMeans(pg.Code):
-		return err
-	default:
-		return &UnavailableError{Op: "read", Err: err}
 	}
+	return unlessRefused("read", err)
+}
+
+// unlessRefused is err if the server has refused what it was asked, and otherwise an UnavailableError.
+func unlessRefused(op string, err error) error {
+	pg, answered := errors.AsType[*pgconn.PgError](err)
+	if answered && pg.SeverityUnlocalized == "ERROR" && !shortOfMeans(pg.Code) {
+		return err
+	}
+	return &UnavailableError{Op: op, Err: err}
 }
 
 // onlyReads is the SQLSTATE of a write that was refused because the session only reads.

@@ -262,15 +262,10 @@ func (g *Group[In, Out]) run(members []*member[In, Out]) {
 // violated a constraint, or has waited too long for a lock. Then the other members can succeed alone. It is false if
 // the cause concerns all members: no connection, or a server that stops, only reads, or has no space.
 func mayBeAnothers(err error) bool {
-	var unavailable *UnavailableError
-	var pg *pgconn.PgError
-	switch {
-	case err == nil || !RolledBack(err):
+	unavailable, _ := errors.AsType[*UnavailableError](err)
+	if !RolledBack(err) || unavailable != nil && unavailable.Op != opRun {
 		return false
-	case errors.As(err, &unavailable) && unavailable.Op != opRun:
-		return false
-	case errors.As(err, &pg):
-		return pg.Code != onlyReads && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "57P")
 	}
-	return true
+	pg, answered := errors.AsType[*pgconn.PgError](err)
+	return !answered || pg.Code != onlyReads && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "57P")
 }

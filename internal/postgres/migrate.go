@@ -32,19 +32,20 @@ var ErrDevelopmentVersion = errors.New("the database is of an older development 
 // After that, each Role that CreateRoles has given access to this database has exactly the rights that its processes
 // need for this schema.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		return errUnreadableURL
-	}
-	return migrate(ctx, cfg, false, log)
+	return migrate(ctx, url, false, log)
 }
 
 // migrate is Migrate, and also Distribute. If the tables are distributed already, the tables of new migrations are
 // distributed, too.
-func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slog.Logger) error {
-	spreads, err := isDistributed(ctx, cfg)
+func migrate(ctx context.Context, url string, distribute bool, log *slog.Logger) error {
+	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return err
+		return errUnreadableURL
+	}
+	var spreads bool
+	err = connected(ctx, cfg, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, distributed).Scan(&spreads) })
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
 	}
 	own := cfg.Copy()
 	if spreads {
@@ -81,8 +82,8 @@ const (
 func migrateBesideOthers(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) (applied int, err error) {
 	for try := 1; ; try++ {
 		applied, err = migrateUp(ctx, cfg, log)
-		var pg *pgconn.PgError
-		if !errors.As(err, &pg) || pg.Code != "55P03" || try == migrateTries {
+		pg, answered := errors.AsType[*pgconn.PgError](err)
+		if !answered || pg.Code != "55P03" || try == migrateTries {
 			return applied, err
 		}
 		log.WarnContext(ctx, "a table is in use; the migration tries again", slog.Int("try", try))
@@ -156,15 +157,7 @@ func SchemaVersion() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("list migrations: %w", err)
 	}
-	var newest int64
-	for _, name := range names {
-		v, err := goose.NumericComponent(name)
-		if err != nil {
-			return 0, fmt.Errorf("read version of %s: %w", name, err)
-		}
-		newest = max(newest, v)
-	}
-	return newest, nil
+	return goose.NumericComponent(slices.Max(names)) // All numbers have the same length.
 }
 
 // AppliedVersion is the newest migration that the database has.

@@ -38,7 +38,9 @@ func DefaultLimits() Limits {
 		StatementTimeout: 5 * time.Second,
 		LockTimeout:      2 * time.Second,
 		IdleInTx:         10 * time.Second,
-		Groups:           DefaultGroupLimits(),
+		// These values measured best on two cores (docs/performance.md). With one slot, the server is idle between two
+		// groups. With more slots than cores, the groups are too small to help.
+		Groups: GroupLimits{AtOnce: 2, Members: 32, Hold: 100 * time.Millisecond, LockTimeout: 200 * time.Millisecond},
 	}
 }
 

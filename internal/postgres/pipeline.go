@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,36 +38,33 @@ type Call func(ctx context.Context, q Statement) error
 func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 	ctx, cancel := bounded(ctx, db.answer)
 	defer cancel()
-	var p pipeline
-	defer p.stop()
-	if err := p.start(ctx, calls); err != nil {
-		return err
-	}
 	conn, err := db.borrow(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.giveBack(ctx, conn)
-	if !db.spread.Load() {
-		return classifyCommit(p.finish(conn.SendBatch(ctx, p.batch())))
+	block := db.spread.Load()
+	if block {
+		// Without BEGIN, Citus would treat each statement of a batch as a transaction of its own, and a worker would
+		// commit each one separately.
+		calls = slices.Concat([]Call{execute("BEGIN")}, calls, []Call{execute("COMMIT")})
 	}
-	return db.runBlock(ctx, conn, p)
+	var p pipeline
+	defer p.stop()
+	if err := p.start(ctx, calls); err != nil {
+		return err
+	}
+	results := conn.SendBatch(ctx, p.batch())
+	if !block {
+		return classifyCommit(p.finish(results))
+	}
+	return db.finishBlock(ctx, conn, p, results)
 }
 
-// runBlock runs a pipeline between BEGIN and COMMIT, also in one round trip. It is for distributed tables. Without
-// BEGIN, Citus would treat each statement of a batch as a transaction of its own, and a worker would commit each one
-// separately.
-func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) error {
-	b := &pgx.Batch{}
-	b.Queue("BEGIN")
-	p.queue(b)
-	b.Queue("COMMIT")
-	results := conn.SendBatch(ctx, b)
-	_, err := results.Exec()
-	if err == nil {
-		err = p.hand(results)
-	}
-	if err != nil {
+// finishBlock gives the results to the calls of a pipeline whose last call is the COMMIT.
+func (db *DB) finishBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline, results pgx.BatchResults) error {
+	commit := len(p) - 1
+	if err := p[:commit].hand(results); err != nil {
 		_ = results.Close()
 		if !conn.Conn().IsClosed() {
 			// After an error of the server, the COMMIT has rolled back and the ROLLBACK does nothing. After an error of
@@ -76,8 +74,7 @@ func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) erro
 		}
 		return classifyCommit(err)
 	}
-	_, err = results.Exec()
-	return db.classifyEnd(cmp.Or(err, results.Close()))
+	return db.classifyEnd(p[commit:].finish(results))
 }
 
 // PipelineTx runs the statements of the calls in the caller's transaction, in one round trip.
@@ -208,15 +205,10 @@ func (p *pipeline) stop() {
 
 func (p pipeline) batch() *pgx.Batch {
 	b := &pgx.Batch{}
-	p.queue(b)
-	return b
-}
-
-// queue adds the statements to a batch.
-func (p pipeline) queue(b *pgx.Batch) {
 	for _, c := range p {
 		b.Queue(c.sql, c.args...)
 	}
+	return b
 }
 
 // finish gives the results to the calls. It always closes the results, because the last one is the result of the

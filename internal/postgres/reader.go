@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,17 +116,12 @@ func (r readRow) Scan(dest ...any) error {
 		return r.err
 	}
 	defer r.rows.Close()
-	if r.rows.Next() {
-		if err := r.rows.Scan(dest...); err != nil {
-			return err
-		}
-		r.rows.Close() // The server may still report an error after the row.
-		return r.rows.Err()
+	if !r.rows.Next() {
+		return cmp.Or(r.rows.Err(), pgx.ErrNoRows)
 	}
-	if err := r.rows.Err(); err != nil {
-		return err
-	}
-	return pgx.ErrNoRows
+	err := r.rows.Scan(dest...)
+	r.rows.Close() // The server may still report an error after the row.
+	return cmp.Or(err, r.rows.Err())
 }
 
 // Clock is the time by the database's clock, by which leases end and dead letters are opened.

@@ -40,11 +40,9 @@ func (r *Room) Check(ctx context.Context) error {
 	defer r.mu.Unlock()
 	if now := r.now(); r.tried.IsZero() || now.Sub(r.tried) >= roomFresh {
 		err := r.db.tryDisk(ctx)
-		var pg *pgconn.PgError
-		switch {
-		case errors.As(err, &pg) && pg.Code == diskFull:
+		if pg, answered := errors.AsType[*pgconn.PgError](err); answered && pg.Code == diskFull {
 			r.tried, r.full = now, errDiskFull
-		case err == nil:
+		} else if err == nil {
 			r.tried, r.full = now, nil
 		}
 	}

@@ -20,12 +20,6 @@ type GroupLimits struct {
 	LockTimeout time.Duration
 }
 
-// DefaultGroupLimits are the values that measured best on two cores (docs/performance.md). With one slot, the server is
-// idle between two groups. With more slots than cores, the groups are too small to help.
-func DefaultGroupLimits() GroupLimits {
-	return GroupLimits{AtOnce: 2, Members: 32, Hold: 100 * time.Millisecond, LockTimeout: 200 * time.Millisecond}
-}
-
 // slots bound how many transactions of all Groups of a DB run at the same time. The mutex also guards the lists of the
 // Groups.
 type slots struct {

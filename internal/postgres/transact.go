@@ -36,7 +36,7 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 		rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
 		_ = tx.Rollback(rollback) // If the connection is lost, the server rolls back by itself.
-		return classifyWork(opRun, err, conn.Conn().IsClosed())
+		return classifyWork(err, conn.Conn().IsClosed())
 	}
 	return db.classifyEnd(tx.Commit(ctx))
 }
@@ -50,8 +50,7 @@ func (db *DB) TransactOrFind(
 	read func(ctx context.Context, q Statement) (found bool, err error),
 ) error {
 	err := db.Transact(ctx, fn)
-	var lost *AmbiguousError
-	if !errors.As(err, &lost) {
+	if _, lost := errors.AsType[*AmbiguousError](err); !lost {
 		return err
 	}
 	var found bool
@@ -75,13 +74,10 @@ const rollbackLimit = time.Second
 // classifyWork classifies the failure of a transaction that was not committed. It is certain that nothing was written.
 // The question is only whether the database or the caller has failed. An error that does not come from the database is
 // returned as it is.
-func classifyWork(op string, err error, lost bool) error {
-	var pg *pgconn.PgError
-	switch {
-	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !shortOfMeans(pg.Code):
-		return err
-	case errors.As(err, &pg), lost, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &UnavailableError{Op: op, Err: err}
+func classifyWork(err error, lost bool) error {
+	_, answered := errors.AsType[*pgconn.PgError](err)
+	if answered || lost || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return unlessRefused(opRun, err)
 	}
 	return err
 }
