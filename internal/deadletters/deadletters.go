@@ -120,15 +120,6 @@ func Open(l DeadLetter) postgres.Call { return OpenNew(l, new(bool)) }
 
 // OpenNew is Open, and says whether it has opened the dead letter.
 func OpenNew(l DeadLetter, opened *bool) postgres.Call {
-	p := params(l)
-	return func(ctx context.Context, q postgres.Statement) error {
-		deadLetters, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
-		*opened = deadLetters > 0
-		return err
-	}
-}
-
-func params(l DeadLetter) dbsqlc.OpenDeadLetterParams {
 	p := dbsqlc.OpenDeadLetterParams{
 		ID: l.ID, Kind: string(l.Kind), Finding: l.Finding, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
 		BehindStep: l.BehindStep,
@@ -136,5 +127,9 @@ func params(l DeadLetter) dbsqlc.OpenDeadLetterParams {
 	if a := l.About; a != nil {
 		p.TenantID, p.Operation, p.Key, p.Generation = &a.Tenant, &a.Operation, &a.Key, &a.Generation
 	}
-	return p
+	return func(ctx context.Context, q postgres.Statement) error {
+		deadLetters, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
+		*opened = deadLetters > 0
+		return err
+	}
 }

@@ -152,3 +152,13 @@ func TestDeadLettersThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// The column counts characters. A reason that is too long would keep its dead letter from being opened.
+func TestReasonIsCutToItsColumn(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{0: 0, MaxReason: MaxReason, MaxReason + 1: MaxReason} {
+		if got := Clip(strings.Repeat("ä", n)); got != strings.Repeat("ä", want) {
+			t.Errorf("of %d characters, %d are left", n, len([]rune(got)))
+		}
+	}
+}

@@ -29,11 +29,8 @@ const (
 // letter asks. So there is nothing left to decide.
 const Answered Action = "answered"
 
-// Limits of what an operator writes, in characters.
-const (
-	MaxReason = 500
-	maxDetail = 500
-)
+// MaxReason is the limit of every reason, in characters: of a dead letter, of a decision, and of a refusal.
+const MaxReason = 500
 
 // ErrConflict says that a dead letter was resolved in the meantime, or has another version than the operator has seen.
 var ErrConflict = errors.New("dead letter has another version")
@@ -71,13 +68,11 @@ func ResolveTx(ctx context.Context, tx pgx.Tx, d Decision) (DeadLetter, error) {
 		if deadLetter.About == nil {
 			return deadLetter, nil
 		}
-		if err := recomputeHold(ctx, dbsqlc.New(tx), *deadLetter.About); err != nil {
-			return deadLetter, err
-		}
+		calls := Rehold(*deadLetter.About, deadLetter.Subject)
 		if deadLetter.Kind == JobDiscarded || deadLetter.Kind == MovedOutside {
-			return deadLetter, nil // These hold no other payment than their own.
+			calls = calls[:1] // These hold no other payment than their own, so they free none.
 		}
-		return deadLetter, wakeFreed(ctx, dbsqlc.New(tx), *deadLetter.About, deadLetter.Subject)
+		return deadLetter, postgres.PipelineTx(ctx, tx, calls...)
 	}
 	_, err = Get(ctx, tx, d.DeadLetter)
 	return DeadLetter{}, cmp.Or(err, ErrConflict)
@@ -85,30 +80,16 @@ func ResolveTx(ctx context.Context, tx pgx.Tx, d Decision) (DeadLetter, error) {
 
 // Rehold are the calls that write to a key's row what its open dead letters forbid now, and wake the key if it is free
 // of them. The caller must have locked the row.
-func Rehold(a About, subject uuid.UUID) []postgres.Call {
+func Rehold(a About, subject *uuid.UUID) []postgres.Call {
+	recompute := dbsqlc.RecomputeHoldParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key}
+	wake := dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key, Generation: a.Generation,
+		Subject: subject}
 	return []postgres.Call{
-		func(ctx context.Context, q postgres.Statement) error { return recomputeHold(ctx, dbsqlc.New(q), a) },
 		func(ctx context.Context, q postgres.Statement) error {
-			return wakeFreed(ctx, dbsqlc.New(q), a, &subject)
+			return dbsqlc.New(q).RecomputeHold(ctx, recompute)
 		},
+		func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).WakeFreed(ctx, wake) },
 	}
-}
-
-func recomputeHold(ctx context.Context, q *dbsqlc.Queries, a About) error {
-	err := q.RecomputeHold(ctx, dbsqlc.RecomputeHoldParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key})
-	if err != nil {
-		return fmt.Errorf("recompute hold of key: %w", err)
-	}
-	return nil
-}
-
-func wakeFreed(ctx context.Context, q *dbsqlc.Queries, a About, subject *uuid.UUID) error {
-	err := q.WakeFreed(ctx, dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key,
-		Generation: a.Generation, Subject: subject})
-	if err != nil {
-		return fmt.Errorf("wake key: %w", err)
-	}
-	return nil
 }
 
 // Answer is the call that closes the open dead letter of a finding, with its audit row, because evidence has answered
@@ -128,7 +109,7 @@ func AuditRefusedTx(ctx context.Context, tx pgx.Tx, d Decision, detail string) e
 	err := dbsqlc.New(tx).AuditRefused(ctx, dbsqlc.AuditRefusedParams{
 		DeadLetterID: d.DeadLetter, DeadLetterVersion: d.Version, Actor: d.Actor, Action: string(d.Action),
 		Reason: d.Reason,
-		Detail: cut(detail, maxDetail),
+		Detail: Clip(detail),
 	})
 	if err != nil {
 		return fmt.Errorf("audit refusal: %w", err)
@@ -136,13 +117,10 @@ func AuditRefusedTx(ctx context.Context, tx pgx.Tx, d Decision, detail string) e
 	return nil
 }
 
-// cut keeps the first limit characters.
-func cut(s string, limit int) string {
-	for i := range s {
-		if limit == 0 {
-			return s[:i]
-		}
-		limit--
+// Clip cuts a reason to its column.
+func Clip(s string) string {
+	if r := []rune(s); len(r) > MaxReason {
+		return string(r[:MaxReason])
 	}
 	return s
 }

@@ -286,8 +286,6 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 		ask  func() error
 	}{
 		"ResolveDeadLetter": {"resolve dead letter", func() error { return o.decide(l.ID, 1) }},
-		"RecomputeHold":     {"recompute hold of key", func() error { return o.decide(l.ID, 1) }},
-		"WakeFreed":         {"wake key", func() error { return o.decide(l.ID, 1) }},
 		"AuditRefused":      {"audit refusal", func() error { return o.refuse(l.ID) }},
 		"ListActions": {"read audit trail", func() error {
 			_, err := AuditTrail(t.Context(), o.db, l.ID)
@@ -312,6 +310,11 @@ func TestStatementThatFailsIsNoDecisionAndNoEmptyList(t *testing.T) {
 		}
 	}
 	outage.Over()
+	o.exec("ALTER TABLE idempotency_keys RENAME dead_letter_hold TO gone")
+	if err := o.decide(l.ID, 1); err == nil {
+		t.Error("a decision is stored without the hold")
+	}
+	o.exec("ALTER TABLE idempotency_keys RENAME gone TO dead_letter_hold")
 	if trail := o.trail(l.ID); len(trail) != 0 || len(o.open()) != 1 || o.hold() != "release" {
 		t.Errorf("after the failures, the hold is %s, the trail %v", o.hold(), trail)
 	}

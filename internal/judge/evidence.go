@@ -122,17 +122,6 @@ func (s Seen) foundRecord(kind deadletters.Kind, rep report, reason string) *Cas
 	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: rep.kept()}
 }
 
-// maxDeadLetterReason is the limit of the column, in characters.
-const maxDeadLetterReason = 500
-
-// Clip cuts a reason to its column.
-func Clip(s string) string {
-	if r := []rune(s); len(r) > maxDeadLetterReason {
-		return string(r[:maxDeadLetterReason])
-	}
-	return s
-}
-
 // Guarded reports whether the step passes only if the key is still as it was read.
 func (s Step) Guarded() bool { return s.to != "" || s.askAgain != nil }
 

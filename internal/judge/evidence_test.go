@@ -10,17 +10,6 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// The column counts characters. A reason that is too long would keep its dead letter from being opened.
-func TestReasonIsCutToItsColumn(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]int{0: 0, maxDeadLetterReason: maxDeadLetterReason,
-		maxDeadLetterReason + 1: maxDeadLetterReason} {
-		if got := Clip(strings.Repeat("ä", n)); got != strings.Repeat("ä", want) {
-			t.Errorf("of %d characters, %d are left", n, len([]rune(got)))
-		}
-	}
-}
-
 // A step is sent to the database if it has anything to write, and passes a guard if it moves the key or its next
 // lookup.
 func TestStepSaysHowItIsWritten(t *testing.T) {

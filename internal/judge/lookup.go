@@ -152,5 +152,5 @@ func MayEnd(s Seen) gateway.End {
 }
 
 func lookupNote(reason string) idempotency.Note {
-	return idempotency.Note{Actor: string(SourceLookup), Reason: Clip(reason)}
+	return idempotency.Note{Actor: string(SourceLookup), Reason: deadletters.Clip(reason)}
 }

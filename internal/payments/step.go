@@ -88,7 +88,7 @@ func nameMovement(m *movement, pspID string) postgres.Call {
 func answerCalls(s judge.Seen, c judge.Case) []postgres.Call {
 	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(judge.SourceStatement), c.Reason)}
 	if c.AboutKey {
-		calls = append(calls, deadletters.Rehold(s.About(), s.Own.Subject)...)
+		calls = append(calls, deadletters.Rehold(s.About(), &s.Own.Subject)...)
 	}
 	return calls
 }
@@ -174,7 +174,7 @@ func (s *Service) deadLetter(g Gathered, step judge.Step) (*deadletters.DeadLett
 	}
 	c := *step.Open()
 	l := &deadletters.DeadLetter{
-		ID: id, Kind: c.Kind, Finding: c.Finding, Reason: judge.Clip(c.Reason), Evidence: c.Evidence,
+		ID: id, Kind: c.Kind, Finding: c.Finding, Reason: deadletters.Clip(c.Reason), Evidence: c.Evidence,
 		BehindStep: step.Guarded(),
 	}
 	if !c.AboutKey {

@@ -56,5 +56,6 @@ func (r *Reconciler) ledgerDeadLetter(
 	if err != nil {
 		return deadletters.DeadLetter{}, fmt.Errorf("marshal evidence: %w", err)
 	}
-	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: finding, Reason: judge.Clip(reason), Evidence: raw}, nil
+	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: finding, Reason: deadletters.Clip(reason),
+		Evidence: raw}, nil
 }
