@@ -3,7 +3,6 @@ package judge
 import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -13,11 +12,7 @@ import (
 
 // DeadLetter is the dead letter that a decision is about, with the ids that are in its evidence.
 type DeadLetter struct {
-	ID         uuid.UUID
-	Kind       deadletters.Kind
-	Version    int32
-	Resolution *deadletters.Resolution // nil while it is open
-	AboutKey   bool
+	deadletters.DeadLetter
 
 	JobID   int64  // of a discarded job; or 0
 	EventID string // of a stored webhook; or ""
@@ -44,17 +39,14 @@ func DeadLetterOf(l deadletters.DeadLetter) *DeadLetter {
 	if l.Kind == deadletters.JobDiscarded {
 		job.EventID = job.Args.EventID
 	}
-	seen := &DeadLetter{
-		ID: l.ID, Kind: l.Kind, Version: l.Version, Resolution: l.Resolution, AboutKey: l.About != nil,
-		JobID: job.JobID, EventID: job.EventID,
-	}
+	seen := &DeadLetter{DeadLetter: l, JobID: job.JobID, EventID: job.EventID}
 	for _, raw := range []jsontext.Value{parts["record"], l.Evidence} {
 		if _, err := gateway.ParseRecord(raw); err == nil {
 			seen.Record = raw
 		}
 	}
 	if l.About != nil {
-		seen.readPSP(l, parts["answer"], parts["record"], l.Evidence)
+		seen.readPSP(parts["answer"], parts["record"], l.Evidence)
 	}
 	return seen
 }
@@ -70,29 +62,29 @@ func in[T any](raw jsontext.Value) T {
 
 // pspFields is what evidence may say about a movement: it is a record, or the PSP's answer to a request of ours.
 type pspFields struct {
-	ID             string `json:"id"`
-	Object         string `json:"object"`
-	Status         string `json:"status"`
-	IdempotencyKey string `json:"idempotencyKey"`
-	Reference      string `json:"reference"`
+	ID             string         `json:"id"`
+	Object         gateway.Object `json:"object"`
+	Status         string         `json:"status"`
+	IdempotencyKey string         `json:"idempotencyKey"`
+	Reference      string         `json:"reference"`
 }
 
 // readPSP finds in parts of the evidence what the PSP says about the dead letter's movement: its answer to a request of
 // ours, or a record. It takes no id of a decline, and no id of another movement: the answer may be meant for another
 // request.
-func (d *DeadLetter) readPSP(l deadletters.DeadLetter, parts ...jsontext.Value) {
-	key := idempotency.Execution{Generation: l.About.Generation,
-		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key)}.PassThroughKey()
-	reference := ""
-	if l.Subject != nil {
-		reference = payment.ReferenceOf(payment.ObjectOf(idempotency.Operation(l.About.Operation)), *l.Subject)
+func (d *DeadLetter) readPSP(parts ...jsontext.Value) {
+	ref := idempotency.StoredRef(d.About.Tenant, d.About.Operation, d.About.Key)
+	key := idempotency.Execution{Ref: ref, Generation: d.About.Generation}.PassThroughKey()
+	object, reference := payment.ObjectOf(ref.Operation), ""
+	if d.Subject != nil {
+		reference = payment.ReferenceOf(object, *d.Subject)
 	}
 	for _, raw := range parts {
 		t := in[pspFields](raw)
 		if !gateway.IsID(t.ID) || t.Status == string(payment.Declined) {
 			continue
 		}
-		if t.Object != "" && string(payment.OperationOf(gateway.Object(t.Object))) != l.About.Operation {
+		if t.Object != "" && t.Object != object {
 			continue // It is what others have done to the payment.
 		}
 		byKey, byReference := t.IdempotencyKey == key, t.Reference != "" && t.Reference == reference

@@ -119,7 +119,8 @@ func seenWith(status idempotency.Status, mine bool, row payment.Verdict, bits in
 	s := Seen{
 		Status: status, Own: own(), Tenant: "acme", Account: "acme", Request: askedForOwn(), Row: row,
 		MemoryOver: is(0), Held: is(1), Charged: is(2), IDTaken: is(3), ShareGone: is(4),
-		DeadLetter: &DeadLetter{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
+		DeadLetter: &DeadLetter{DeadLetter: deadletters.DeadLetter{ID: otherSubject,
+			Kind: deadletters.LookupsExhausted, Version: 1, About: &deadletters.About{}}},
 	}
 	if is(5) {
 		s.GraceLeft = time.Second

@@ -70,7 +70,7 @@ func (d OperatorDecision) judge(s Seen) Step {
 // unknown. In every other status, the outcome is known already or the request is still being executed.
 func judgeAboutMoney(s Seen, d OperatorDecision) Step {
 	switch {
-	case !s.DeadLetter.AboutKey:
+	case s.DeadLetter.About == nil:
 		return refuse(NotApplicable,
 			"This dead letter is about no key of ours. Only retry or dismiss is possible.")
 	case !s.stands():
@@ -246,6 +246,6 @@ func judgeDismissal(s Seen) Step {
 
 // FreedByRetry reports whether the step of a retry ends a hold of a key that may be executed.
 func (s Seen) FreedByRetry(step Step) bool {
-	return step.again != nil && step.again.Record != nil && s.DeadLetter.AboutKey &&
+	return step.again != nil && step.again.Record != nil && s.DeadLetter.About != nil &&
 		(!s.stands() || s.Status != idempotency.CompletedStatus)
 }

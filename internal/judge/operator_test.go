@@ -99,7 +99,7 @@ func TestDecisionNeedsTheDeadLetterAsItWasSeen(t *testing.T) {
 		})), retry, "dead_letter_conflict: ann has resolved this dead letter before, as dismiss."},
 		"a changed one": {unknownKey(withDeadLetter(func(l *DeadLetter) { l.Version = 2 })), retry,
 			"dead_letter_conflict: The dead letter has version 2, not 1."},
-		"one about no key": {unknownKey(gone, withDeadLetter(func(l *DeadLetter) { l.AboutKey = false })), executed,
+		"one about no key": {unknownKey(gone, withDeadLetter(func(l *DeadLetter) { l.About = nil })), executed,
 			"action_not_applicable: This dead letter is about no key of ours. Only retry or dismiss is possible."},
 		"one about an earlier payment": {unknownKey(later), executed, keyIsGone},
 		"one about a key that is gone": {unknownKey(gone), executed, keyIsGone},
@@ -409,11 +409,11 @@ func TestDeadLetterNamesWhatARetryDoesAgain(t *testing.T) {
 		got := DeadLetterOf(deadLetter)
 		if got.JobID != c.want.JobID || got.EventID != c.want.EventID || string(got.Record) != string(c.want.Record) ||
 			got.PSPID != c.want.PSPID || got.Kind != c.kind || got.ID != otherSubject || got.Version != 3 ||
-			!got.AboutKey {
+			got.About == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := DeadLetterOf(deadletters.DeadLetter{Evidence: []byte(`{}`)}); got.AboutKey {
+	if got := DeadLetterOf(deadletters.DeadLetter{Evidence: []byte(`{}`)}); got.About != nil {
 		t.Errorf("about no key: %+v", got)
 	}
 }

@@ -57,7 +57,7 @@ func judgeOutcome(s Seen, rep report) Step {
 		if d, declined := rep.outcome.(gateway.Declined); declined {
 			v.PSPID, rep.outcome = "", gateway.Declined{Code: d.Code}
 		} else {
-			rep.outcome, isVerdict = namedTwice(rep.outcome), false
+			rep.outcome, isVerdict = unwritable(rep.outcome, namedTwice), false
 		}
 	}
 	switch {
@@ -68,8 +68,7 @@ func judgeOutcome(s Seen, rep report) Step {
 		return Step{open: s.foundRecord(deadletters.RefundExceeds, rep,
 			"the PSP has a refund whose share of the payment another refund has reserved")}
 	case s.open() && v.Status == payment.Declined && s.Charged:
-		return Step{open: s.contradiction(rep.id,
-			"the PSP says declined, and an open dead letter of the key says that money moved", rep.kept())}
+		return Step{open: s.contradiction(rep.id, declinedAlthoughMoved, rep.kept())}
 	case s.open():
 		return s.refused(Step{to: idempotency.CompletedStatus, verdict: v, note: idempotency.Note{
 			Actor: string(rep.source), Reason: "the PSP says " + rep.outcome.Label(), Evidence: rep.record,

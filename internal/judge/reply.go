@@ -23,16 +23,16 @@ func (e Reply) judge(s Seen) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:
 		if s.IDTaken {
-			return s.lose(namedTwice(o))
+			return s.lose(unwritable(o, namedTwice))
 		}
 		return Step{to: idempotency.CompletedStatus, byOwner: true,
 			verdict: payment.Verdict{Status: payment.Succeeded, PSPID: o.ID}}
 	case gateway.Declined:
 		switch {
 		case s.IDTaken:
-			return s.lose(namedTwice(o))
+			return s.lose(unwritable(o, namedTwice))
 		case s.Charged:
-			return s.lose(declinedThoughCharged(o))
+			return s.lose(unwritable(o, declinedAlthoughMoved))
 		}
 		return s.refused(Step{to: idempotency.CompletedStatus, byOwner: true,
 			verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}, SourceOwner)
@@ -102,22 +102,18 @@ func ownerRecord(v payment.Verdict) []byte {
 	return raw
 }
 
-// namedTwice is the outcome of a verdict whose PSP id already belongs to another payment or refund of ours.
-func namedTwice(o gateway.Outcome) gateway.Indeterminate {
-	v, _ := payment.VerdictOf(o)
-	return gateway.Indeterminate{
-		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.PSPID,
-		Evidence: evidenceOf(SourceOwner, ownerRecord(v)),
-	}
-}
+// Why a verdict contradicts what is known. In the first case, its PSP id already belongs to another payment or refund
+// of ours.
+const (
+	namedTwice            = "answer names what the PSP did for another request"
+	declinedAlthoughMoved = "the PSP says declined, and an open dead letter of the key says that money moved"
+)
 
-// declinedThoughCharged is the outcome of a decline while an open dead letter of the key says that money has moved.
-func declinedThoughCharged(o gateway.Declined) gateway.Indeterminate {
-	return gateway.Indeterminate{
-		Reason: "the PSP says declined, and an open dead letter of the key says that money moved", Contradiction: true,
-		ID:       o.ID,
-		Evidence: evidenceOf(SourceOwner, ownerRecord(payment.Verdict{Status: payment.Declined, PSPID: o.ID})),
-	}
+// unwritable is the outcome of a verdict that is not written, because it contradicts what is known.
+func unwritable(o gateway.Outcome, reason string) gateway.Indeterminate {
+	v, _ := payment.VerdictOf(o)
+	return gateway.Indeterminate{Reason: reason, Contradiction: true, ID: v.PSPID,
+		Evidence: evidenceOf(SourceOwner, ownerRecord(v))}
 }
 
 // forTimeline is the part of the evidence that the tenant may read. Evidence that contradicts the request may be about
@@ -133,9 +129,6 @@ func forTimeline(o gateway.Indeterminate) []byte {
 	if err := json.Unmarshal(o.Evidence, &kept); err != nil || kept.Status == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(kept)
-	if err != nil {
-		return nil
-	}
+	raw, _ := json.Marshal(kept) // a number cannot fail
 	return raw
 }

@@ -117,10 +117,8 @@ func (s Seen) After(step Step) Seen {
 		s.Status = step.to
 		s.Failures = 0
 	}
-	switch step.to {
-	case idempotency.CompletedStatus, idempotency.FailedRetryableStatus:
+	if step.to == idempotency.CompletedStatus || step.to == idempotency.FailedRetryableStatus {
 		s.Row = step.verdict
-	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
 	}
 	if step.named != "" {
 		s.Row.PSPID = step.named
