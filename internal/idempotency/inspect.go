@@ -75,11 +75,11 @@ func (r KeyRow) Timeline(written []Event) []Event {
 // Undecided says which of these keys are in progress or unknown. The value of a key says whether the key is in flight:
 // executed now, under a lease that is not over. It takes one statement for all of the keys.
 func (k *Keys) Undecided(ctx context.Context, refs []Ref) (inFlight map[Ref]bool, err error) {
-	p := dbsqlc.ListUndecidedParams{
-		TenantIds: make([]string, len(refs)), Operations: make([]string, len(refs)), Keys: make([]string, len(refs)),
-	}
-	for i, ref := range refs {
-		p.TenantIds[i], p.Operations[i], p.Keys[i] = ref.Tenant, string(ref.Operation), ref.Key.value
+	var p dbsqlc.ListUndecidedParams
+	for _, ref := range refs {
+		p.TenantIds = append(p.TenantIds, ref.Tenant)
+		p.Operations = append(p.Operations, string(ref.Operation))
+		p.Keys = append(p.Keys, ref.Key.value)
 	}
 	rows, err := dbsqlc.New(k.db.Reader()).ListUndecided(ctx, p)
 	if err != nil {

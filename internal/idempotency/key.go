@@ -3,7 +3,7 @@ package idempotency
 import (
 	"errors"
 	"fmt"
-	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,11 +53,9 @@ func emailLike(s string) bool {
 
 // different counts the different characters of s, which is ASCII.
 func different(s string) int {
-	var seen [2]uint64
-	for i := range len(s) {
-		seen[s[i]>>6&1] |= 1 << (s[i] & 63)
-	}
-	return bits.OnesCount64(seen[0]) + bits.OnesCount64(seen[1])
+	characters := []byte(s)
+	slices.Sort(characters)
+	return len(slices.Compact(characters))
 }
 
 // ParseKey accepts 16 to 255 printable ASCII characters without spaces and commas. It refuses values that look like

@@ -1,9 +1,6 @@
 package payment
 
-import (
-	"strconv"
-	"strings"
-)
+import "fmt"
 
 // AmountMinor counts the minor unit of a currency by ISO 4217: cents of USD, whole yen, thousandths of KWD.
 type AmountMinor int64
@@ -47,12 +44,9 @@ func (c Currency) Money(a AmountMinor) string { return c.Decimal(a) + " " + stri
 // Decimal writes an amount in the major unit: 12000 KRW is "12000", 12000 USD is "120.00".
 func (c Currency) Decimal(a AmountMinor) string {
 	digits, _ := c.MinorDigits()
-	s := strconv.FormatInt(int64(a), 10)
+	s := fmt.Sprintf("%0*d", digits+1, a)
 	if digits == 0 {
 		return s
-	}
-	if short := digits + 1 - len(s); short > 0 {
-		s = strings.Repeat("0", short) + s
 	}
 	return s[:len(s)-digits] + "." + s[len(s)-digits:]
 }

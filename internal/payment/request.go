@@ -55,11 +55,6 @@ func isOf(chars, s string, limit int) bool {
 	return s != "" && len(s) <= limit && strings.Trim(s, chars) == ""
 }
 
-func isPaymentMethod(s string) bool {
-	token, ok := strings.CutPrefix(s, "pm_")
-	return ok && isOf(tokenChars, token, maxToken)
-}
-
 // Validate applies the defaults and lists everything that is wrong with the request, without a value of the client's.
 func (r *CreateRequest) Validate() []problem.Detail {
 	if r.PaymentMethod == "" {
@@ -75,7 +70,7 @@ func (r *CreateRequest) Validate() []problem.Detail {
 	if _, ok := r.Currency.MinorDigits(); !ok {
 		refuse("/currency", "must be an ISO 4217 code in use, in upper case, such as USD")
 	}
-	if !isPaymentMethod(r.PaymentMethod) {
+	if token, prefixed := strings.CutPrefix(r.PaymentMethod, "pm_"); !prefixed || !isOf(tokenChars, token, maxToken) {
 		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 letters, digits or underscores")
 	}
 	bad = append(bad, checkText("/description", r.Description, maxDescription)...)
@@ -106,11 +101,8 @@ func checkText(pointer, s string, limit int) []problem.Detail {
 	if utf8.RuneCountInString(s) > limit {
 		bad = append(bad, problem.AtPointer(pointer, "must be at most "+strconv.Itoa(limit)+" characters"))
 	}
-	for _, c := range s {
-		if c < ' ' && c != '\n' && c != '\t' {
-			bad = append(bad, problem.AtPointer(pointer, "must not hold control characters"))
-			break
-		}
+	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\n' && c != '\t' }) {
+		bad = append(bad, problem.AtPointer(pointer, "must not hold control characters"))
 	}
 	if cardnumber.In(s) {
 		bad = append(bad, problem.AtPointer(pointer, noCardNumbers))
