@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/query"
 )
 
@@ -49,8 +50,8 @@ func bounded[T any](d *Service, longest time.Duration, read Page[T]) Page[T] {
 			return query.List[T]{}, fmt.Errorf("%w: other lists are being read", ErrTooMuch)
 		}
 		l, err := read(inTime)
-		var pg *pgconn.PgError
-		stopped := inTime.Err() != nil || errors.As(err, &pg) && pg.Code == "57014"
+		pg, refused := errors.AsType[*pgconn.PgError](err)
+		stopped := inTime.Err() != nil || refused && pg.Code == "57014"
 		if err != nil && stopped && ctx.Err() == nil {
 			return query.List[T]{}, fmt.Errorf("%w: %w", ErrTooMuch, err)
 		}
@@ -58,17 +59,26 @@ func bounded[T any](d *Service, longest time.Duration, read Page[T]) Page[T] {
 	}
 }
 
-// listOf makes a page of the rows that were read for it, which may be one more than limit. That row is not shown: it
-// says that there is another page.
-func listOf[Row, T any](rows []Row, limit int, show func(Row) T, cursor func(Row) string) query.List[T] {
-	l := query.List[T]{Rows: make([]T, 0, min(len(rows), limit))}
-	for _, row := range rows[:min(len(rows), limit)] {
-		l.Rows = append(l.Rows, show(row))
+// rowsRead reads a page by a statement, which may find one row more than limit. That row is not shown: it says that
+// there is another page.
+func rowsRead[Params, Row, T any](
+	s *Service, read func(*dbsqlc.Queries, context.Context, Params) ([]Row, error), p Params, limit int,
+	show func(Row) T, cursor func(Row) string,
+) Page[T] {
+	return func(ctx context.Context) (query.List[T], error) {
+		rows, err := read(dbsqlc.New(s.config.DB.Reader()), ctx, p)
+		if err != nil {
+			return query.List[T]{}, fmt.Errorf("read list: %w", err)
+		}
+		l := query.List[T]{Rows: make([]T, 0, min(len(rows), limit))}
+		for _, row := range rows[:min(len(rows), limit)] {
+			l.Rows = append(l.Rows, show(row))
+		}
+		if len(rows) > limit {
+			l.Next = cursor(rows[limit-1])
+		}
+		return l, nil
 	}
-	if len(rows) > limit {
-		l.Next = cursor(rows[limit-1])
-	}
-	return l
 }
 
 // date is a day in the form of the operator's API.

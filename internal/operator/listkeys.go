@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -46,6 +45,9 @@ func (s *Service) Keys(q *query.Query) Page[KeyEntry] {
 	p.LiveBefore, p.ExpiredBefore, id = query.CursorOf(q, parseCursor).bounds()
 	p.BeforeTenant, id, _ = strings.Cut(id, "\n")
 	p.BeforeOperation, p.BeforeKey, _ = strings.Cut(id, "\n")
+	read := rowsRead(s, (*dbsqlc.Queries).ListKeys, p, limit, keyEntryOf, func(r dbsqlc.ListKeysRow) string {
+		return cursor{r.Expired, r.At, r.TenantID + "\n" + r.Operation + "\n" + r.Key}.String()
+	})
 	return bounded(s, longestList, func(ctx context.Context) (query.List[KeyEntry], error) {
 		if tenant != "" { // No index has the tenant and the time. Without a key to find, all of them would be read.
 			known, err := tenants.IDs(ctx, s.config.DB)
@@ -56,13 +58,7 @@ func (s *Service) Keys(q *query.Query) Page[KeyEntry] {
 				return query.List[KeyEntry]{Rows: []KeyEntry{}}, nil
 			}
 		}
-		rows, err := dbsqlc.New(s.config.DB.Reader()).ListKeys(ctx, p)
-		if err != nil {
-			return query.List[KeyEntry]{}, fmt.Errorf("list keys: %w", err)
-		}
-		return listOf(rows, limit, keyEntryOf, func(r dbsqlc.ListKeysRow) string {
-			return cursor{r.Expired, r.At, r.TenantID + "\n" + r.Operation + "\n" + r.Key}.String()
-		}), nil
+		return read(ctx)
 	})
 }
 

@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -36,17 +34,11 @@ func (s *Service) Statements(q *query.Query) Page[RunEntry] {
 	var id string
 	p.BeforeStarted, _, id = before.bounds()
 	p.BeforeID, _ = uuid.Parse(id) // Without a cursor, the time decides alone.
-	return func(ctx context.Context) (query.List[RunEntry], error) {
-		rows, err := dbsqlc.New(s.config.DB.Reader()).ListRuns(ctx, p)
-		if err != nil {
-			return query.List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
-		}
-		return listOf(rows, limit, func(r dbsqlc.StatementRun) RunEntry {
-			return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
-				Breaks: r.Breaks, Pending: r.Pending, Started: idempotency.Time(r.StartedAt),
-				Finished: idempotency.Time(r.FinishedAt)}
-		}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() }), nil
-	}
+	return rowsRead(s, (*dbsqlc.Queries).ListRuns, p, limit, func(r dbsqlc.StatementRun) RunEntry {
+		return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
+			Breaks: r.Breaks, Pending: r.Pending, Started: idempotency.Time(r.StartedAt),
+			Finished: idempotency.Time(r.FinishedAt)}
+	}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() })
 }
 
 // BreakStatus says whether a break is there.
@@ -99,14 +91,8 @@ func (s *Service) Breaks(q *query.Query) Page[BreakEntry] {
 	if p.MaxRows = rowsFor(limit); before != nil {
 		p.Before = *before
 	}
-	return func(ctx context.Context) (query.List[BreakEntry], error) {
-		rows, err := dbsqlc.New(s.config.DB.Reader()).ListBreaks(ctx, p)
-		if err != nil {
-			return query.List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
-		}
-		return listOf(rows, limit, breakEntryOf,
-			func(r dbsqlc.ListBreaksRow) string { return strconv.FormatInt(r.ID, 10) }), nil
-	}
+	return rowsRead(s, (*dbsqlc.Queries).ListBreaks, p, limit, breakEntryOf,
+		func(r dbsqlc.ListBreaksRow) string { return strconv.FormatInt(r.ID, 10) })
 }
 
 // parseNumber reads a positive number as strconv writes it.

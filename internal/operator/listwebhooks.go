@@ -1,9 +1,6 @@
 package operator
 
 import (
-	"context"
-	"fmt"
-
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
@@ -45,15 +42,8 @@ func (s *Service) Webhooks(q *query.Query) Page[WebhookEntry] {
 	limit := q.Limit()
 	p := dbsqlc.ListWebhooksParams{Status: postgres.Nullable(string(status)), MaxRows: rowsFor(limit)}
 	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = query.CursorOf(q, parseCursor).bounds()
-	return func(ctx context.Context) (query.List[WebhookEntry], error) {
-		rows, err := dbsqlc.New(s.config.DB.Reader()).ListWebhooks(ctx, p)
-		if err != nil {
-			return query.List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
-		}
-		return listOf(rows, limit, s.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
-			return cursor{!r.Waiting, r.At, r.ID}.String()
-		}), nil
-	}
+	return rowsRead(s, (*dbsqlc.Queries).ListWebhooks, p, limit, s.webhookEntryOf,
+		func(r dbsqlc.ListWebhooksRow) string { return cursor{!r.Waiting, r.At, r.ID}.String() })
 }
 
 func (s *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {

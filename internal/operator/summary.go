@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,16 +26,16 @@ type Summary struct {
 
 // Lag says how many items wait, and how long the oldest has waited.
 type Lag struct {
-	Count  int64
-	Oldest time.Duration // zero if nothing waits
+	Count  int64         `json:"count"`
+	Oldest time.Duration `json:"oldestSeconds"` // zero if nothing waits
 }
 
 // Watermark says how far an account's ledger at the PSP has been compared with our books.
 type Watermark struct {
-	Account   string
-	Object    string
-	ScannedTo time.Time     // by the PSP's clock; zero if the ledger is empty or was never read
-	Age       time.Duration // since the ledger was last read to its end, or since the tenant was created
+	Account   string           `json:"account"`
+	Object    string           `json:"object"`
+	ScannedTo idempotency.Time `json:"scannedTo,omitzero"` // by the PSP's clock; zero: it is empty or was never read
+	Age       time.Duration    `json:"ageSeconds"`         // since it was read to its end, or its tenant was created
 }
 
 // maxWatermarks bounds the list in the summary. The accounts that are furthest behind come first.
@@ -80,8 +81,8 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 	}
 	for _, m := range marks {
 		w := Watermark{Account: m.Account, Object: m.Object, Age: seconds(m.AgeSeconds)}
-		if m.ScannedTo != nil {
-			w.ScannedTo = *m.ScannedTo
+		if m.ScannedTo != nil && !m.ScannedTo.IsZero() {
+			w.ScannedTo = idempotency.Time(*m.ScannedTo)
 		}
 		s.Ledger = append(s.Ledger, w)
 	}
@@ -91,45 +92,27 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 // seconds is never negative. A difference of two clocks may be.
 func seconds(s float64) time.Duration { return max(0, time.Duration(s*float64(time.Second))) }
 
-type lagBody struct {
-	Count         int64 `json:"count"`
-	OldestSeconds int64 `json:"oldestSeconds"`
-}
-
-func (l Lag) body() lagBody { return lagBody{l.Count, whole(l.Oldest)} }
-
-type watermarkBody struct {
-	Account    string           `json:"account"`
-	Object     string           `json:"object"`
-	ScannedTo  idempotency.Time `json:"scannedTo,omitzero"`
-	AgeSeconds int64            `json:"ageSeconds"`
+// deadLettersBody is the summary of the dead letters as the operator's API shows it.
+type deadLettersBody struct {
+	Open   map[deadletters.Kind]int64 `json:"open"`
+	Oldest time.Duration              `json:"oldestSeconds"`
 }
 
 // MarshalJSON writes the summary as the operator's API shows it.
 func (s Summary) MarshalJSON() ([]byte, error) {
-	var b struct {
-		Keys                 map[idempotency.Status]int64 `json:"keys"`
-		OldestUnknownSeconds int64                        `json:"oldestUnknownSeconds"`
-		DeadLetters          struct {
-			Open          map[deadletters.Kind]int64 `json:"open"`
-			OldestSeconds int64                      `json:"oldestSeconds"`
-		} `json:"deadLetters"`
-		Webhooks lagBody          `json:"webhooks"`
-		Lookups  lagBody          `json:"lookups"`
-		Ledger   []watermarkBody  `json:"ledger"`
-		Jobs     map[string]int64 `json:"jobs"`
-	}
-	b.Keys, b.OldestUnknownSeconds = s.Keys.ByStatus, whole(s.Keys.OldestUnknown)
-	b.DeadLetters.Open, b.DeadLetters.OldestSeconds = s.DeadLetters.Open, whole(s.DeadLetters.Oldest)
-	b.Webhooks, b.Lookups, b.Jobs = s.Webhooks.body(), s.Lookups.body(), s.Jobs
-	b.Ledger = make([]watermarkBody, len(s.Ledger))
-	for i, m := range s.Ledger {
-		b.Ledger[i] = watermarkBody{Account: m.Account, Object: m.Object, AgeSeconds: whole(m.Age)}
-		if !m.ScannedTo.IsZero() {
-			b.Ledger[i].ScannedTo = idempotency.Time(m.ScannedTo)
-		}
-	}
-	return json.Marshal(b, json.Deterministic(true))
+	return json.Marshal(struct {
+		Keys          map[idempotency.Status]int64 `json:"keys"`
+		OldestUnknown time.Duration                `json:"oldestUnknownSeconds"`
+		DeadLetters   deadLettersBody              `json:"deadLetters"`
+		Webhooks      Lag                          `json:"webhooks"`
+		Lookups       Lag                          `json:"lookups"`
+		Ledger        []Watermark                  `json:"ledger"`
+		Jobs          map[string]int64             `json:"jobs"`
+	}{
+		s.Keys.ByStatus, s.Keys.OldestUnknown, deadLettersBody(s.DeadLetters), s.Webhooks, s.Lookups, s.Ledger, s.Jobs,
+	}, json.Deterministic(true), json.WithMarshalers(json.MarshalFunc(wholeSeconds)))
 }
 
-func whole(d time.Duration) int64 { return int64(d / time.Second) }
+func wholeSeconds(d time.Duration) ([]byte, error) {
+	return strconv.AppendInt(nil, int64(d/time.Second), 10), nil
+}
