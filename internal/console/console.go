@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/look"
 	"payonce/internal/operator"
@@ -45,7 +46,7 @@ type Config struct {
 // Console serves the pages below /console/.
 type Console struct {
 	config    Config
-	sessions  sessions
+	sessions  *sessions
 	watch     *watch
 	templates *template.Template
 	asking    chan struct{} // bounds the questions to the PSP
@@ -184,7 +185,7 @@ func (c *Console) signedIn(to route) http.Handler {
 		case errors.Is(err, errNoSession):
 			c.fail(w, r, http.StatusUnauthorized, "The session has ended. Sign in, and send the form again.")
 		case err != nil:
-			c.unavailable(w, r, err)
+			c.explain(w, r, err)
 		case !by.May(to.permission):
 			c.fail(w, r, http.StatusForbidden, "This API key does not carry the scope "+string(to.permission)+".")
 		default:
@@ -240,8 +241,16 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, status int, text 
 	c.show(w, r, status, "failed.html", http.StatusText(status), nil, text)
 }
 
-// unavailable is fail for an error that passes by itself.
-func (c *Console) unavailable(w http.ResponseWriter, r *http.Request, err error) {
+// explain is fail for an error. An error that is not listed passes by itself.
+func (c *Console) explain(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, deadletters.ErrNoDeadLetter): // or the id is not valid
+		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
+		return
+	case errors.Is(err, payments.ErrPaymentNotFound):
+		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
+		return
+	}
 	c.config.Log.WarnContext(r.Context(), "console cannot read", slog.Any("error", err))
 	if errors.Is(err, operator.ErrTooMuch) {
 		c.fail(w, r, http.StatusServiceUnavailable, operator.TooMuch)

@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -69,12 +68,8 @@ func (c *Console) showDeadLetter(
 		v.Actions, v.Checked = c.actions(r, id)
 		v.KeyID = by.KeyID.String()
 	}
-	switch {
-	case errors.Is(err, deadletters.ErrNoDeadLetter):
-		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
-		return
-	case err != nil:
-		c.unavailable(w, r, err)
+	if err != nil {
+		c.explain(w, r, err)
 		return
 	}
 	v.Evidence = indented(v.DeadLetter.Evidence)
@@ -127,7 +122,7 @@ func reasonIn(r *http.Request) string {
 func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	id, err := deadletters.ParseID(r.PathValue("id"))
 	if err != nil {
-		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
+		c.explain(w, r, err)
 		return
 	}
 	if !c.sentBy(w, r, by) {
@@ -145,10 +140,8 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 	}
 	outcome, err := c.config.Operators.Resolve(r.Context(), asked)
 	switch {
-	case errors.Is(err, deadletters.ErrNoDeadLetter):
-		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
 	case err != nil:
-		c.unavailable(w, r, err)
+		c.explain(w, r, err)
 	case outcome.Refused != nil:
 		c.showDeadLetter(w, r, by, http.StatusConflict, outcome.Refused.Detail, asked)
 	default:

@@ -250,7 +250,7 @@ func (c *Console) readKey(w http.ResponseWriter, r *http.Request) (*keyReader, b
 	}
 	k := &keyReader{c: c, ref: ref}
 	if err := k.read(r.Context()); err != nil {
-		c.unavailable(w, r, err)
+		c.explain(w, r, err)
 		return nil, false
 	}
 	k.ask(r.Context())

@@ -121,7 +121,7 @@ func listPage[T any](
 		}
 		list, err := read(r.Context())
 		if err != nil {
-			c.unavailable(w, r, err)
+			c.explain(w, r, err)
 			return
 		}
 		if v.Rows = list.Rows; list.Next != "" {

@@ -99,7 +99,7 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 func (c *Console) overview(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	v, err := (&overviewReader{c: c}).view(r.Context())
 	if err != nil {
-		c.unavailable(w, r, err)
+		c.explain(w, r, err)
 		return
 	}
 	c.show(w, r, http.StatusOK, "overview.html", "Overview", &by, v)

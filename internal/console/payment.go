@@ -31,23 +31,19 @@ type paymentView struct {
 }
 
 func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	id, err := payment.ParseID(r.PathValue("id"))
+	v, err := c.readPayment(r)
 	if err != nil {
-		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
+		c.explain(w, r, err)
 		return
 	}
-	v, err := c.readPayment(r, id)
-	switch {
-	case errors.Is(err, payments.ErrPaymentNotFound):
-		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
-	case err != nil:
-		c.unavailable(w, r, err)
-	default:
-		c.show(w, r, http.StatusOK, "payment.html", "Payment", &by, v)
-	}
+	c.show(w, r, http.StatusOK, "payment.html", "Payment", &by, v)
 }
 
-func (c *Console) readPayment(r *http.Request, id payment.ID) (paymentView, error) {
+func (c *Console) readPayment(r *http.Request) (paymentView, error) {
+	id, err := payment.ParseID(r.PathValue("id"))
+	if err != nil {
+		return paymentView{}, payments.ErrPaymentNotFound
+	}
 	found, err := c.config.Operators.Find(r.Context(), id.String())
 	if err != nil {
 		return paymentView{}, err

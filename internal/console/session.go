@@ -29,52 +29,28 @@ var errNoSession = errors.New("no session")
 // processes with the same secret can read it. So a session ends when its API key ends. If the secret is a setting, the
 // session survives a restart.
 type sessions struct {
-	seal      cipher.AEAD
-	now       func() time.Time
-	signedOut *signedOut
-}
+	seal cipher.AEAD
+	now  func() time.Time
 
-// signedOut are the sessions that somebody has ended, with the end that they would have had. Somebody else may have a
-// copy of the cookie. Only this process knows of them: the end of the API key ends a session everywhere.
-type signedOut struct {
-	mu    sync.Mutex
-	until map[string]time.Time // by the sealed session
-}
-
-// add remembers a session until its end. If there are too many, it forgets another one.
-func (s *signedOut) add(sealed string, end, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.until, func(_ string, end time.Time) bool { return !now.Before(end) })
-	for other := range s.until {
-		if len(s.until) < maxSignedOut {
-			break
-		}
-		delete(s.until, other)
-	}
-	s.until[sealed] = end
-}
-
-func (s *signedOut) has(sealed string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, over := s.until[sealed]
-	return over
+	mu sync.Mutex
+	// signedOut are the sessions that somebody has ended, sealed, with the end that they would have had. Somebody else
+	// may have a copy of the cookie. Only this process knows of them: the end of the API key ends a session everywhere.
+	signedOut map[string]time.Time
 }
 
 // newSessions derives the key from a secret of any length.
-func newSessions(secret []byte, now func() time.Time) (sessions, error) {
+func newSessions(secret []byte, now func() time.Time) (*sessions, error) {
 	key := sha256.Sum256(secret)
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		return sessions{}, err
+		return nil, err
 	}
 	seal, err := cipher.NewGCMWithRandomNonce(block)
-	return sessions{seal, now, &signedOut{until: map[string]time.Time{}}}, err
+	return &sessions{seal: seal, now: now, signedOut: map[string]time.Time{}}, err
 }
 
 // cookie is a new session for an API key.
-func (s sessions) cookie(apiKey string, secure bool) *http.Cookie {
+func (s *sessions) cookie(apiKey string, secure bool) *http.Cookie {
 	end := s.now().Add(sessionLength)
 	plain := append(binary.BigEndian.AppendUint64(nil, uint64(end.Unix())), apiKey...) //nolint:gosec // after 1970
 	return &http.Cookie{
@@ -91,20 +67,32 @@ func ended() *http.Cookie {
 }
 
 // apiKey is the API key of a request's session. It fails with errNoSession.
-func (s sessions) apiKey(r *http.Request) (string, error) {
+func (s *sessions) apiKey(r *http.Request) (string, error) {
 	apiKey, _, _, err := s.open(r)
 	return apiKey, err
 }
 
-// signOut ends a request's session.
-func (s sessions) signOut(r *http.Request) {
-	if _, sealed, end, err := s.open(r); err == nil {
-		s.signedOut.add(sealed, end, s.now())
+// signOut ends a request's session, and remembers it until its end. If there are too many, it forgets another one.
+func (s *sessions) signOut(r *http.Request) {
+	_, sealed, end, err := s.open(r)
+	if err != nil {
+		return
 	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.signedOut, func(_ string, end time.Time) bool { return !now.Before(end) })
+	for other := range s.signedOut {
+		if len(s.signedOut) < maxSignedOut {
+			break
+		}
+		delete(s.signedOut, other)
+	}
+	s.signedOut[sealed] = end
 }
 
 // open reads a request's session. It fails with errNoSession.
-func (s sessions) open(r *http.Request) (apiKey, sealed string, end time.Time, err error) {
+func (s *sessions) open(r *http.Request) (apiKey, sealed string, end time.Time, err error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil || len(cookie.Value) > maxCookie {
 		return "", "", time.Time{}, errNoSession
@@ -118,7 +106,9 @@ func (s sessions) open(r *http.Request) (apiKey, sealed string, end time.Time, e
 		return "", "", time.Time{}, errNoSession
 	}
 	end = time.Unix(int64(binary.BigEndian.Uint64(plain)), 0) //nolint:gosec // we have written it
-	if !s.now().Before(end) || s.signedOut.has(string(raw)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, over := s.signedOut[string(raw)]; over || !s.now().Before(end) {
 		return "", "", time.Time{}, errNoSession
 	}
 	return string(plain[8:]), string(raw), end, nil

@@ -10,7 +10,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-func sessionsAt(t testing.TB, secret string, now *time.Time) sessions {
+func sessionsAt(t testing.TB, secret string, now *time.Time) *sessions {
 	t.Helper()
 	s, err := newSessions([]byte(secret), func() time.Time { return *now })
 	if err != nil {

@@ -52,7 +52,7 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request, by tenants.Princi
 	}
 	p, err := c.config.Operators.Plan(r.Context(), selection)
 	if err != nil {
-		c.unavailable(w, r, err)
+		c.explain(w, r, err)
 		return
 	}
 	c.show(w, r, http.StatusOK, "several.html", "Several dead letters", &by,
@@ -78,7 +78,7 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, by tenants.Princip
 		c.fail(w, r, http.StatusConflict,
 			"Nothing was changed. The dead letters have changed since the plan was made. Make a new plan.")
 	case err != nil:
-		c.unavailable(w, r, err)
+		c.explain(w, r, err)
 	default:
 		c.show(w, r, http.StatusOK, "several.html", "Several dead letters", &by,
 			severalView{Does: severalDoes(ran.Action), Ran: &ran, List: "/console/dead-letters"})

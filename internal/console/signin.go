@@ -30,7 +30,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.show(w, r, http.StatusUnauthorized, "signin.html", "Sign in", nil, signInView{Next: next,
 			Refused: "This is not the API key of an operator, or it has ended."})
 	case err != nil:
-		c.unavailable(w, r, err)
+		c.explain(w, r, err)
 	default:
 		secure := r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 		http.SetCookie(w, c.sessions.cookie(apiKey, secure))
