@@ -181,7 +181,7 @@ func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 
 func TestRateIsATokenBucketForEachTenant(t *testing.T) {
 	t.Parallel()
-	l := newRateLimits()
+	l := newLimits()
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	acme := tenants.Principal{Tenant: "acme", RequestsPerSecond: 2, Burst: 3}
 	globex := tenants.Principal{Tenant: "globex", RequestsPerSecond: 2, Burst: 1}

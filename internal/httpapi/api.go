@@ -42,16 +42,14 @@ type API struct {
 	// problemFor is the table of errors; again is what a client does about an error that passes by itself.
 	problemFor func(err error, again string) *requestError
 	again      string
-	limits     *rateLimits
-	lists      *listPlaces
+	limits     *limits
 	draining   atomic.Bool
 	router     http.Handler
 }
 
 // New returns the public API.
 func New(c Config) *API {
-	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newRateLimits(),
-		lists: newListPlaces()}
+	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newLimits()}
 	a.router = a.routes()
 	return a
 }

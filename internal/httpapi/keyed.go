@@ -67,15 +67,15 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 // put executes a request. If the outcome is not there yet, and the client wants to wait, put waits for it.
 func (a *API) put(
 	w http.ResponseWriter, r *http.Request, ref idempotency.Ref, wish preference, question ask,
-) (answer payments.Answer, err error) {
+) (payments.Answer, error) {
 	if wish.wait == 0 {
 		return question(r)
 	}
-	err = waiting(w, wish.wait, func() (waited bool, err error) {
-		answer, waited, err = a.config.Payments.WaitFor(r.Context(), ref, wish.wait,
-			func() (payments.Answer, error) { return question(r) })
-		return waited, err
-	})
+	answer, waited, err := a.config.Payments.WaitFor(r.Context(), ref, wish.wait,
+		func() (payments.Answer, error) { return question(r) })
+	if waited && err == nil {
+		sayWaited(w, wish.wait)
+	}
 	return answer, err
 }
 

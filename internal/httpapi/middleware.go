@@ -186,7 +186,7 @@ func (a *API) limitRate(next http.Handler) http.Handler {
 // limitLists lets a request pass while its tenant reads few lists.
 func (a *API) limitLists(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := a.lists.enter(r.Context(), principalOf(r).Tenant)
+		leave, ok := a.limits.enter(r.Context(), principalOf(r))
 		if !ok {
 			retryAfter(w, listPatience)
 			a.refuse(w, r, problem.RateLimited, "Too many lists at the same time: "+strconv.Itoa(maxLists)+

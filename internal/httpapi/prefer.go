@@ -38,20 +38,20 @@ func preferenceOf(h http.Header) preference {
 	return p
 }
 
-// waiting calls wait, which may take as long as limit, and tells the client if it has waited as the client preferred.
-func waiting(w http.ResponseWriter, limit time.Duration, wait func() (waited bool, err error)) error {
-	waited, err := wait()
-	if waited && err == nil {
-		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(limit.Seconds())))
-	}
-	return err
-}
-
 // awaited waits for the outcome of what a request reads, if the client prefers that.
 func awaited(w http.ResponseWriter, r *http.Request, wait func(limit time.Duration) (waited bool, err error)) error {
 	limit := preferenceOf(r.Header).wait
 	if limit == 0 {
 		return nil
 	}
-	return waiting(w, limit, func() (bool, error) { return wait(limit) })
+	waited, err := wait(limit)
+	if waited && err == nil {
+		sayWaited(w, limit)
+	}
+	return err
+}
+
+// sayWaited tells the client that the answer has waited as the client preferred.
+func sayWaited(w http.ResponseWriter, limit time.Duration) {
+	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(limit.Seconds())))
 }

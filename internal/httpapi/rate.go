@@ -10,24 +10,42 @@ import (
 	"payonce/internal/tenants"
 )
 
-// rateLimits has a token bucket for each tenant that has sent a request. The number of tenants bounds the number of
-// buckets.
-type rateLimits struct {
+// A list of payments by status may read through all payments of its tenant, and holds a connection of the pool
+// meanwhile. The pool is for all tenants. So a tenant reads few lists at the same time: with the default pool, they
+// hold a quarter of it. A further list waits for its turn as long as it would wait for a connection.
+const (
+	maxLists     = 4
+	listPatience = time.Second
+)
+
+// limits has the limits of each tenant that has sent a request. The number of tenants bounds it.
+type limits struct {
 	mu      sync.Mutex
-	buckets map[string]*rate.Limiter
+	tenants map[string]*limit
 }
 
-func newRateLimits() *rateLimits { return &rateLimits{buckets: map[string]*rate.Limiter{}} }
+// limit is what a tenant may still send.
+type limit struct {
+	bucket *rate.Limiter
+	lists  chan struct{} // has room for the lists that are being read
+}
+
+func newLimits() *limits { return &limits{tenants: map[string]*limit{}} }
+
+// of is called with the lock held.
+func (l *limits) of(p tenants.Principal) *limit {
+	if l.tenants[p.Tenant] == nil {
+		l.tenants[p.Tenant] = &limit{rate.NewLimiter(rate.Limit(p.RequestsPerSecond), p.Burst),
+			make(chan struct{}, maxLists)}
+	}
+	return l.tenants[p.Tenant]
+}
 
 // allow takes one token of the tenant. If there is none, wait is the time until the next one.
-func (l *rateLimits) allow(p tenants.Principal, now time.Time) (wait time.Duration, ok bool) {
+func (l *limits) allow(p tenants.Principal, now time.Time) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.buckets[p.Tenant]
-	if b == nil {
-		b = rate.NewLimiter(rate.Limit(p.RequestsPerSecond), p.Burst)
-		l.buckets[p.Tenant] = b
-	}
+	b := l.of(p).bucket
 	if b.Limit() != rate.Limit(p.RequestsPerSecond) || b.Burst() != p.Burst {
 		b.SetLimitAt(now, rate.Limit(p.RequestsPerSecond))
 		b.SetBurstAt(now, p.Burst)
@@ -41,30 +59,10 @@ func (l *rateLimits) allow(p tenants.Principal, now time.Time) (wait time.Durati
 	return 0, true
 }
 
-// A list of payments by status may read through all payments of its tenant, and holds a connection of the pool
-// meanwhile. The pool is for all tenants. So a tenant reads few lists at the same time: with the default pool, they
-// hold a quarter of it. A further list waits for its turn as long as it would wait for a connection.
-const (
-	maxLists     = 4
-	listPatience = time.Second
-)
-
-// listPlaces has the lists that are being read, by tenant. The number of tenants bounds it.
-type listPlaces struct {
-	mu     sync.Mutex
-	places map[string]chan struct{}
-}
-
-func newListPlaces() *listPlaces { return &listPlaces{places: map[string]chan struct{}{}} }
-
 // enter takes a place of the tenant, and waits for one. If ok, the caller calls leave once.
-func (l *listPlaces) enter(ctx context.Context, tenant string) (leave func(), ok bool) {
+func (l *limits) enter(ctx context.Context, p tenants.Principal) (leave func(), ok bool) {
 	l.mu.Lock()
-	places := l.places[tenant]
-	if places == nil {
-		places = make(chan struct{}, maxLists)
-		l.places[tenant] = places
-	}
+	places := l.of(p).lists
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
