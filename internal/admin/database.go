@@ -65,8 +65,7 @@ func Roles(ctx context.Context, args []string, getenv func(string) string, stdou
 
 // lacksRight explains a refusal of the database's to who runs a command as a role that may not.
 func lacksRight(err error) error {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == "42501" {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 		return fmt.Errorf("%w; DATABASE_URL must be that of %s here", err, postgres.Migrator)
 	}
 	return err

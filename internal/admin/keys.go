@@ -84,8 +84,7 @@ func misused(err error) error {
 
 // inDoubt tells how to be rid of a key that may have been made, and whose secret nobody has seen.
 func inDoubt(err error) error {
-	var doubt *tenants.KeyInDoubtError
-	if errors.As(err, &doubt) {
+	if doubt, ok := errors.AsType[*tenants.KeyInDoubtError](err); ok {
 		return fmt.Errorf("%w; the key was not shown: end it by api keys expire --id %s, which says whether there is such a key, and create another",
 			err, doubt.ID)
 	}

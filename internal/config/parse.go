@@ -42,14 +42,14 @@ func bounded(settings reflect.Value) error {
 // named says of each value that could not be read which setting it is for: the library names fields of ours, which
 // nobody can set.
 func named(err error, settings reflect.Type, environment map[string]string) error {
-	var all env.AggregateError
-	if !errors.As(err, &all) {
+	all, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
 		return fmt.Errorf("read settings: %w", err)
 	}
 	var bad []error
 	for _, e := range all.Errors {
-		var unread env.ParseError
-		if !errors.As(e, &unread) {
+		unread, ok := errors.AsType[env.ParseError](e)
+		if !ok {
 			bad = append(bad, fmt.Errorf("read settings: %w", e))
 			continue
 		}

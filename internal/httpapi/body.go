@@ -82,7 +82,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong strin
 		return nil, &requestError{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, &requestError{code: problem.BodyTooLarge, detail: tooLong}
 	}
 	if err != nil {
@@ -147,16 +147,14 @@ func checkSyntax(raw []byte) *requestError {
 // explain says what is wrong with a body, and names the member. It does not use the library's messages: they are for
 // programmers, and could repeat what was sent.
 func explain(err error) problem.Detail {
-	var semantic *json.SemanticError
-	if errors.As(err, &semantic) {
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		pointer := place(semantic.JSONPointer)
 		if errors.Is(err, json.ErrUnknownName) {
 			return problem.AtPointer(pointer, "is not a member of this request; names are case-sensitive")
 		}
 		return problem.AtPointer(pointer, expected(semantic.GoType))
 	}
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		pointer := place(syntactic.JSONPointer)
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return problem.AtPointer(pointer, "is given twice")

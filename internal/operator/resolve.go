@@ -58,9 +58,9 @@ func (s *Service) resolve(ctx context.Context, longest time.Duration, asked Deci
 		defer span.End()
 	}
 	resolved, err := s.decide(ctx, deadLetter, asked)
-	var why *judge.Refusal
+	why, refused := errors.AsType[*judge.Refusal](err)
 	switch {
-	case errors.As(err, &why):
+	case refused:
 		why = s.refusalNow(ctx, asked, why)
 		s.config.Log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
 			slog.String("action", string(asked.Action)), slog.String("ground", string(why.Ground)))
