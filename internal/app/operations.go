@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/console"
+	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/httpapi"
@@ -34,20 +35,8 @@ type operations struct {
 func (p *parts) addOperator() {
 	p.Operators = operator.New(operator.Config{
 		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: p.log,
-		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
+		Requeue: p.queue.RetryTx, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
 	})
-}
-
-// retryJob has a job run again that was given up.
-func (p *parts) retryJob(ctx context.Context, tx pgx.Tx, id int64) error {
-	err := p.queue.RetryTx(ctx, tx, id)
-	switch {
-	case errors.Is(err, reconcile.ErrJobForgotten):
-		return fmt.Errorf("%w: %w", operator.ErrGone, err)
-	case errors.Is(err, reconcile.ErrJobQueued):
-		return fmt.Errorf("%w: %w", operator.ErrQueued, err)
-	}
-	return err
 }
 
 // reprocess has a stored webhook processed again.
@@ -55,7 +44,7 @@ func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
 	err := webhooks.ReopenTx(ctx, tx, id)
 	switch {
 	case errors.Is(err, webhooks.ErrNoEvent):
-		return fmt.Errorf("%w: %w", operator.ErrGone, err)
+		return fmt.Errorf("%w: %w", deadletters.ErrGone, err)
 	case err != nil:
 		return err
 	}

@@ -35,6 +35,13 @@ const MaxReason = 500
 // ErrConflict says that a dead letter was resolved in the meantime, or has another version than the operator has seen.
 var ErrConflict = errors.New("dead letter has another version")
 
+// The reasons why the work of a dead letter cannot be tried again. After ErrQueued, the transaction can only be rolled
+// back.
+var (
+	ErrGone   = errors.New("there is nothing left to try again") // for example, the queue has deleted the job
+	ErrQueued = errors.New("an equal job is in the queue")
+)
+
 // Resolution is how a dead letter was closed.
 type Resolution struct {
 	At     time.Time

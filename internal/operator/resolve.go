@@ -154,9 +154,9 @@ func (s *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) erro
 		return notApplicable("There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
 	}
 	switch {
-	case errors.Is(err, ErrGone):
+	case errors.Is(err, deadletters.ErrGone):
 		return notApplicable("What this dead letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
-	case errors.Is(err, ErrQueued):
+	case errors.Is(err, deadletters.ErrQueued):
 		return notApplicable("An equal job is in the queue already. Wait for what it comes to.")
 	case err != nil:
 		return fmt.Errorf("follow up: %w", err)

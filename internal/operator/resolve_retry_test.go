@@ -104,7 +104,7 @@ func TestRetryOfWhatIsQueuedIsRefused(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.with(func(c *Config) {
-		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("run job: %w", ErrQueued) }
+		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("run: %w", deadletters.ErrQueued) }
 	})
 	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
 		judge.NotApplicable)
@@ -167,7 +167,7 @@ func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.with(func(c *Config) {
-		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("find job: %w", ErrGone) }
+		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("find: %w", deadletters.ErrGone) }
 	})
 	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
 		judge.NotApplicable)

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
@@ -20,16 +19,9 @@ type Service struct {
 	lists  chan struct{} // has room for the long lists that are being read
 }
 
-// ErrGone is the error of a hook of Config if there is nothing left to repeat, for example because the queue has
-// deleted the job.
-var ErrGone = errors.New("there is nothing left to do again")
-
-// ErrQueued is the error of a hook of Config if the work is in the queue already.
-var ErrQueued = errors.New("it is about to be done again")
-
 // Config is what a Service needs. Requeue, Reprocess and Reconsider are the retries of dead letters that are not about
-// an unknown key. They run in the operator's transaction. If the hook for a retry is nil, or returns ErrGone or
-// ErrQueued, the retry is refused.
+// an unknown key. They run in the operator's transaction. If the hook for a retry is nil, or returns
+// deadletters.ErrGone or deadletters.ErrQueued, the retry is refused.
 type Config struct {
 	DB       *postgres.DB
 	Keys     *idempotency.Keys

@@ -127,7 +127,7 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
 	id := pgtest.Value[int64](t, c.pool, "SELECT id FROM river_job")
 	c.due()
-	for want, job := range map[error]int64{ErrJobQueued: id, ErrJobForgotten: id + 1000} {
+	for want, job := range map[error]int64{deadletters.ErrQueued: id, deadletters.ErrGone: id + 1000} {
 		err := pgx.BeginFunc(t.Context(), c.pool,
 			func(tx pgx.Tx) error { return c.queue.RetryTx(t.Context(), tx, job) })
 		if !errors.Is(err, want) {

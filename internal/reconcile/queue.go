@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/postgres"
 )
 
@@ -42,20 +43,14 @@ func (q *Queue) EvidenceTx(ctx context.Context, tx pgx.Tx, record []byte) error 
 	})
 }
 
-// The refusals of RetryTx. After ErrJobQueued, the transaction can only be rolled back.
-var (
-	ErrJobForgotten = errors.New("the queue has forgotten the job")
-	ErrJobQueued    = errors.New("an equal job is in the queue")
-)
-
-// RetryTx makes a discarded job run again.
+// RetryTx makes a discarded job run again. It fails with deadletters.ErrGone or deadletters.ErrQueued.
 func (q *Queue) RetryTx(ctx context.Context, tx pgx.Tx, jobID int64) error {
 	_, err := q.client.JobRetryTx(ctx, tx, jobID)
 	switch {
 	case errors.Is(err, river.ErrNotFound):
-		return ErrJobForgotten
+		return deadletters.ErrGone
 	case postgres.Violates(err, "river_job_unique_idx"):
-		return ErrJobQueued
+		return deadletters.ErrQueued
 	case err != nil:
 		return fmt.Errorf("retry job: %w", err)
 	}
