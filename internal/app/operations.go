@@ -29,10 +29,11 @@ import (
 // this file names them. A service that does without them, too, deletes it, and the calls that the compiler then names.
 type operations struct {
 	Operators *operator.Service
-	recent    *console.Recent // nil in a process that serves no payments
+	recent    *console.Recent
 }
 
 func (p *parts) addOperator() {
+	p.recent = &console.Recent{} // A process that serves no payments remembers none.
 	p.Operators = operator.New(operator.Config{
 		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: p.log,
 		Requeue: p.queue.RetryTx, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,

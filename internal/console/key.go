@@ -105,13 +105,7 @@ func (k *keyReader) render(ctx context.Context, changed bool, show func(string))
 	return k.show(show)
 }
 
-func (k *keyReader) show(show func(string)) error {
-	html, err := k.c.execute("key-live", k.view())
-	if err == nil {
-		show(html)
-	}
-	return err
-}
+func (k *keyReader) show(show func(string)) error { return k.c.showPart("key-live", k.view(), show) }
 
 // due reports whether the PSP should be asked although the key has not changed.
 func (k *keyReader) due() bool {

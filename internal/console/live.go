@@ -62,6 +62,15 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, name string, ma
 	}
 }
 
+// showPart makes the content of a topic, and shows it.
+func (c *Console) showPart(name string, view any, show func(string)) error {
+	html, err := c.execute(name, view)
+	if err == nil {
+		show(html)
+	}
+	return err
+}
+
 // events writes server-sent events.
 type events struct {
 	w    http.ResponseWriter

@@ -73,7 +73,7 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 	if err != nil {
 		return overviewView{}, err
 	}
-	v := overviewView{Summary: summary, Latest: latest, Serves: c.config.Recent != nil,
+	v := overviewView{Summary: summary, Latest: latest, Serves: !c.config.Recent.Since().IsZero(),
 		Requests: countsOf(c.config.Recent.ByOutcome())}
 	for _, n := range summary.DeadLetters.Open {
 		v.Open += n
@@ -84,10 +84,8 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 	for _, w := range summary.Ledger {
 		v.Oldest = max(v.Oldest, w.Age)
 	}
-	byStatus := maps.Clone(summary.Keys.ByStatus)
-	if byStatus == nil {
-		byStatus = map[idempotency.Status]int64{}
-	}
+	byStatus := map[idempotency.Status]int64{}
+	maps.Copy(byStatus, summary.Keys.ByStatus)
 	for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
 		idempotency.FailedRetryableStatus, idempotency.CompletedStatus, idempotency.ExpiredStatus} {
 		byStatus[status] += 0 // A status without keys is shown, too.
@@ -113,11 +111,7 @@ func (c *Console) overviewLive(w http.ResponseWriter, r *http.Request, _ tenants
 			if err != nil {
 				return err
 			}
-			html, err := c.execute("overview-live", v)
-			if err == nil {
-				show(html)
-			}
-			return err
+			return c.showPart("overview-live", v, show)
 		}}
 	})
 }

@@ -39,12 +39,12 @@ func outcomeOf(r httpapi.Request) string {
 const remembered = 4096
 
 // Recent remembers the latest requests of this process, for the console. Adding one takes no allocation and no round
-// trip, so a replay costs what it did before. It is safe for concurrent use. A nil Recent remembers nothing.
+// trip, so a replay costs what it did before. It is safe for concurrent use. The zero Recent remembers nothing.
 type Recent struct {
 	started time.Time // when the process was started
 
 	mu     sync.Mutex
-	ring   [remembered]httpapi.Request
+	ring   []httpapi.Request
 	next   int              // where the next request is written
 	counts map[string]int64 // by outcome, since the start of the process
 	wake   func(idempotency.Ref)
@@ -52,7 +52,7 @@ type Recent struct {
 
 // NewRecent returns an empty Recent of a process that was started at that time.
 func NewRecent(started time.Time) *Recent {
-	return &Recent{started: started, counts: map[string]int64{}}
+	return &Recent{started: started, ring: make([]httpapi.Request, remembered), counts: map[string]int64{}}
 }
 
 // Add remembers a request.
@@ -70,13 +70,10 @@ func (m *Recent) Add(r httpapi.Request) {
 
 // Of are the remembered requests with a key, in the order of their answers.
 func (m *Recent) Of(ref idempotency.Ref) []sequence.Request {
-	if m == nil {
-		return nil
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []sequence.Request
-	for i := range remembered {
+	for i := range m.ring {
 		r := &m.ring[(m.next+i)%remembered]
 		if r.Ref != ref || r.At.IsZero() {
 			continue
@@ -93,18 +90,10 @@ func (m *Recent) Of(ref idempotency.Ref) []sequence.Request {
 }
 
 // Since is when the process began to remember; zero if it remembers nothing.
-func (m *Recent) Since() time.Time {
-	if m == nil {
-		return time.Time{}
-	}
-	return m.started
-}
+func (m *Recent) Since() time.Time { return m.started }
 
 // ByOutcome counts the requests since the start of the process.
 func (m *Recent) ByOutcome() map[string]int64 {
-	if m == nil {
-		return nil
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counts)
@@ -112,9 +101,6 @@ func (m *Recent) ByOutcome() map[string]int64 {
 
 // OnAdd sets what is called after each request.
 func (m *Recent) OnAdd(wake func(idempotency.Ref)) {
-	if m == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wake = wake

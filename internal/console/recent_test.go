@@ -40,7 +40,7 @@ func TestRecentIsBoundedAndInOrder(t *testing.T) {
 		counts["client gone"] != remembered {
 		t.Errorf("counted are %v", counts)
 	}
-	var none *Recent
+	var none Recent
 	none.OnAdd(nil)
 	if none.Of(ours) != nil || none.ByOutcome() != nil {
 		t.Error("nothing remembers something")

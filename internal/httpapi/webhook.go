@@ -29,7 +29,11 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 	}
 	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 64 KiB.")
 	if bad != nil {
-		a.config.Metrics.WebhookReceived(unreadable(bad.code))
+		result := "malformed"
+		if bad.code == problem.BodyTooLarge {
+			result = "too_large"
+		}
+		a.config.Metrics.WebhookReceived(result)
 		a.fail(w, r, bad)
 		return
 	}
@@ -65,14 +69,6 @@ func ungenuine(err error) string {
 		return "bad_signature"
 	case errors.Is(err, gateway.ErrStale):
 		return "stale"
-	}
-	return "malformed"
-}
-
-// unreadable is the name in the metrics of a message that could not be read.
-func unreadable(code problem.Code) string {
-	if code == problem.BodyTooLarge {
-		return "too_large"
 	}
 	return "malformed"
 }
