@@ -85,11 +85,6 @@ func judgeAboutMoney(s Seen, d OperatorDecision) Step {
 	return judgeNotExecuted(s, d)
 }
 
-// stands reports whether the key's row, in whatever status, still belongs to the movement.
-func (s Seen) stands() bool {
-	return s.Status != "" && s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
-}
-
 // judgeExecuted completes the key as a success. If the PSP contradicts the operator, the decision is refused: also by
 // an answer that would release the key. If the PSP does not know, the operator's decision counts.
 func judgeExecuted(s Seen, d OperatorDecision) Step {

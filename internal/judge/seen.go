@@ -81,6 +81,11 @@ func (s Seen) Known() bool { return s.Own.Subject != uuid.UUID{} }
 // named reports whether the evidence names a key of a tenant of ours.
 func (s Seen) named() bool { return s.Own.Generation > 0 }
 
+// stands reports whether the key's row, in whatever status, still belongs to the movement.
+func (s Seen) stands() bool {
+	return s.Status != "" && s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
+}
+
 // ours reports whether the key's row still stands for the movement. An expired key stands for nothing.
 func (s Seen) ours() bool { return s.stands() && s.Status != idempotency.ExpiredStatus }
 

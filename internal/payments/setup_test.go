@@ -42,8 +42,6 @@ import (
 	"payonce/test/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
-
 const (
 	patience  = time.Minute
 	pspSecret = "test-psp-secret"

@@ -126,7 +126,7 @@ func (s *books) charging(key string) *order {
 		o.ended <- err
 		close(o.ended)
 	}()
-	s.t.Cleanup(func() { wait.For(s.t, "the end of the request", o.ended) })
+	s.t.Cleanup(func() { _ = wait.For(s.t, "the end of the request", o.ended) })
 	o.charge = wait.For(s.t, "the charge", s.asked)
 	o.record = o.charge.record
 	return o

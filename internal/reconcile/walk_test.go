@@ -347,8 +347,11 @@ func TestAccountsAreAllVisitedOnce(t *testing.T) {
 			t.Errorf("%d of %d accounts differ (-there +visited):\n%s", len(all), n, diff)
 		}
 	}
-	for range s.Accounts(t.Context()) { // one that wants no more gets no more
-		break
+	for _, err := range s.Accounts(t.Context()) {
+		if err != nil {
+			t.Error(err)
+		}
+		break // Who wants no more gets no more.
 	}
 	over, end := context.WithCancel(t.Context())
 	end()

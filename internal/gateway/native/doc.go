@@ -5,7 +5,7 @@
 //
 //   - Succeeded and Declined need the status 201, 200 or 402, and a body that matches the request.
 //   - Declined is also the one error that is documented to come before any effect, if it repeats account, key and
-//     reference (refusal.go, ADR 0025).
+//     reference (verdict.go, ADR 0025).
 //   - 422 says that the key was used with another body. It is a contradiction.
 //
 // Rules for reading prevent wrong conclusions from a bad answer:
