@@ -67,13 +67,13 @@ test: ## run the tests of every package, without the long ones, in two and a hal
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) -short -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-all
-test-all: ## run all tests in random order, those of internal/ with the race detector where it works, in eight minutes; CI does
+test-all: ## run all tests in random order, those of internal/ with the race detector where it works, in twelve minutes; CI does
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(patsubst -race,-race-in=payonce/internal,$(shell tools/race-flag $(GO))) \
 		-shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
-race: ## run all tests with the race detector, in a quarter of an hour
+race: ## run all tests with the race detector, in twenty minutes
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(shell tools/race-flag $(GO)) -shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 

@@ -1,4 +1,5 @@
 -- name: PSPOfAccount :one
+-- Reads tenants, the table of package tenants, as ListAccounts and BeginWalk do.
 SELECT psp FROM tenants WHERE psp_account = @psp_account;
 
 -- name: ListAccounts :many

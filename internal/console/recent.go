@@ -57,6 +57,9 @@ func NewRecent(started time.Time) *Recent {
 
 // Add remembers a request.
 func (m *Recent) Add(r httpapi.Request) {
+	if len(m.ring) == 0 {
+		return
+	}
 	m.mu.Lock()
 	m.ring[m.next] = r
 	m.next = (m.next + 1) % remembered

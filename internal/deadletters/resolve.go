@@ -79,7 +79,10 @@ func ResolveTx(ctx context.Context, tx pgx.Tx, d Decision) (DeadLetter, error) {
 		if deadLetter.Kind == JobDiscarded || deadLetter.Kind == MovedOutside {
 			calls = calls[:1] // These hold no other payment than their own, so they free none.
 		}
-		return deadLetter, postgres.PipelineTx(ctx, tx, calls...)
+		if err := postgres.PipelineTx(ctx, tx, calls...); err != nil {
+			return DeadLetter{}, fmt.Errorf("write hold of key: %w", err)
+		}
+		return deadLetter, nil
 	}
 	_, err = Get(ctx, tx, d.DeadLetter)
 	return DeadLetter{}, cmp.Or(err, ErrConflict)

@@ -524,11 +524,14 @@ func TestEachKindOfEvidenceIsInTheTables(t *testing.T) {
 	}
 	kinds := 0
 	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, kind := range regexp.MustCompile(`(?m)^func \(\w+ (\w+)\) judge\(`).FindAllSubmatch(source, -1) {
+		for _, kind := range regexp.MustCompile(`(?m)^func \((?:\w+ )?\*?(\w+)\) judge\(`).FindAllSubmatch(source, -1) {
 			kinds++
 			if name := string(kind[1]); !shown[name] || !tried[name] {
 				t.Errorf("%s: in the tables %t, judged amid everything %t", name, shown[name], tried[name])

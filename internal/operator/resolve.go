@@ -137,11 +137,12 @@ func (d Decision) is(l deadletters.DeadLetter) bool {
 
 // followUp does what a step needs from the job queue and from the inbox of webhooks.
 func (s *Service) followUp(ctx context.Context, tx pgx.Tx, step judge.Step) error {
+	if step.Forget() != "" && s.config.Forget != nil {
+		return s.config.Forget(ctx, tx, step.Forget())
+	}
 	again := step.Again()
 	var err error
 	switch {
-	case step.Forget() != "" && s.config.Forget != nil:
-		err = s.config.Forget(ctx, tx, step.Forget())
 	case again == nil:
 		return nil
 	case again.EventID != "" && s.config.Reprocess != nil:

@@ -13,11 +13,17 @@ import (
 	"payonce/internal/tracing"
 )
 
-// JudgeAndApply judges a Reply or a Record and applies the step. If the key has moved in between, or a constraint has
-// refused the step, it gathers and judges again. It returns the Gathered from which the last step was judged.
-//
-// It is for no other evidence: that the PSP has found nothing is judged by what was read before the PSP was asked.
+// JudgeAndApply judges a record and applies the step. If the key has moved in between, or a constraint has refused the
+// step, it gathers and judges again. It returns the Gathered from which the last step was judged.
 func (s *Service) JudgeAndApply(
+	ctx context.Context, g Gathered, e judge.Record,
+) (Gathered, judge.Step, Applied, error) {
+	return s.judgeAndApply(ctx, g, e)
+}
+
+// judgeAndApply is for a Reply, too, and for no other evidence: that the PSP has found nothing is judged by what was
+// read before the PSP was asked.
+func (s *Service) judgeAndApply(
 	ctx context.Context, g Gathered, e judge.Evidence,
 ) (Gathered, judge.Step, Applied, error) {
 	for range maxReads {

@@ -2,7 +2,7 @@
 // calls the packages idempotency and gateway, has package judge decide, and writes what was decided. Its nouns are in
 // package payment. It knows no HTTP router and no job queue.
 //
-// Read it in this order, from who asks to what is asked. A file calls those below it:
+// Read it in this order, from who asks to what is asked. Nearly all calls go down:
 //
 //	create.go, refund.go   what a client asks for
 //	execute.go             the path of a payment: reserve, send, judge, apply

@@ -32,7 +32,7 @@ func (s *Service) overtaken(ctx context.Context, g Gathered, reply judge.Reply, 
 	var step judge.Step
 	var applied Applied
 	if err == nil {
-		after, step, applied, err = s.JudgeAndApply(ctx, after, reply)
+		after, step, applied, err = s.judgeAndApply(ctx, after, reply)
 	}
 	switch {
 	case err != nil:

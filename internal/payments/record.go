@@ -46,7 +46,7 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 	}
 	ctx, span := s.tracer.Later(ctx, string(e.Source), g.Seen.Own.Subject)
 	defer span.End()
-	_, step, applied, err := s.JudgeAndApply(ctx, g, e)
+	_, step, applied, err := s.judgeAndApply(ctx, g, e)
 	if err != nil {
 		return nil, err
 	}

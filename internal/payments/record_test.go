@@ -440,7 +440,7 @@ func TestStepIsNotRepeatedWhenTheKeyCannotBeReadAgain(t *testing.T) {
 	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
 	before := proxy.Sent("ReleaseUnknownKey")
 	proxy.OnNext(9, "FindKey", pgproxy.CutBefore)
-	_, _, _, err := s.service.JudgeAndApply(t.Context(), seen, judge.Nothing{Policy: patient()})
+	_, _, _, err := s.service.judgeAndApply(t.Context(), seen, judge.Nothing{Policy: patient()})
 	if n := proxy.Sent("ReleaseUnknownKey") - before; !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
 		t.Errorf("sent %d times: %v", n, err)
 	}

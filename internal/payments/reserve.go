@@ -184,3 +184,8 @@ func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) erro
 	s.metrics.StoreFailed("expire_lease")
 	return fmt.Errorf("expire lease: %w", err)
 }
+
+// exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
+func exceedsPayment(err error) bool {
+	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
+}

@@ -25,8 +25,8 @@ type Service struct {
 	waits     *waits
 }
 
-// Books are what is known: the rows of payments and refunds, and the keys under which they were asked for. Service
-// reads them before it decides.
+// Books are the rows of payments and refunds, and what is known of the keys under which they were asked for. What moves
+// a key, and who is told, is of Service.
 type Books struct {
 	db     *postgres.DB
 	keys   *idempotency.Keys

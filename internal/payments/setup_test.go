@@ -210,8 +210,6 @@ func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
 	return s.service.db.Transact(s.t.Context(), fn)
 }
 
-// What ends the hold of a key under which money has moved, and what does not.
-
 // open are the open dead letters, newest first.
 func (s *shop) open() []deadletters.DeadLetter {
 	s.t.Helper()

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -105,11 +104,6 @@ func BelongsToAnother(err error) bool {
 
 // shareGone reports whether a refund was refused because other refunds have reserved its share of the payment.
 func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
-
-// exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
-func exceedsPayment(err error) bool {
-	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
-}
 
 // checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
 func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {

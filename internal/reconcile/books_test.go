@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -159,19 +160,19 @@ func (s *order) wantStatus(want idempotency.Status) {
 	}
 }
 
-// wantActors compares who has moved the key.
-func (s *order) wantActors(want ...string) {
+// wantSteps compares who has moved the key, and how.
+func (s *order) wantSteps(want ...string) {
 	s.t.Helper()
 	events, err := s.Keys.Events(s.t.Context(), s.ref)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var actors []string
+	var steps []string
 	for _, e := range events {
-		actors = append(actors, e.Actor)
+		steps = append(steps, fmt.Sprintf("%s %s>%s", e.Actor, e.From, e.To))
 	}
-	if diff := cmp.Diff(want, actors); diff != "" {
-		s.t.Fatalf("actors differ (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, steps); diff != "" {
+		s.t.Fatalf("steps differ (-want +got):\n%s", diff)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestScanResolvesWhatOthersHaveMissed(t *testing.T) {
 	s.wantScan(9, 4, ReachedEnd)
 	s.wantWatermark(psp.records[4])
 	s.wantDeadLetters("psp_contradicts_request record " + psp.records[4].ID)
-	stages[3].wantActors("owner", "scan")
+	stages[3].wantSteps("owner in_progress>unknown", "scan unknown>completed")
 	before := s.everything()
 	s.wantScan(9, 0, ReachedEnd)
 	if !slices.Equal(s.everything(), before) {

@@ -355,9 +355,13 @@ func TestAccountsAreAllVisitedOnce(t *testing.T) {
 	}
 	over, end := context.WithCancel(t.Context())
 	end()
+	failed := 0
 	for account, err := range s.Accounts(over) {
-		if err == nil {
+		if failed++; err == nil {
 			t.Errorf("without the database, it visits %s", account)
 		}
+	}
+	if failed != 1 {
+		t.Errorf("without the database, it fails %d times", failed)
 	}
 }

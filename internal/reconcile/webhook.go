@@ -96,7 +96,7 @@ func (r *Reconciler) unmatched(ctx context.Context, event webhooks.Stored, cause
 	}
 	deadLetter := deadletters.DeadLetter{
 		ID: id, Kind: deadletters.WebhookUnmatched, Finding: "webhook " + event.ID, Evidence: raw,
-		Reason: "a genuine webhook that says nothing we understand: " + cause.Error(),
+		Reason: deadletters.Clip("a genuine webhook that says nothing we understand: " + cause.Error()),
 	}
 	err = r.DB.Pipeline(ctx, deadletters.Open(deadLetter), webhooks.Processed(event.ID, resultDeadLettered))
 	if err != nil {

@@ -28,7 +28,7 @@ func New(db *postgres.DB, enqueueTx EnqueueTx) *Inbox { return &Inbox{db: db, en
 type Event struct {
 	ID     string    // the sender's webhook-id
 	SentAt time.Time // the sender's webhook-timestamp
-	Body   []byte    // the bytes that were signed, without secrets
+	Body   []byte    // the bytes that were signed, without secrets; not nil
 }
 
 // Receipt is the result of a delivery, as metrics name it. In each case the event and its job are stored, and a

@@ -153,7 +153,7 @@ func (w *work) try(ctx context.Context) (err error) {
 			if err != nil {
 				return result{}, err
 			}
-			return try(ctx, b, home, m)
+			return try(ctx, b, append(home, last(m)[0]), m)
 		}
 		return try(ctx, b, append(batches(b, r, w.plan, m, before[m.hash]), last(m)...), m)
 	}, func(m mutant, found result) error {

@@ -121,7 +121,7 @@ func batches(b *binaries, r *reach, p plan, m mutant, before result) []batch {
 	var all []batch
 	pkg, test, _ := strings.Cut(before.by, " ")
 	if test != "" && slices.ContainsFunc(b.packages, func(p testPackage) bool { return p.dir == pkg }) {
-		all = append(all, batch{pkg: pkg, tests: []string{test}, limit: 2 * slack})
+		all = append(all, batch{pkg: pkg, tests: []string{test}, limit: 2 * slack, long: true})
 	}
 	own := homeOf(m)
 	if r == nil {

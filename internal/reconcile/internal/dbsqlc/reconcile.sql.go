@@ -177,6 +177,7 @@ const pSPOfAccount = `-- name: PSPOfAccount :one
 SELECT psp FROM tenants WHERE psp_account = $1
 `
 
+// Reads tenants, the table of package tenants, as ListAccounts and BeginWalk do.
 func (q *Queries) PSPOfAccount(ctx context.Context, pspAccount string) (string, error) {
 	row := q.db.QueryRow(ctx, pSPOfAccount, pspAccount)
 	var psp string
