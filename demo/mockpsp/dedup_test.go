@@ -2,8 +2,9 @@ package mockpsp
 
 import (
 	"net/http"
-	"sync"
 	"testing"
+
+	"payonce/test/wait"
 )
 
 func TestTwoHundredSendersChargeOnce(t *testing.T) {
@@ -11,16 +12,7 @@ func TestTwoHundredSendersChargeOnce(t *testing.T) {
 	p := setup(t, nil)
 	const senders = 200
 	results := make([]result, senders)
-	start := make(chan struct{})
-	var group sync.WaitGroup
-	for i := range results {
-		group.Go(func() {
-			<-start
-			results[i] = p.charge("key-1", "pm_slow")
-		})
-	}
-	close(start)
-	group.Wait()
+	wait.AtOnce(senders, func(i int) { results[i] = p.charge("key-1", "pm_slow") })
 
 	first, bodies := 0, map[string]int{}
 	for _, r := range results {

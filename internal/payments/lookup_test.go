@@ -13,6 +13,7 @@ import (
 	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // patient are terms under which no test waits, and every wait can be told from the others.
@@ -239,7 +240,7 @@ func TestResolvingAgainAndAtOnceIsHarmless(t *testing.T) {
 			g := s.charging("order-0000000001").lost().windowPasses()
 			psp.onLookup(c.psp(g))
 			for range 2 {
-				atOnce(4, func(int) {
+				wait.AtOnce(4, func(int) {
 					if _, err := s.lookUpDue(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
 						Generation: 1}, patient()); err != nil {
 						t.Error(err)

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/test/wait"
 )
 
 // byOthers is what others have done to a charge.
@@ -220,7 +221,7 @@ func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
 	p := s.charging("paid-00000000001").paidFor()
 	s.tells(judge.SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_first", "succeeded", 6000), true)
 	var granted atomic.Int32
-	atOnce(12, func(i int) {
+	wait.AtOnce(12, func(i int) {
 		if i%2 == 0 {
 			s.evidenceBy(judge.SourceWebhook,
 				byOthers(gateway.RefundObject, p.PSPChargeID, fmt.Sprint("re_", i), "succeeded", 100))

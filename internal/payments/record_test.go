@@ -23,6 +23,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // cell is what is wanted: the dead letter, or that the key is completed by it, or else that it is confirmed.
@@ -334,7 +335,7 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 	} {
 		lines := len(g.timeline())
 		var completed, confirmed atomic.Int32
-		atOnce(8, func(int) {
+		wait.AtOnce(8, func(int) {
 			finding, err := s.service.ApplyRecord(t.Context(),
 				judge.Record{Source: judge.SourceLookup, Record: g.record})
 			switch finding.(type) {
@@ -364,7 +365,7 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
-	atOnce(8, func(i int) {
+	wait.AtOnce(8, func(i int) {
 		r := g.record
 		if i%2 == 1 {
 			r = executedTwice.record(g)

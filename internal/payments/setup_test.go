@@ -19,7 +19,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -171,15 +170,9 @@ func (s *shop) exec(sql string, args ...any) {
 	pgtest.Exec(s.t, s.pool, sql, args...)
 }
 
-// timePasses runs a statement that no program of ours would, behind the back of the triggers: it plays what time does.
 func (s *shop) timePasses(sql string, args ...any) {
 	s.t.Helper()
-	tx := pgtest.Begin(s.t, s.pool)
-	pgtest.Exec(s.t, tx, "SET LOCAL session_replication_role = replica")
-	pgtest.Exec(s.t, tx, sql, args...)
-	if err := tx.Commit(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.TimePasses(s.t, s.pool, sql, args...)
 }
 
 // is checks which of its cases a value is.
@@ -190,17 +183,6 @@ func is[Case any](t testing.TB, v any) Case {
 		t.Fatalf("it is %T %+v, want %T", v, v, c)
 	}
 	return c
-}
-
-// atOnce runs fn n times, all at the same time.
-func atOnce(n int, fn func(i int)) {
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		all.Go(func() { <-start; fn(i) })
-	}
-	close(start)
-	all.Wait()
 }
 
 func noID() (uuid.UUID, error) { return uuid.UUID{}, errors.New("no random numbers") }

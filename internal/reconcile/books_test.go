@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -176,15 +175,9 @@ func (s *order) wantSteps(want ...string) {
 	}
 }
 
-// timePasses runs a statement that no program of ours would, behind the back of the triggers: it plays what time does.
 func (s *books) timePasses(sql string, args ...any) {
 	s.t.Helper()
-	tx := pgtest.Begin(s.t, s.pool)
-	pgtest.Exec(s.t, tx, "SET LOCAL session_replication_role = replica")
-	pgtest.Exec(s.t, tx, sql, args...)
-	if err := tx.Commit(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.TimePasses(s.t, s.pool, sql, args...)
 }
 
 // proxied has the books reach their database through a proxy.
@@ -220,17 +213,6 @@ func (s *books) everything() []string {
 	s.t.Helper()
 	return s.texts(`SELECT t::text FROM idempotency_keys AS t UNION ALL SELECT t::text FROM idempotency_key_events AS t
 		UNION ALL SELECT t::text FROM payments AS t UNION ALL SELECT t::text FROM dead_letters AS t ORDER BY 1`)
-}
-
-// atOnce runs fn n times, all at the same time.
-func atOnce(n int, fn func(i int)) {
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		all.Go(func() { <-start; fn(i) })
-	}
-	close(start)
-	all.Wait()
 }
 
 func noID() (uuid.UUID, error) { return uuid.UUID{}, errors.New("no random numbers") }

@@ -53,7 +53,7 @@ func (r *Reconciler) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause er
 		cause = errors.New("one run after the other reads as much as it may without getting on")
 	}
 	began, after := w.began.UTC().Format(time.RFC3339Nano), row.ResumeAfter.UTC().Format(time.RFC3339Nano)
-	deadLetter, err := r.ledgerDeadLetter(deadletters.ScanFailing,
+	deadLetter, err := r.deadLetter(deadletters.ScanFailing,
 		fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
 		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after,
 			cause),

@@ -15,6 +15,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // What becomes of a scan that cannot go on, or that meets records that it cannot read.
@@ -95,7 +96,7 @@ func TestListsThatFailAtOnceAreOneCase(t *testing.T) {
 			}
 		}
 		s.exec("UPDATE ledger_watermarks SET failed_runs = $1", scanBudget)
-		atOnce(len(walks), func(i int) {
+		wait.AtOnce(len(walks), func(i int) {
 			if err := s.failWalk(t.Context(), walks[i], http.ErrServerClosed); err != nil {
 				t.Error(err)
 			}

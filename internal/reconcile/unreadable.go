@@ -32,7 +32,7 @@ func (r *Reconciler) putUnreadable(ctx context.Context, w walk, u gateway.Unread
 		what += " " + u.ID
 	}
 	reason := "the PSP lists a " + what + " of account " + w.account + " that cannot be read: " + u.Reason
-	deadLetter, err := r.ledgerDeadLetter(deadletters.UnreadableRecord, judge.RecordFinding(w.account, u.Name),
+	deadLetter, err := r.deadLetter(deadletters.UnreadableRecord, judge.RecordFinding(w.account, u.Name),
 		reason, kept)
 	if err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (r *Reconciler) putUnreadable(ctx context.Context, w walk, u gateway.Unread
 	return payments.DeadLettered{Kind: deadLetter.Kind, New: opened}, nil
 }
 
-// ledgerDeadLetter is a dead letter about the PSP's list. It belongs to no key.
-func (r *Reconciler) ledgerDeadLetter(
+// deadLetter is one about what cannot be read, or cannot be read on. It belongs to no key.
+func (r *Reconciler) deadLetter(
 	kind deadletters.Kind, finding, reason string, evidence any,
 ) (deadletters.DeadLetter, error) {
 	id, err := r.NewID()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/riverqueue/river"
 
@@ -86,17 +85,10 @@ func (r *Reconciler) unmatched(ctx context.Context, event webhooks.Stored, cause
 	} else {
 		evidence.Text = gateway.Beginning(event.Body)
 	}
-	raw, err := json.Marshal(evidence)
+	deadLetter, err := r.deadLetter(deadletters.WebhookUnmatched, "webhook "+event.ID,
+		"a genuine webhook that says nothing we understand: "+cause.Error(), evidence)
 	if err != nil {
-		return fmt.Errorf("marshal evidence: %w", err)
-	}
-	id, err := r.NewID()
-	if err != nil {
-		return fmt.Errorf("make dead letter id: %w", err)
-	}
-	deadLetter := deadletters.DeadLetter{
-		ID: id, Kind: deadletters.WebhookUnmatched, Finding: "webhook " + event.ID, Evidence: raw,
-		Reason: deadletters.Clip("a genuine webhook that says nothing we understand: " + cause.Error()),
+		return err
 	}
 	err = r.DB.Pipeline(ctx, deadletters.Open(deadLetter), webhooks.Processed(event.ID, resultDeadLettered))
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/config"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -63,21 +61,9 @@ func (w *world) endLease(key string) {
 	w.behindTheGuard("UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
 }
 
-// behindTheGuard plays what time does: the triggers would refuse it to a program. It waits for no standby either: there
-// may be none.
 func (w *world) behindTheGuard(sql string, args ...any) {
 	w.t.Helper()
-	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(w.t.Context(),
-			"SET LOCAL session_replication_role = replica; SET LOCAL synchronous_commit = local"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(w.t.Context(), sql, args...)
-		return err
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %v", sql, err)
-	}
+	pgtest.TimePasses(w.t, w.db, sql, args...)
 }
 
 // metric reads one figure of /metrics.

@@ -5,11 +5,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"payonce/internal/tenants"
+	"payonce/test/wait"
 )
 
 // Items 4, 6 and 7: using up the server, using the business against itself, and having the server ask others.
@@ -129,22 +129,17 @@ func TestOWASPAPI6UnrestrictedAccessToSensitiveBusinessFlows(t *testing.T) {
 // together sends n requests at once.
 func (w *world) together(n int, of func(i int) call) []reply {
 	w.t.Helper()
-	replies := make([]reply, n)
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		c := of(i)
-		all.Go(func() {
-			<-start
-			r, err := w.try(c)
-			if err != nil {
-				w.t.Error(err)
-			}
-			replies[i] = r
-		})
+	calls, replies := make([]call, n), make([]reply, n)
+	for i := range calls {
+		calls[i] = of(i)
 	}
-	close(start)
-	all.Wait()
+	wait.AtOnce(n, func(i int) {
+		r, err := w.try(calls[i])
+		if err != nil {
+			w.t.Error(err)
+		}
+		replies[i] = r
+	})
 	return replies
 }
 

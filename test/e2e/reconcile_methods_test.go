@@ -3,9 +3,10 @@ package e2e
 import (
 	"bytes"
 	"net/http"
-	"payonce/test/pgtest"
 	"testing"
 	"time"
+
+	"payonce/test/pgtest"
 )
 
 // ending is how a fault of the PSP's ends, once nobody but the reconciler is at work.

@@ -15,6 +15,7 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/payment"
+	"payonce/test/wait"
 )
 
 // price is what w.pay takes, in cents.
@@ -173,32 +174,25 @@ func TestTenRefundsOfTheWholeRestAtOnceAreOne(t *testing.T) {
 func (w *world) refundAtOnce(id string, body func(i int) string) (granted []reply, refused []int) {
 	w.t.Helper()
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range 10 {
-		all.Go(func() {
-			<-start
-			key := freshKey()
-			r, err := w.try(refundOf(id, key, body(i)))
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				w.t.Error(err)
-			case r.status == http.StatusCreated:
-				granted = append(granted, r)
-			case r.status == http.StatusConflict && strings.Contains(string(r.body), `"code":"refund_exceeds_payment"`):
-				amount := price + 1
-				_, _ = fmt.Sscanf(body(i), `{"amountCents":%d}`, &amount)
-				refused = append(refused, amount)
-				w.wantUnused(key)
-			default:
-				w.t.Errorf("status %d: %s", r.status, r.body)
-			}
-		})
-	}
-	close(start)
-	all.Wait()
+	wait.AtOnce(10, func(i int) {
+		key := freshKey()
+		r, err := w.try(refundOf(id, key, body(i)))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+			w.t.Error(err)
+		case r.status == http.StatusCreated:
+			granted = append(granted, r)
+		case r.status == http.StatusConflict && strings.Contains(string(r.body), `"code":"refund_exceeds_payment"`):
+			amount := price + 1
+			_, _ = fmt.Sscanf(body(i), `{"amountCents":%d}`, &amount)
+			refused = append(refused, amount)
+			w.wantUnused(key)
+		default:
+			w.t.Errorf("status %d: %s", r.status, r.body)
+		}
+	})
 	return granted, refused
 }
 

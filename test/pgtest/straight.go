@@ -55,6 +55,18 @@ func Exec(t testing.TB, on postgres.DBTX, sql string, args ...any) {
 	}
 }
 
+// TimePasses runs a statement that no program of ours would, behind the back of the triggers: it plays what time does.
+// It waits for no standby: there may be none.
+func TimePasses(t testing.TB, on *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	tx := Begin(t, on)
+	Exec(t, tx, "SET LOCAL session_replication_role = replica; SET LOCAL synchronous_commit = local")
+	Exec(t, tx, sql, args...)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
 // Value is the one value that a query returns.
 func Value[T any](t testing.TB, on postgres.DBTX, sql string, args ...any) (value T) {
 	t.Helper()

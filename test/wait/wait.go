@@ -5,6 +5,7 @@
 package wait
 
 import (
+	"sync"
 	"testing"
 	"time"
 )
@@ -37,4 +38,15 @@ func For[T any](t testing.TB, what string, from <-chan T) T {
 		t.Fatalf("waited in vain: %s", what)
 		panic("unreachable")
 	}
+}
+
+// AtOnce runs do n times, all at the same time, and waits for them.
+func AtOnce(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() { <-start; do(i) })
+	}
+	close(start)
+	all.Wait()
 }
