@@ -40,6 +40,7 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		{"COPY", 1, "copy statement"},
 		{"ANALYZE statement_lines", 1, "analyze lines"},
 		{"name: FetchOurs", 1, "find movements:"},
+		{"name: FetchCharges", 1, "find the payments that others have changed"},
 		{"name: FetchStrangers", 1, "find movements of other tenants"},
 		{"ANALYZE statement_ours", 1, "analyze movements"},
 		{"name: AdoptByPSPID", 1, "take lines for movements by the PSP's id"},
