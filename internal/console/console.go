@@ -46,7 +46,7 @@ type Config struct {
 type Console struct {
 	config    Config
 	sessions  *sessions
-	watch     *watch
+	watch     *watched
 	templates *template.Template
 	asking    chan struct{} // bounds the questions to the PSP
 	handler   http.Handler

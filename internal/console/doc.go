@@ -4,7 +4,7 @@
 //
 // Nothing here slows a payment down. A change that this process has made wakes the pages in memory. The changes of
 // other processes are found by one query for all pages of this process, five times a second, and only while somebody
-// looks (payments.Watch). Replays and refusals write nothing to the database; the latest of them are in a ring in
+// looks (package watch). Replays and refusals write nothing to the database; the latest of them are in a ring in
 // memory (Recent), and are lost with the process.
 //
 // An operator signs in with an API key for operators. The session is a sealed cookie (session.go). A program that

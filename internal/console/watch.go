@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/payments"
+	"payonce/internal/watch"
 )
 
 const (
@@ -39,9 +39,9 @@ type topic struct {
 	changed chan struct{} // closed when html or trouble has changed
 }
 
-// watch has the topics that somebody looks at.
-type watch struct {
-	keys *payments.Watch[string]
+// watched are the topics that somebody looks at.
+type watched struct {
+	keys *watch.Keys[string]
 
 	mu      sync.Mutex
 	topics  map[string]*topic
@@ -52,7 +52,7 @@ type watch struct {
 // itself, and then tries again by its own clock.
 const unread = "unread"
 
-func newWatch(stamps func(context.Context, []idempotency.Ref) (map[idempotency.Ref]string, error)) *watch {
+func newWatch(stamps func(context.Context, []idempotency.Ref) (map[idempotency.Ref]string, error)) *watched {
 	read := func(ctx context.Context, refs []idempotency.Ref) (map[idempotency.Ref]string, error) {
 		seen, err := stamps(ctx, refs)
 		if err != nil {
@@ -63,11 +63,11 @@ func newWatch(stamps func(context.Context, []idempotency.Ref) (map[idempotency.R
 		}
 		return seen, nil
 	}
-	return &watch{keys: payments.NewWatch(read), topics: map[string]*topic{}}
+	return &watched{keys: watch.New(read), topics: map[string]*topic{}}
 }
 
 // subscribe adds a reader to a topic, and makes the topic if this is its first reader. leave must be called once.
-func (w *watch) subscribe(name string, made func() *topic) (t *topic, leave func(), err error) {
+func (w *watched) subscribe(name string, made func() *topic) (t *topic, leave func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t, known := w.topics[name]
@@ -87,7 +87,7 @@ func (w *watch) subscribe(name string, made func() *topic) (t *topic, leave func
 	return t, func() { w.leave(name, t) }, nil
 }
 
-func (w *watch) leave(name string, t *topic) {
+func (w *watched) leave(name string, t *topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.readers--
@@ -98,7 +98,7 @@ func (w *watch) leave(name string, t *topic) {
 }
 
 // join has a change of the topic's key wake it, one that a read finds or one of this process.
-func (t *topic) join(keys *payments.Watch[string]) (woken <-chan struct{}, leave func()) {
+func (t *topic) join(keys *watch.Keys[string]) (woken <-chan struct{}, leave func()) {
 	if t.ref == nil {
 		return nil, func() {}
 	}
@@ -112,7 +112,7 @@ func (t *topic) join(keys *payments.Watch[string]) (woken <-chan struct{}, leave
 }
 
 // run makes the content until nobody looks any more.
-func (t *topic) run(ctx context.Context, keys *payments.Watch[string]) {
+func (t *topic) run(ctx context.Context, keys *watch.Keys[string]) {
 	woken, leave := t.join(keys)
 	defer func() { leave() }()
 	pause, tick := time.NewTimer(0), time.NewTicker(t.every)

@@ -69,7 +69,7 @@ func (s *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool,
 		return false, err
 	}
 	err = s.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		status, err := s.holdTx(ctx, tx, deadLetter)
+		status, err := s.lockKeyTx(ctx, tx, deadLetter)
 		if closed = err == nil && slices.Contains(answers(), answer{deadLetter.Kind, status}); !closed {
 			return err
 		}

@@ -47,11 +47,11 @@ func (s *Service) preview(
 ) (Preview, error) {
 	p := Preview{Action: decision.Action}
 	decision.Preview = true
-	inquiry, err := s.config.Payments.Inquire(ctx, deadLetter, decision)
+	inquiry, err := Inquire(ctx, s.config.DB, s.config.Payments, deadLetter, decision)
 	if err != nil {
 		return p, err
 	}
-	step, err := s.config.Payments.Preview(ctx, inquiry)
+	decided, err := inquiry.Judge(ctx, s.config.DB.Pipeline)
 	switch {
 	case errors.Is(err, payments.ErrMoved):
 		p.Refused = &judge.Refusal{Ground: judge.Conflict,
@@ -60,8 +60,8 @@ func (s *Service) preview(
 	case err != nil:
 		return p, err
 	}
-	if p.Refused = step.Refuse(); p.Refused == nil {
-		p.Does = step.Does()
+	if p.Refused = decided.Step.Refuse(); p.Refused == nil {
+		p.Does = decided.Step.Does()
 	}
 	return p, nil
 }

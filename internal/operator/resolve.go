@@ -84,21 +84,21 @@ func (s *Service) decide(
 	ctx context.Context, deadLetter deadletters.DeadLetter, asked Decision,
 ) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
-	inquiry, err := s.config.Payments.Inquire(ctx, deadLetter,
+	inquiry, err := Inquire(ctx, s.config.DB, s.config.Payments, deadLetter,
 		judge.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID,
 			PSPConfirms: asked.pspConfirms})
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
 	err = s.config.DB.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := s.holdTx(ctx, tx, deadLetter); err != nil {
+		if _, err := s.lockKeyTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
-		decided, err := s.config.Payments.JudgeTx(ctx, tx, inquiry)
+		decided, err := inquiry.Judge(ctx, postgres.In(tx))
 		step := decided.Step
 		if err == nil && step.Refuse() == nil {
 			if resolved, err = deadletters.ResolveTx(ctx, tx, asked.Decision); err == nil {
-				step, err = s.config.Payments.CarryOutTx(ctx, tx, decided)
+				step, err = decided.CarryOutTx(ctx, tx)
 			}
 		}
 		switch {
@@ -197,9 +197,9 @@ func (s *Service) audit(ctx context.Context, asked Decision, r judge.Refusal) er
 	return nil
 }
 
-// holdTx locks the dead letter's key until the transaction ends, and returns the key's status. The status is "" if the
-// dead letter is about no key, or if the key is gone or stands for something else by now.
-func (s *Service) holdTx(
+// lockKeyTx locks the dead letter's key until the transaction ends, and returns the key's status. The status is "" if
+// the dead letter is about no key, or if the key is gone or stands for something else by now.
+func (s *Service) lockKeyTx(
 	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter,
 ) (idempotency.Status, error) {
 	about := deadLetter.About

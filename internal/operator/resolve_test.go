@@ -326,7 +326,7 @@ func TestDeadLetterFindsAndLocksItsOwnKeyAlone(t *testing.T) {
 		}
 		var locked idempotency.Status
 		if err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) (err error) {
-			locked, err = o.ops.holdTx(ctx, tx, l)
+			locked, err = o.ops.lockKeyTx(ctx, tx, l)
 			return err
 		}); err != nil || locked != want {
 			t.Errorf("%s: the locked key is %q, %v", name, locked, err)

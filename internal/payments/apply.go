@@ -43,9 +43,9 @@ func (s *Service) judgeAndApply(
 		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
 }
 
-// judgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
+// JudgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
 // it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
-func (s *Service) judgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
+func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
 	step := judge.Judge(g.Seen, e)
 	err := s.applyTx(ctx, tx, g, step)
 	if !judgeable(err) {

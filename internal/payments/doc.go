@@ -11,17 +11,17 @@
 //	overtaken.go           what becomes of a reply whose step was not written, or nobody knows
 //	answer.go              the answer to the client
 //
-// An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own, here or, for
-// lookups and the scan of a ledger, in package reconcile:
+// An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own: here, in
+// package reconcile for lookups and the scan of a ledger, or in package operator for the decisions about dead letters:
 //
-//	operator.go            an operator's decision about a dead letter
 //	statement.go           the settlement file of a day
-//	record.go              a webhook, a record of the PSP's ledger, or one that an operator retries
+//	record.go              a webhook, or a record of the PSP's ledger
 //
 // All of them do the same three things. They read what is known into a Gathered, which holds the Seen for package
 // judge, the place to read next:
 //
 //	gather.go, outside.go  what a piece of evidence is about, and what is known of its key
+//	deadletter.go          the same for a dead letter
 //	lookup.go              what the PSP knows of a key
 //
 // They have package judge make a step of the evidence: pure functions. They have apply write the step:
@@ -34,8 +34,8 @@
 // A source that brings records needs a judge.Source and a call of ApplyRecord. Other evidence is a type of package
 // judge that judges itself; the tests of judge say what else it needs.
 //
-// The rest reads: books.go for the scan of a ledger, wait.go and waits.go for those who wait for an outcome, read.go
-// and row.go for all. Most of it is of the type Books in service.go.
+// The rest reads: books.go for the scan of a ledger, wait.go for those who wait for an outcome, read.go and row.go for
+// all. Most of it is of the type Books in service.go.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The eight of this path:

@@ -40,21 +40,13 @@ type Gathered struct {
 	alone bool
 }
 
-// sender sends calls as one transaction, or as a part of one.
-type sender func(ctx context.Context, calls ...postgres.Call) error
-
-// sendIn sends calls in the caller's transaction.
-func sendIn(tx pgx.Tx) sender {
-	return func(ctx context.Context, calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) }
-}
-
 // Gather reads the key and the movement of an execution in one round trip. It reads the key first, so the movement's
 // row is never older than the key. If the key is final, judge compares the evidence with that row.
 func (b *Books) Gather(ctx context.Context, own idempotency.Execution) (Gathered, error) {
 	return b.gatherBy(ctx, own, b.db.Pipeline)
 }
 
-func (b *Books) gatherBy(ctx context.Context, own idempotency.Execution, send sender) (Gathered, error) {
+func (b *Books) gatherBy(ctx context.Context, own idempotency.Execution, send postgres.Sender) (Gathered, error) {
 	var view idempotency.KeyView
 	var m *movement
 	if err := send(ctx, b.keys.LookIn(own.Ref, &view), b.findMovement(own.Ref, &own.Subject, &m)); err != nil {
@@ -107,10 +99,10 @@ func gatherReserved(l idempotency.Lease, m *movement) Gathered {
 	}
 }
 
-// gatherFor reads the movement that a record is about. For a record about nothing of ours, the result has no movement.
-// It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may have lost
-// it.
-func (b *Books) gatherFor(ctx context.Context, e judge.Record) (Gathered, error) {
+// GatherRecord reads the movement that a record is about. For a record about nothing of ours, the result has no
+// movement. It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may
+// have lost it.
+func (b *Books) GatherRecord(ctx context.Context, e judge.Record) (Gathered, error) {
 	own, err := b.executionOf(ctx, e.Record)
 	if err == nil {
 		var g Gathered

@@ -293,7 +293,7 @@ func (s *shop) notExecuted(g *stage) {
 	id := pgtest.Value[uuid.UUID](s.t, s.pool, "SELECT id FROM dead_letters WHERE status = 'open'")
 	deadLetter := g.about(1)
 	deadLetter.ID = id
-	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter,
+	inquiry, err := s.inquired(s.t.Context(), deadLetter,
 		judge.OperatorDecision{Action: deadletters.NotExecuted})
 	if err != nil {
 		s.t.Fatal(err)
@@ -383,8 +383,13 @@ func TestRecordOfAnEarlierPaymentOfTheKeySaysNothing(t *testing.T) {
 		now := old.twin().lost()
 		psp.onLookup(finds(old.record))
 		now.resolves(Scheduled)
-		if i := now.inquire(deadletters.NotExecuted, ""); i.decision.Answer != (gateway.NotFound{}) {
-			t.Errorf("the answer is %+v", i.decision.Answer)
+		known, err := s.service.Gather(t.Context(), now.lease.Execution())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _, _, err := s.service.Ask(t.Context(), known, gateway.EndNothing)
+		if answer != (gateway.NotFound{}) || err != nil {
+			t.Errorf("the answer is %+v: %v", answer, err)
 		}
 		now.windowPasses().resolves(Resolved)
 		now.wantStatus(idempotency.FailedRetryableStatus, 1)

@@ -40,7 +40,7 @@ func (DeadLettered) effect() {}
 // late, early, twice or in any order. A verdict that is known does not change. A record that contradicts it opens a
 // dead letter.
 func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, error) {
-	g, err := s.gatherFor(ctx, e)
+	g, err := s.GatherRecord(ctx, e)
 	if err != nil {
 		return nil, err
 	}

@@ -705,7 +705,8 @@ func sentSince(p *pgproxy.Proxy, before int, queries ...string) (rounds [][]stri
 	return rounds
 }
 
-// LookUpDue is that of package reconcile, which imports this one. reconcile_test.go gives it to these tests.
+// LookUpDue and Inquire are those of packages reconcile and operator, which import this one. sources_test.go gives them
+// to these tests.
 var LookUpDue func(context.Context, *Service, idempotency.Due, judge.LookupPolicy) (LookupResult, error)
 
 // LookupResult and its values are those of package reconcile, too.
@@ -721,4 +722,19 @@ const (
 // lookUpDue is what the job of a lookup does.
 func (s *shop) lookUpDue(ctx context.Context, due idempotency.Due, p judge.LookupPolicy) (LookupResult, error) {
 	return LookUpDue(ctx, s.service, due, p)
+}
+
+// Inquiry is an operator's decision as package operator has begun it, to be judged and carried out in a transaction.
+// The dead letter is closed between the two.
+type Inquiry func(ctx context.Context, tx pgx.Tx, closing func() error) (judge.Step, error)
+
+// Inquire begins a decision.
+var Inquire func(
+	context.Context, *postgres.DB, *Service, deadletters.DeadLetter, judge.OperatorDecision,
+) (Inquiry, error)
+
+func (s *shop) inquired(
+	ctx context.Context, l deadletters.DeadLetter, d judge.OperatorDecision,
+) (Inquiry, error) {
+	return Inquire(ctx, s.service.db, s.service, l, d)
 }

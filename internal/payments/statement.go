@@ -11,6 +11,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // BreakTx judges a break, and writes the step in the statement's transaction. completed reports whether the step has
@@ -20,7 +21,7 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (comple
 		var step judge.Step
 		g, err := s.gatherBreakTx(ctx, tx, b)
 		if err == nil {
-			step, err = s.judgeAndApplyTx(ctx, tx, g, b)
+			step, err = s.JudgeAndApplyTx(ctx, tx, g, b)
 		}
 		switch {
 		case err == nil:
@@ -43,7 +44,7 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 	}
 	own, err := executionBy(ctx, dbsqlc.New(tx), e.Account, *e.Subject, object)
 	if err == nil {
-		g, err = b.gatherBy(ctx, own, sendIn(tx))
+		g, err = b.gatherBy(ctx, own, postgres.In(tx))
 	}
 	if errors.Is(err, errNotOurs) {
 		return Gathered{}, nil

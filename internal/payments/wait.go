@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
+	"payonce/internal/watch"
 )
 
 // Three functions wait: WaitFor, AwaitPayment and AwaitRefund. Each returns when there is nothing to wait for any more,
@@ -37,8 +38,8 @@ const MaxWaiting = 2000
 
 // waits are the requests of this process that wait.
 type waits struct {
-	keys *Watch[bool]  // whether an undecided key is in flight
-	over chan struct{} // closed when no request may wait any more
+	keys *watch.Keys[bool] // whether an undecided key is in flight
+	over chan struct{}     // closed when no request may wait any more
 
 	mu      sync.Mutex
 	waiting int            // requests that wait, for all keys together
@@ -46,7 +47,7 @@ type waits struct {
 }
 
 func newWaits(undecided func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)) *waits {
-	return &waits{keys: NewWatch(undecided), over: make(chan struct{}), tenants: map[string]int{}}
+	return &waits{keys: watch.New(undecided), over: make(chan struct{}), tenants: map[string]int{}}
 }
 
 // enter refuses if too many requests wait, of all tenants or of this one. Otherwise the caller calls leave once.

@@ -19,41 +19,30 @@ import (
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/internal/watch"
 	"payonce/test/wait"
 )
 
-// lookedAt is what a look sees: the keys that are undecided, and whether each is in flight; or that the database is
-// away.
-type lookedAt struct {
-	mu    sync.Mutex
-	seen  map[idempotency.Ref]bool
-	away  error
-	looks int
-	asked []int // keys in each look
+// undecided are the keys that a look finds undecided, and whether each is in flight.
+type undecided struct {
+	mu   sync.Mutex
+	keys map[idempotency.Ref]bool
 }
 
-func (b *lookedAt) look(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.looks++
-	b.asked = append(b.asked, len(refs))
-	return maps.Clone(b.seen), b.away
+func (u *undecided) look(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.keys), nil
 }
 
-// becomes is what the next looks see.
-func (b *lookedAt) becomes(away error, seen map[idempotency.Ref]bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.away, b.seen = away, seen
-}
-
-// keysSeen are keys that are undecided.
-func keysSeen(inFlight bool, refs ...idempotency.Ref) map[idempotency.Ref]bool {
-	seen := map[idempotency.Ref]bool{}
+// become is what the next looks find.
+func (u *undecided) become(inFlight bool, refs ...idempotency.Ref) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.keys = map[idempotency.Ref]bool{}
 	for _, ref := range refs {
-		seen[ref] = inFlight
+		u.keys[ref] = inFlight
 	}
-	return seen
 }
 
 func numbered(n int) idempotency.Ref {
@@ -62,15 +51,16 @@ func numbered(n int) idempotency.Ref {
 
 // member is a request that waits for a key.
 type member struct {
-	*Member[bool]
+	*watch.Member[bool]
 
 	waits *waits
+	of    string // the tenant
 }
 
 // waitsFor joins a key and waits.
 func waitsFor(t *testing.T, w *waits, ref idempotency.Ref, what until) *member {
 	t.Helper()
-	m := &member{w.keys.Join(ref), w}
+	m := &member{w.keys.Join(ref), w, ref.Tenant}
 	if !w.enter(ref.Tenant) {
 		t.Fatal("it may not wait")
 	}
@@ -80,7 +70,7 @@ func waitsFor(t *testing.T, w *waits, ref idempotency.Ref, what until) *member {
 
 func (m *member) leave() {
 	m.Leave()
-	m.waits.leave(m.ref.Tenant)
+	m.waits.leave(m.of)
 }
 
 func woken(m interface{ Changed() <-chan struct{} }) bool {
@@ -94,7 +84,7 @@ func woken(m interface{ Changed() <-chan struct{} }) bool {
 
 // passes lets so many looks happen.
 func passes(looks int) {
-	<-time.NewTimer(time.Duration(looks)*lookInterval + lookInterval/2).C
+	<-time.NewTimer(time.Duration(looks)*watch.Interval + watch.Interval/2).C
 	synctest.Wait()
 }
 
@@ -103,11 +93,8 @@ func nobodyLeft(t *testing.T, w *waits) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.keys.mu.Lock()
-	defer w.keys.mu.Unlock()
-	if len(w.keys.keys) != 0 || w.waiting != 0 || len(w.tenants) != 0 || w.keys.looking {
-		t.Fatalf("%d keys and %d requests of %v are left, and it looks: %v", len(w.keys.keys), w.waiting, w.tenants,
-			w.keys.looking)
+	if w.keys.Len() != 0 || w.waiting != 0 || len(w.tenants) != 0 {
+		t.Fatalf("%d keys and %d requests of %v are left", w.keys.Len(), w.waiting, w.tenants)
 	}
 }
 
@@ -115,7 +102,7 @@ func nobodyLeft(t *testing.T, w *waits) {
 func TestRequestThatLeavesLeavesTheOthersWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaits((&lookedAt{seen: keysSeen(true, numbered(1))}).look)
+		w := newWaits(undecidedForEver().look)
 		leaves, stays := waitsFor(t, w, numbered(1), executionEnd), waitsFor(t, w, numbered(1), executionEnd)
 		leaves.leave()
 		if w.tenants["acme"] != 1 || w.waiting != 1 {
@@ -130,97 +117,21 @@ func TestRequestThatLeavesLeavesTheOthersWaiting(t *testing.T) {
 	})
 }
 
-func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		one, two := numbered(1), numbered(2)
-		b := &lookedAt{seen: keysSeen(true, one, two)}
-		w := newWaits(b.look)
-		joined := w.keys.Join(numbered(3)) // It has joined and does not wait, so nobody looks for it.
-		passes(3)
-		if b.looks != 0 {
-			t.Fatalf("%d looks for a request that does not wait", b.looks)
-		}
-		all := []*member{nil}
-		for _, ref := range []idempotency.Ref{one, one, one, two} {
-			all = append(all, waitsFor(t, w, ref, executionEnd))
-		}
-		passes(3)
-		if b.looks != 3 || b.asked[0] != 2 || b.asked[2] != 2 || woken(joined) {
-			t.Fatalf("%d looks, at %v keys", b.looks, b.asked)
-		}
-		b.becomes(errors.New("away"), nil)
-		passes(1)
-		if woken(all[1]) {
-			t.Fatal("a look that failed tells an end")
-		}
-		b.becomes(nil, keysSeen(true, two))
-		passes(1)
-		if !woken(all[1]) || !woken(all[3]) || woken(all[4]) {
-			t.Fatal("the end of the first key is not told, or one of the second")
-		}
-		// It is executed once more, and waited for again, before all have left.
-		b.becomes(nil, keysSeen(true, one, two))
-		again := waitsFor(t, w, one, executionEnd)
-		joined.Leave()
-		for _, m := range all[1:4] {
-			m.leave()
-		}
-		passes(1)
-		if asked := b.asked[len(b.asked)-1]; woken(again) || asked != 2 {
-			t.Fatalf("of the second wait: ended %v, %d keys looked at", woken(again), asked)
-		}
-		again.leave()
-		all[4].leave()
-		before := b.looks
-		passes(5)
-		if b.looks != before {
-			t.Fatalf("%d looks for nobody", b.looks-before)
-		}
-		nobodyLeft(t, w)
-	})
-}
-
-// A key has changed while it was read, and is waited for again. What was read is older than that.
-func TestReadThatIsOlderThanTheWaitDoesNotEndIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var w *waits
-		var first, second *member
-		w = newWaits(func(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
-			if second != nil {
-				return keysSeen(true, refs...), nil
-			}
-			w.keys.Wake(numbered(1))
-			second = waitsFor(t, w, numbered(1), outcome)
-			return nil, nil
-		})
-		first = waitsFor(t, w, numbered(1), outcome)
-		passes(2)
-		if !woken(first) || woken(second) {
-			t.Fatalf("woken: the first %v, the second %v", woken(first), woken(second))
-		}
-		first.leave()
-		second.leave()
-		passes(1)
-		nobodyLeft(t, w)
-	})
-}
-
 // The execution has ended, and its outcome is unknown. That ends the wait for the execution only.
 func TestWaitForTheOutcomeOutlastsTheExecution(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost, executed := numbered(1), numbered(2)
-		b := &lookedAt{seen: keysSeen(true, lost, executed)}
+		b := &undecided{}
+		b.become(true, lost, executed)
 		w := newWaits(b.look)
 		end, ends := waitsFor(t, w, executed, executionEnd), waitsFor(t, w, lost, outcome)
-		b.becomes(nil, keysSeen(false, lost, executed))
+		b.become(false, lost, executed)
 		passes(2)
 		if !woken(end) || woken(ends) {
 			t.Fatalf("unknown: the wait for the end is over: %v, for the outcome: %v", woken(end), woken(ends))
 		}
-		b.becomes(nil, nil)
+		b.become(false)
 		passes(1)
 		if !woken(ends) {
 			t.Fatal("the outcome is not told")
@@ -228,30 +139,6 @@ func TestWaitForTheOutcomeOutlastsTheExecution(t *testing.T) {
 		end.leave()
 		ends.leave()
 		passes(2)
-		nobodyLeft(t, w)
-	})
-}
-
-func TestLookHasNoMoreKeysThanItsLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := &lookedAt{}
-		w := newWaits(b.look)
-		var all []*member
-		for i := range 2*keysInALook + 1 {
-			all = append(all, waitsFor(t, w, numbered(i), outcome))
-		}
-		passes(1)
-		if b.looks != 3 || b.asked[0] != keysInALook || b.asked[1] != keysInALook || b.asked[2] != 1 {
-			t.Fatalf("%d looks, at %v keys", b.looks, b.asked)
-		}
-		for i, m := range all {
-			if !woken(m) {
-				t.Fatalf("request %d is not told", i)
-			}
-			m.leave()
-		}
-		passes(1)
 		nobodyLeft(t, w)
 	})
 }
@@ -276,7 +163,9 @@ func awaits(ctx context.Context, w *waits, asked func(times int)) waited {
 }
 
 // undecidedForEver is a database that shows no change.
-func undecidedForEver() *lookedAt { return &lookedAt{seen: keysSeen(true, numbered(1))} }
+func undecidedForEver() *undecided {
+	return &undecided{keys: map[idempotency.Ref]bool{numbered(1): true}}
+}
 
 func TestCommitBetweenTheQuestionAndTheWaitWakes(t *testing.T) {
 	t.Parallel()
@@ -321,7 +210,7 @@ func TestClientThatLeavesEndsItsWait(t *testing.T) {
 			hangUp()
 		}()
 		got := awaits(client, w, func(int) {})
-		if !errors.Is(got.err, context.Canceled) || got.took >= 2*lookInterval {
+		if !errors.Is(got.err, context.Canceled) || got.took >= 2*watch.Interval {
 			t.Fatalf("%+v", got)
 		}
 		passes(1)
@@ -362,7 +251,7 @@ func TestWaitsOfSomeTenantsKeepNoOtherFromWaiting(t *testing.T) {
 		for _, tenant := range []string{"acme", "globex", "initech", "hooli"} {
 			ref, theirs := idempotency.StoredRef(tenant, "POST /payments", "order-0000000001"), 0
 			for ; w.enter(tenant); theirs++ {
-				all = append(all, &member{w.keys.Join(ref), w})
+				all = append(all, &member{w.keys.Join(ref), w, tenant})
 			}
 			if theirs == 0 {
 				t.Errorf("nobody of %s may wait", tenant)
@@ -440,7 +329,7 @@ func TestShutdownEndsAllWaits(t *testing.T) {
 			passes(1)
 			close(w.over)
 		}()
-		if got := awaits(t.Context(), w, func(int) {}); got.err != nil || got.waited || got.took >= 2*lookInterval {
+		if got := awaits(t.Context(), w, func(int) {}); got.err != nil || got.waited || got.took >= 2*watch.Interval {
 			t.Fatalf("the request that waits: %+v", got)
 		}
 		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1}) {
@@ -492,9 +381,9 @@ func (s *shop) awaitWaiting(n int) {
 
 // blind makes the service see no change that another process commits.
 func (s *shop) blind() *shop {
-	s.service.waits.keys.read = func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error) {
+	s.service.waits = newWaits(func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error) {
 		return nil, errors.New("not asked here")
-	}
+	})
 	return s
 }
 
@@ -556,9 +445,10 @@ func TestWaitForAnExecutionGoesOnUntilTheOutcome(t *testing.T) {
 	g := s.charging("order-0000000001")
 	post, get := g.waitsFor(time.Hour), g.waitsForPayment(time.Hour)
 	s.awaitWaiting(2)
-	before := s.keyOf(g).changed
+	change := s.service.waits.keys.Join(g.reservation.Ref)
+	defer change.Leave()
 	g.lost()
-	<-before
+	<-change.Changed()
 	s.awaitWaiting(2)
 	s.evidenceBy(judge.SourceLookup, declinedAs(g.record, "no_money"))
 	if final := is[Final](t, hears(t, post)); final.Response.Status != 402 {
@@ -567,14 +457,6 @@ func TestWaitForAnExecutionGoesOnUntilTheOutcome(t *testing.T) {
 	if p := hears(t, get); p.Status != payment.Declined {
 		t.Errorf("GET answers %+v", p)
 	}
-}
-
-// keyOf is what requests wait for.
-func (s *shop) keyOf(g *stage) *watchedKey[bool] {
-	keys := s.service.waits.keys
-	keys.mu.Lock()
-	defer keys.mu.Unlock()
-	return keys.keys[g.reservation.Ref]
 }
 
 func TestRefundIsWaitedForLikeAPayment(t *testing.T) {
@@ -634,7 +516,7 @@ func TestWaitThatReachesItsLimitAnswersThePresentState(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
-	post, get := g.waitsFor(2*lookInterval), g.waitsForPayment(2*lookInterval)
+	post, get := g.waitsFor(2*watch.Interval), g.waitsForPayment(2*watch.Interval)
 	is[Pending](t, hears(t, post))
 	if p := hears(t, get); p.Status != payment.Processing {
 		t.Errorf("answers %+v", p)

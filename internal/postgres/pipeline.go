@@ -78,6 +78,14 @@ func (db *DB) finishBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline, r
 	return db.classifyEnd(p[commit:].finish(results))
 }
 
+// Sender sends calls as one transaction, as Pipeline does, or in a transaction.
+type Sender func(ctx context.Context, calls ...Call) error
+
+// In is the Sender of the caller's transaction.
+func In(tx pgx.Tx) Sender {
+	return func(ctx context.Context, calls ...Call) error { return PipelineTx(ctx, tx, calls...) }
+}
+
 // PipelineTx runs the statements of the calls in the caller's transaction, in one round trip.
 func PipelineTx(ctx context.Context, tx pgx.Tx, calls ...Call) error {
 	var p pipeline

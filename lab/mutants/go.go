@@ -16,7 +16,7 @@ func packages() []string {
 		"internal/payment", "internal/judge", "internal/payments", "internal/idempotency", "internal/operator",
 		"internal/gateway", "internal/gateway/native", "internal/gateway/stripe", "internal/gateway/wire",
 		"internal/webhooks", "internal/deadletters",
-		"internal/tenants", "internal/statement", "internal/reconcile",
+		"internal/tenants", "internal/statement", "internal/reconcile", "internal/watch",
 	}
 }
 

@@ -37,6 +37,7 @@ var rings = []ring{
 		"internal/telemetry",
 		"internal/tenants",
 		"internal/tracing",
+		"internal/watch",
 		"internal/webhooks",
 	}},
 	{"operations", []string{

@@ -79,7 +79,6 @@ const (
 var tooManyMethods = map[string]string{
 	"demo/mockpsp Server":        "it is to be divided with its package",
 	"demo/mockpsp/stripe Server": "one or two methods for each endpoint of Stripe's",
-	"internal/payments Service":  "it is to be divided with its package",
 	"lab/chaos/crowd Crowd":      "one method for each thing that somebody does",
 	"lab/invariants books":       "one method for each question to the rows",
 	"lab/matrix stage":           "the steps of the scenes, which are read as sentences",

@@ -1,4 +1,7 @@
-package payments
+// Package watch wakes those who wait for a change of a key: requests in package payments, and pages in package console.
+// It knows no payments, no pages and no SQL: the read is handed in, and each who waits says what ends the wait. A
+// change may wake somebody once too often, and is never missed.
+package watch
 
 import (
 	"context"
@@ -11,58 +14,57 @@ import (
 )
 
 const (
-	// lookInterval is how often a process reads the keys that are waited for.
-	lookInterval = 200 * time.Millisecond
-	// lookLimit bounds one of these reads.
-	lookLimit = 5 * time.Second
+	// Interval is how often a process reads the keys that are waited for.
+	Interval = 200 * time.Millisecond
+	// longestLook bounds one of these reads.
+	longestLook = 5 * time.Second
 	// keysInALook bounds the keys in one statement.
 	keysInALook = 250
 )
 
-// Watch wakes those who wait for a change of a key: requests in this package, and pages in package console. A change
-// that this process makes wakes them at once. A read finds the others: while somebody waits, one goroutine reads all
-// waited keys together. So the cost in the database does not grow with the number of those who wait, and an idle
-// process reads nothing. LISTEN would take a connection of its own, and NOTIFY would make all commits wait for one
-// lock.
+// Keys are the keys that are watched. A change that this process makes wakes those who wait at once. A read finds the
+// others: while somebody waits, one goroutine reads all waited keys together. So the cost in the database does not grow
+// with the number of those who wait, and an idle process reads nothing. LISTEN would take a connection of its own, and
+// NOTIFY would make all commits wait for one lock.
 //
 // S is what a read says about a key. It is safe for concurrent use.
-type Watch[S any] struct {
+type Keys[S any] struct {
 	read func(context.Context, []idempotency.Ref) (map[idempotency.Ref]S, error)
 
 	watched atomic.Int32 // how many keys there are, to be read without the lock
 
 	mu      sync.Mutex
-	keys    map[idempotency.Ref]*watchedKey[S]
+	keys    map[idempotency.Ref]*key[S]
 	looking bool // whether the goroutine runs
 }
 
-// watchedKey is a key that somebody has joined. It is replaced when it has changed.
-type watchedKey[S any] struct {
+// key is a key that somebody has joined. It is replaced when it has changed.
+type key[S any] struct {
 	changed chan struct{}
 	joined  int // those whom a change in this process wakes
 	// Those of them who wait, and what ends their waits. The goroutine reads a key only for these.
 	waiting map[*Member[S]]func(state S, found bool) (over bool)
 }
 
-// NewWatch returns a Watch that reads keys by this function. A key that it does not return is not found.
-func NewWatch[S any](read func(context.Context, []idempotency.Ref) (map[idempotency.Ref]S, error)) *Watch[S] {
-	return &Watch[S]{read: read, keys: map[idempotency.Ref]*watchedKey[S]{}}
+// New returns Keys that are read by this function. A key that it does not return is not found.
+func New[S any](read func(context.Context, []idempotency.Ref) (map[idempotency.Ref]S, error)) *Keys[S] {
+	return &Keys[S]{read: read, keys: map[idempotency.Ref]*key[S]{}}
 }
 
 // Member is one who has joined a key.
 type Member[S any] struct {
-	watch *Watch[S]
+	watch *Keys[S]
 	ref   idempotency.Ref
-	key   *watchedKey[S]
+	key   *key[S]
 }
 
 // Join makes the caller one whom a change of the key wakes. The caller calls Leave once.
-func (w *Watch[S]) Join(ref idempotency.Ref) *Member[S] {
+func (w *Keys[S]) Join(ref idempotency.Ref) *Member[S] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := w.keys[ref]
 	if k == nil {
-		k = &watchedKey[S]{changed: make(chan struct{}), waiting: map[*Member[S]]func(S, bool) bool{}}
+		k = &key[S]{changed: make(chan struct{}), waiting: map[*Member[S]]func(S, bool) bool{}}
 		w.keys[ref] = k
 		w.watched.Add(1)
 	}
@@ -96,9 +98,12 @@ func (m *Member[S]) Leave() {
 	}
 }
 
+// Len is how many keys somebody has joined.
+func (w *Keys[S]) Len() int { return int(w.watched.Load()) }
+
 // Wake wakes all who have joined a key. Every request with a key calls it, for the console, so it does nothing while
 // nobody has joined.
-func (w *Watch[S]) Wake(ref idempotency.Ref) {
+func (w *Keys[S]) Wake(ref idempotency.Ref) {
 	if w.watched.Load() == 0 {
 		return
 	}
@@ -107,22 +112,22 @@ func (w *Watch[S]) Wake(ref idempotency.Ref) {
 	w.wakeLocked(ref)
 }
 
-func (w *Watch[S]) wakeLocked(ref idempotency.Ref) {
+func (w *Keys[S]) wakeLocked(ref idempotency.Ref) {
 	if k := w.keys[ref]; k != nil {
 		w.drop(ref)
 		close(k.changed)
 	}
 }
 
-func (w *Watch[S]) drop(ref idempotency.Ref) {
+func (w *Keys[S]) drop(ref idempotency.Ref) {
 	delete(w.keys, ref)
 	w.watched.Add(-1)
 }
 
 // look reads the waited keys until nobody waits. It belongs to no request, so its context is its own. A failed read
 // changes nothing: the next one may succeed.
-func (w *Watch[S]) look() {
-	tick := time.NewTicker(lookInterval)
+func (w *Keys[S]) look() {
+	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for range tick.C {
 		refs, waited := w.waitedFor()
@@ -130,7 +135,7 @@ func (w *Watch[S]) look() {
 			return
 		}
 		for part := range slices.Chunk(refs, keysInALook) {
-			ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+			ctx, cancel := context.WithTimeout(context.Background(), longestLook)
 			if seen, err := w.read(ctx, part); err == nil {
 				w.wakeChanged(part, waited, seen)
 			}
@@ -141,10 +146,10 @@ func (w *Watch[S]) look() {
 
 // waitedFor lists the keys that somebody waits for. If there are none, the goroutine is over: the next one who waits
 // starts another one.
-func (w *Watch[S]) waitedFor() (refs []idempotency.Ref, waited map[idempotency.Ref]*watchedKey[S]) {
+func (w *Keys[S]) waitedFor() (refs []idempotency.Ref, waited map[idempotency.Ref]*key[S]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	waited = map[idempotency.Ref]*watchedKey[S]{}
+	waited = map[idempotency.Ref]*key[S]{}
 	for ref, k := range w.keys {
 		if len(k.waiting) > 0 {
 			refs, waited[ref] = append(refs, ref), k
@@ -156,8 +161,8 @@ func (w *Watch[S]) waitedFor() (refs []idempotency.Ref, waited map[idempotency.R
 
 // wakeChanged wakes those whose wait is over. A key that has changed since the read began, and is waited for again, is
 // left alone: what was read is older.
-func (w *Watch[S]) wakeChanged(
-	refs []idempotency.Ref, waited map[idempotency.Ref]*watchedKey[S], seen map[idempotency.Ref]S,
+func (w *Keys[S]) wakeChanged(
+	refs []idempotency.Ref, waited map[idempotency.Ref]*key[S], seen map[idempotency.Ref]S,
 ) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -31,7 +31,7 @@ func (s *stage) about(generation int32) deadletters.DeadLetter {
 // inquire has an operator decide about what the stage's key stood for at first. The PSP is asked for it.
 func (s *stage) inquire(action deadletters.Action, pspID string) Inquiry {
 	s.t.Helper()
-	i, err := s.service.Inquire(s.t.Context(), s.about(1), judge.OperatorDecision{Action: action, PSPID: pspID})
+	i, err := s.inquired(s.t.Context(), s.about(1), judge.OperatorDecision{Action: action, PSPID: pspID})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -53,19 +53,16 @@ func on(g problem.Code) error { return refusedDecision{judge.Refusal{Ground: g}}
 
 // decideTx carries out what was inquired about. closing is nil if the test leaves the dead letter open.
 func (s *shop) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry, closing *deadletters.Decision) (judge.Step, error) {
-	r, err := s.service.JudgeTx(ctx, tx, i)
-	if err == nil && r.Step.Refuse() == nil {
+	step, err := i(ctx, tx, func() (err error) {
 		if closing != nil {
 			_, err = deadletters.ResolveTx(ctx, tx, *closing)
 		}
-		if err == nil {
-			r.Step, err = s.service.CarryOutTx(ctx, tx, r)
-		}
+		return err
+	})
+	if err == nil && step.Refuse() != nil {
+		err = refusedDecision{*step.Refuse()}
 	}
-	if err == nil && r.Step.Refuse() != nil {
-		err = refusedDecision{*r.Step.Refuse()}
-	}
-	return r.Step, err
+	return step, err
 }
 
 func (s *shop) decide(i Inquiry) error {
@@ -84,7 +81,7 @@ func (s *stage) releases() error { return s.decide(s.inquire(deadletters.NotExec
 // wakes has the key looked up again.
 func (s *stage) wakes(about deadletters.DeadLetter) error {
 	d := judge.OperatorDecision{Action: deadletters.Retry}
-	i, err := s.service.Inquire(s.t.Context(), about, d)
+	i, err := s.inquired(s.t.Context(), about, d)
 	if err != nil {
 		return err
 	}
@@ -275,7 +272,11 @@ func TestDecisionNotExecutedNeedsTheProof(t *testing.T) {
 	psp.onLookup(finds())
 	s.evidenceBy(judge.SourceWebhook, otherAmount.record(g))
 	s.wantRefused("another dead letter is open", on(judge.NotApplicable), g.releases)
-	s.wantRefused("nobody has inquired", on(judge.NotApplicable), func() error { return g.decide(Inquiry{}) })
+	nothing, err := s.inquired(t.Context(), deadletters.DeadLetter{}, judge.OperatorDecision{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantRefused("it is about nothing", on(judge.NotApplicable), func() error { return g.decide(nothing) })
 
 	// An operator stands in for the PSP's memory.
 	s.resolveDeadLetter(deadletters.Dismiss)
@@ -450,7 +451,7 @@ func TestDecisionAboutNoKeyReadsNone(t *testing.T) {
 	s := setupOn(t, &actor{})
 	deadLetter := deadletters.DeadLetter{ID: otherSubject, Kind: deadletters.JobDiscarded, Version: 1,
 		Evidence: []byte(`{"jobId":7}`)}
-	inquiry, err := s.service.Inquire(t.Context(), deadLetter,
+	inquiry, err := s.inquired(t.Context(), deadLetter,
 		judge.OperatorDecision{Action: deadletters.Retry, Version: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -477,10 +478,10 @@ func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	deadLetter.Version, retry.Version = 1, 1
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if inquiry, err := s.service.Inquire(ended, deadLetter, retry); err == nil {
+	if inquiry, err := s.inquired(ended, deadLetter, retry); err == nil {
 		t.Errorf("inquired %+v", inquiry)
 	}
-	inquiry, err := s.service.Inquire(t.Context(), deadLetter, retry)
+	inquiry, err := s.inquired(t.Context(), deadLetter, retry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -555,7 +556,7 @@ func TestDecisionThatAnotherDeadLetterForbidsEndsNothing(t *testing.T) {
 			for range c.others {
 				s.openAbout(twoStepKey, deadletters.PSPContradicts)
 			}
-			if _, err := s.service.Inquire(t.Context(), deadLetter,
+			if _, err := s.inquired(t.Context(), deadLetter,
 				judge.OperatorDecision{Action: deadletters.NotExecuted, Version: deadLetter.Version}); err != nil {
 				t.Fatal(err)
 			}
@@ -609,7 +610,7 @@ func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
 	next := g.lostAgain()
 	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	psp.onLookup(finds())
-	i, err := s.service.Inquire(t.Context(), next.about(2), judge.OperatorDecision{Action: deadletters.Executed})
+	i, err := s.inquired(t.Context(), next.about(2), judge.OperatorDecision{Action: deadletters.Executed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -621,7 +622,7 @@ func TestMoneyOfAnEarlierPaymentDoesNotProveTheNextOne(t *testing.T) {
 // retried has an operator retry a dead letter, and returns what is left to do after the commit.
 func (s *shop) retried(l deadletters.DeadLetter) *judge.Again {
 	s.t.Helper()
-	i, err := s.service.Inquire(s.t.Context(), l,
+	i, err := s.inquired(s.t.Context(), l,
 		judge.OperatorDecision{Action: deadletters.Retry, Version: l.Version})
 	if err != nil {
 		s.t.Fatal(err)
