@@ -3,10 +3,8 @@
 package judge
 
 import (
-	"cmp"
 	"time"
 
-	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
@@ -95,33 +93,6 @@ type Wait struct {
 	Failures int32 // lookups in a row without an answer, from now on
 }
 
-// Case is a dead letter that is to be opened.
-type Case struct {
-	Kind     deadletters.Kind
-	Finding  string // one finding is one dead letter
-	AboutKey bool
-	Reason   string
-	Evidence []byte
-}
-
-// foundRecord is a case about a record of the PSP. Two records that contradict the same result are two cases. If the
-// evidence has no id, it is a case about the key. A record of another account is about no key of this tenant's.
-func (s Seen) foundRecord(kind deadletters.Kind, rep report, reason string) *Case {
-	if rep.id == "" {
-		return s.byKey(kind, reason, rep.kept())
-	}
-	finding := RecordFinding(cmp.Or(rep.account, s.Account), rep.id)
-	aboutKey := s.named() && kind != deadletters.OtherAccount
-	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
-	if rep.object == gateway.RefundObject || s.Own.Ref.Operation == payment.RefundOperation {
-		finding = "refund " + finding
-	}
-	if aboutKey && !s.Known() { // It holds the key, and the statement's case of the same record does not.
-		finding += " key " + s.Own.PassThroughKey()
-	}
-	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: rep.kept()}
-}
-
 // Guarded reports whether the step passes only if the key is still as it was read.
 func (s Step) Guarded() bool { return s.to != "" || s.askAgain != nil }
 
@@ -141,9 +112,8 @@ func (s Step) Label() string {
 		return "answered"
 	case s.askAgain != nil:
 		return "ask_again"
+	case s.leftAlone:
+		return "left_alone"
 	}
 	return "confirmed"
 }
-
-// RecordFinding names a charge of the PSP's ledger. The name of a refund has the word refund before it.
-func RecordFinding(account, id string) string { return "record " + account + " " + id }

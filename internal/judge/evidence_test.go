@@ -16,13 +16,14 @@ func TestStepSaysHowItIsWritten(t *testing.T) {
 	t.Parallel()
 	unknown, note := idempotency.UnknownStatus, idempotency.Note{Actor: "webhook"}
 	for want, steps := range map[string][]Step{
-		"writes nothing, confirmed": {{}, {leftAlone: true}},
-		"confirmed":                 {{note: note}, {named: "psp_1"}, {outside: &gateway.Record{}}},
-		"dead_letter":               {{open: &Case{}}},
-		"answered":                  {{answer: &Case{}}},
-		"guarded, unknown":          {{to: unknown}, {open: &Case{}, to: unknown}},
-		"guarded, ask_again":        {{askAgain: &Wait{}}},
-		"guarded, dead_letter":      {{open: &Case{}, askAgain: &Wait{}}},
+		"writes nothing, confirmed":  {{}},
+		"writes nothing, left_alone": {{leftAlone: true}},
+		"confirmed":                  {{note: note}, {named: "psp_1"}, {outside: &gateway.Record{}}},
+		"dead_letter":                {{open: &Case{}}},
+		"answered":                   {{answer: &Case{}}},
+		"guarded, unknown":           {{to: unknown}, {open: &Case{}, to: unknown}},
+		"guarded, ask_again":         {{askAgain: &Wait{}}},
+		"guarded, dead_letter":       {{open: &Case{}, askAgain: &Wait{}}},
 	} {
 		for _, s := range steps {
 			got := without(s.Guarded(), "guarded, ") + without(s.WritesNothing(), "writes nothing, ") + s.Label()

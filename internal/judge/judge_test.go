@@ -271,7 +271,7 @@ func everyStepIsAnEdge(s Seen, _ Evidence, step Step) string {
 	switch {
 	case step.to == "":
 		return ""
-	case !s.open():
+	case !s.unfinished():
 		return "it moves a key that is final, or another payment's"
 	case !slices.ContainsFunc(idempotency.Edges(),
 		func(e idempotency.Edge) bool { return e.From == s.Status && e.To == step.to }):
@@ -390,7 +390,7 @@ func movesAlone(_ Seen, _ Evidence, step Step) (why string) {
 
 func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
 	r, ok := e.(Record)
-	if ok && !r.Record.Executed() && !s.open() && s.Row.Status != payment.Succeeded && step.open != nil {
+	if ok && !r.Record.Executed() && !s.unfinished() && s.Row.Status != payment.Succeeded && step.open != nil {
 		return "a dead letter about money that nobody has moved"
 	}
 	return ""

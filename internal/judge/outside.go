@@ -11,7 +11,7 @@ import (
 // ChangedBy reports whether a record is about what others have done to the payment.
 func (s Seen) ChangedBy(e Record) bool {
 	_, charge := s.Request.(gateway.Charge)
-	return charge && e.Record.Object != gateway.ChargeObject && !s.elsewhere(e)
+	return charge && e.Record.Object != gateway.ChargeObject && !s.fromElsewhere(e)
 }
 
 // ofAnotherProgram reports whether a record is about a charge of another program.
@@ -49,9 +49,9 @@ func (s Seen) counting(step Step, r gateway.Record) Step {
 	return step
 }
 
-// refused is the step of a refund that the PSP has declined because the money is gone or held already. Our books bound
+// declined is the step of a refund that the PSP has declined because the money is gone or held already. Our books bound
 // each refund, so others have moved more than we know.
-func (s Seen) refused(step Step, source Source) Step {
+func (s Seen) declined(step Step, source Source) Step {
 	if step.verdict.Code == gateway.AlreadyMoved {
 		step.open = s.byKey(deadletters.MovedOutside,
 			"the PSP refuses the refund: money of the payment is returned or held already, and we do not know by what",

@@ -14,7 +14,7 @@ import (
 // something else is ignored, because the operator must be able to close this case.
 func (s Seen) ownRecords(d OperatorDecision) []gateway.Record {
 	found, _ := d.Answer.(gateway.Found)
-	return slices.DeleteFunc(slices.Clone(found.Records), s.foreign)
+	return slices.DeleteFunc(slices.Clone(found.Records), s.ofAnother)
 }
 
 // confirmed reports whether all that is known says that the movement was executed once, as it was asked: the PSP has
@@ -79,7 +79,7 @@ func (s Seen) declinedOtherwise(d OperatorDecision) (r gateway.Record, is bool) 
 func (s Seen) executedElsewhere(d OperatorDecision) (r gateway.Record, is bool) {
 	found, _ := d.Answer.(gateway.Found)
 	for _, r := range slices.Concat(found.Records, d.Unbooked) {
-		if r.Executed() && s.foreign(r) {
+		if r.Executed() && s.ofAnother(r) {
 			return r, true
 		}
 	}
@@ -91,15 +91,15 @@ func (s Seen) executedElsewhere(d OperatorDecision) (r gateway.Record, is bool) 
 func (s Seen) refersElsewhere(d OperatorDecision, id string) (reference string, elsewhere bool) {
 	found, _ := d.Answer.(gateway.Found)
 	for _, r := range slices.Concat(found.Records, d.Others) {
-		if r.ID == id && s.foreign(r) {
+		if r.ID == id && s.ofAnother(r) {
 			return r.Reference, true
 		}
 	}
 	return "", false
 }
 
-// foreign reports whether a record has a reference, and the reference is not this movement's id.
-func (s Seen) foreign(r gateway.Record) bool {
+// ofAnother reports whether a record has a reference, and the reference is not this movement's id.
+func (s Seen) ofAnother(r gateway.Record) bool {
 	id, ok := payment.SubjectOf(r.Object, r.Reference)
 	return r.Reference != "" && (!ok || id != s.Own.Subject)
 }

@@ -32,7 +32,7 @@ func TestRecordIsForeignIfItNamesSomethingElse(t *testing.T) {
 	} {
 		r := recordOfOwn("psp_1", "succeeded", 12000)
 		r.Object, r.Reference = c.object, c.reference
-		if got := c.seen.foreign(r); got != c.want {
+		if got := c.seen.ofAnother(r); got != c.want {
 			t.Errorf("%s: foreign %v", name, got)
 		}
 	}

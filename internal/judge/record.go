@@ -25,12 +25,12 @@ func (e Record) judge(s Seen) Step {
 		return judgeOutside(s, rep, r)
 	case s.ofAnotherProgram(r):
 		return Step{foreign: true}
-	case !rep.moved && (!s.Known() || s.elsewhere(e)):
+	case !rep.moved && (!s.Known() || s.fromElsewhere(e)):
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.Known():
 		return Step{open: s.foundRecord(deadletters.UnknownMovement, rep,
 			"the PSP has a "+string(r.Object)+" that nothing of ours asked for")}
-	case s.elsewhere(e):
+	case s.fromElsewhere(e):
 		// The record belongs to another tenant, so nothing of it may appear in this tenant's timeline.
 		return Step{open: s.foundRecord(deadletters.OtherAccount, rep,
 			"the PSP names one tenant's "+string(r.Object)+" under another's account")}
@@ -61,16 +61,16 @@ func judgeOutcome(s Seen, rep report) Step {
 		}
 	}
 	switch {
-	case s.open() && !isVerdict:
+	case s.unfinished() && !isVerdict:
 		return Step{open: s.contradiction(rep.id, "the PSP's record contradicts the request: "+reasonOf(rep.outcome),
 			rep.kept())}
-	case s.open() && s.ShareGone:
+	case s.unfinished() && s.ShareGone:
 		return Step{open: s.foundRecord(deadletters.RefundExceeds, rep,
 			"the PSP has a refund whose share of the payment another refund has reserved")}
-	case s.open() && v.Status == payment.Declined && s.Charged:
+	case s.unfinished() && v.Status == payment.Declined && s.Charged:
 		return Step{open: s.contradiction(rep.id, declinedAlthoughMoved, rep.kept())}
-	case s.open():
-		return s.refused(Step{to: idempotency.CompletedStatus, verdict: v, note: idempotency.Note{
+	case s.unfinished():
+		return s.declined(Step{to: idempotency.CompletedStatus, verdict: v, note: idempotency.Note{
 			Actor: string(rep.source), Reason: "the PSP says " + rep.outcome.Label(), Evidence: rep.record,
 		}}, rep.source)
 	}

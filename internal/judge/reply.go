@@ -34,7 +34,7 @@ func (e Reply) judge(s Seen) Step {
 		case s.Charged:
 			return s.lose(unwritable(o, declinedAlthoughMoved))
 		}
-		return s.refused(Step{to: idempotency.CompletedStatus, byOwner: true,
+		return s.declined(Step{to: idempotency.CompletedStatus, byOwner: true,
 			verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}, SourceOwner)
 	case gateway.NotExecuted:
 		if s.Held {
@@ -72,7 +72,7 @@ func (s Seen) lose(o gateway.Indeterminate) Step {
 func (e Reply) judgeLate(s Seen) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:
-		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt &&
+		if s.unfinished() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt &&
 			!s.charge().TwoSteps {
 			return Step{leftAlone: true} // A later attempt has begun, and gets the same result from the PSP.
 		}

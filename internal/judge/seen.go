@@ -89,9 +89,9 @@ func (s Seen) stands() bool {
 // ours reports whether the key's row still stands for the movement. An expired key stands for nothing.
 func (s Seen) ours() bool { return s.stands() && s.Status != idempotency.ExpiredStatus }
 
-// elsewhere reports whether a record comes from another account than the tenant's, or from another PSP. One PSP's
+// fromElsewhere reports whether a record comes from another account than the tenant's, or from another PSP. One PSP's
 // webhooks say nothing about a tenant of another.
-func (s Seen) elsewhere(e Record) bool {
+func (s Seen) fromElsewhere(e Record) bool {
 	return e.Record.Account != s.Account || e.PSP != "" && e.PSP != s.PSP
 }
 
@@ -106,8 +106,8 @@ func (s Seen) InHand(e Reply) bool {
 	return s.ours() && s.Status == idempotency.InProgressStatus && s.Key.Attempt == e.Attempt
 }
 
-// open reports whether the key is ours and has no final response yet.
-func (s Seen) open() bool { return s.ours() && s.Status != idempotency.CompletedStatus }
+// unfinished reports whether the key is ours and has no final response yet.
+func (s Seen) unfinished() bool { return s.ours() && s.Status != idempotency.CompletedStatus }
 
 // atWork reports whether a request is executing the key, or a lookup is still waiting for the grace period to end.
 func (s Seen) atWork() bool {
@@ -156,69 +156,12 @@ func hasStatus(evidence []byte, status string) bool {
 	return string(kept.Record.Status) == status || string(kept.Answer.Status) == status
 }
 
-// report is an outcome, together with the parts of the evidence that a timeline or a dead letter keeps.
-type report struct {
-	source  Source
-	outcome gateway.Outcome
-	account string         // "" if it is the tenant's
-	object  gateway.Object // "" if it is that of the movement
-	id      string         // the id of the PSP's record, or ""
-	moved   bool           // whether money has moved, or may have moved
-	record  []byte         // JSON for the timeline and for a dead letter, or nil
-	whole   []byte         // JSON that a dead letter keeps instead of record, or nil
-}
-
-// kept is the evidence in the form in which a dead letter keeps it.
-func (rep report) kept() []byte {
-	if rep.whole != nil {
-		return rep.whole
-	}
-	return evidenceOf(rep.source, rep.record)
-}
-
-// evidenceOf is a record and its source, in the form in which a dead letter keeps them.
-func evidenceOf(source Source, record []byte) []byte {
-	kept := struct {
-		Source Source         `json:"source"`
-		Record jsontext.Value `json:"record,omitzero"`
-	}{source, record}
-	raw, err := json.Marshal(kept)
-	if err != nil {
-		return []byte(`{}`)
-	}
-	return raw
-}
-
-func reasonOf(o gateway.Outcome) string {
-	if i, ok := o.(gateway.Indeterminate); ok {
-		return i.Reason
-	}
-	return "it says " + o.Label()
-}
-
 // About names the movement's key as a dead letter does.
 func (s Seen) About() deadletters.About {
 	return deadletters.About{
 		Tenant: s.Tenant, Operation: string(s.Own.Ref.Operation), Key: s.Own.Ref.Key.String(),
 		Generation: s.Own.Generation,
 	}
-}
-
-// byKey is a case about the key. There is one dead letter of each kind for a key.
-func (s Seen) byKey(kind deadletters.Kind, reason string, evidence []byte) *Case {
-	return &Case{Kind: kind, Finding: s.About().KeyFinding(s.Own.Subject), AboutKey: true, Reason: reason,
-		Evidence: evidence}
-}
-
-// contradiction is a case about the key and a record of the PSP. A second record that contradicts the same request is
-// another case. The same record under another key is also another case, because each key needs its own dead letter to
-// hold it.
-func (s Seen) contradiction(id, reason string, evidence []byte) *Case {
-	c := s.byKey(deadletters.PSPContradicts, reason, evidence)
-	if id != "" {
-		c.Finding += " record " + id
-	}
-	return c
 }
 
 // lookedUp reports whether a lookup of the key finds a record: it is under the key that we have sent, and it is of the

@@ -103,6 +103,7 @@ func (b Break) judge(s Seen) Step {
 			" succeeded, and the PSP's statement does not have it")
 		c.Finding = "missing " + b.Account + " " + b.Reference
 		if b.Listed {
+			c.Source = SourceStatement
 			c.Reason = "The PSP's statement has the movement, so there is nothing left to decide."
 			return Step{answer: c}
 		}

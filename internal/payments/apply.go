@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 
@@ -155,7 +156,7 @@ func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g Gathered, step judge
 	case !applied.Passed:
 		return ErrMoved
 	}
-	s.logStep(ctx, g, step)
+	s.logStep(ctx, g, step, slog.Bool("committed", false)) // that is up to the caller
 	return nil
 }
 

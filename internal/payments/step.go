@@ -85,7 +85,7 @@ func nameMovement(m *movement, pspID string) postgres.Call {
 // answerCalls close a dead letter whose question the evidence has answered, and set the key's hold to that of the dead
 // letters that are still open.
 func answerCalls(s judge.Seen, c judge.Case) []postgres.Call {
-	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(judge.SourceStatement), c.Reason)}
+	calls := []postgres.Call{deadletters.Answer(c.Kind, c.Finding, string(c.Source), c.Reason)}
 	if c.AboutKey {
 		calls = append(calls, deadletters.Rehold(s.About(), &s.Own.Subject)...)
 	}
@@ -134,7 +134,7 @@ func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
 
 // logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
 // log line of the request has its status.
-func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step) {
+func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step, more ...any) {
 	tracing.Current(ctx).Outcome(step.Label())
 	if step.WritesNothing() || step.ByOwner() && step.To() == idempotency.CompletedStatus {
 		return
@@ -156,7 +156,7 @@ func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step) {
 	if step.Answer() != nil {
 		attributes = append(attributes, slog.String("answered_kind", string(step.Answer().Kind)))
 	}
-	s.log.InfoContext(ctx, "step", attributes...)
+	s.log.InfoContext(ctx, "step", append(attributes, more...)...)
 }
 
 // deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
