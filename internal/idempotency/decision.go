@@ -47,8 +47,7 @@ func (l Lease) Execution() Execution { return l.execution }
 // KeyExpires is when the key, not the lease, expires, by the database's clock.
 func (l Lease) KeyExpires() time.Time { return l.expires }
 
-// Decision is the result of a reservation: one of Execute, Replay, InProgress, Mismatch, Unknown, Retake, Held,
-// LeaseOver.
+// Decision is the result of a reservation: one of Execute, Replay, InProgress, Mismatch, Unknown, Free, Held.
 //
 //sumtype:decl
 type Decision interface{ decision() }
@@ -62,8 +61,12 @@ type Replay struct {
 	Expires  time.Time
 }
 
-// InProgress says that another request is executing the key now.
-type InProgress struct{ KeyRow }
+// InProgress says that another request is executing the key now. Its lease may be over, if the owner is gone or late:
+// then Take makes the key unknown.
+type InProgress struct {
+	KeyRow
+	leaseOver bool
+}
 
 // Mismatch says that the key was used for another request.
 type Mismatch struct{ Expires time.Time }
@@ -71,33 +74,34 @@ type Mismatch struct{ Expires time.Time }
 // Unknown says that the key may have been executed. No request may execute it again.
 type Unknown struct{ KeyRow }
 
-// Retake says that the key may be executed again. Keys.Retake takes it. Its subject is that of the present generation.
-type Retake struct{ snapshot }
+// Free says that the key may be executed again: as the next attempt of a released key, or as the next generation of an
+// expired one, which has a subject of its own.
+type Free struct{ snapshot }
 
-// Renews reports whether the retake begins a new generation, which has a subject of its own.
-func (r Retake) Renews() bool { return r.Status == ExpiredStatus }
+// try is the Try that takes the key.
+func (f Free) try() Try {
+	if f.Status == ExpiredStatus {
+		return Try{seen: f.snapshot, Begins: true}
+	}
+	return Try{seen: f.snapshot, Resumes: f.Subject}
+}
 
-// Same reports whether r and other have read the same state of the key. Then nobody has taken the key in between.
-func (r Retake) Same(other Retake) bool {
-	return r.Status == other.Status && r.Generation == other.Generation && r.Attempt == other.Attempt
+// same reports whether f and other have read the same state of the key. Then nobody has taken the key in between.
+func (f Free) same(other Free) bool {
+	return f.Status == other.Status && f.Generation == other.Generation && f.Attempt == other.Attempt
 }
 
 // Held says that an open dead letter says that money moved under this key. Nobody executes the key before an operator
 // has closed the dead letter. The key may have no row.
 type Held struct{}
 
-// LeaseOver says that the lease has ended and the key is still in_progress: the owner is gone or late. Keys.ExpireLease
-// makes the key unknown.
-type LeaseOver struct{ snapshot }
-
 func (Execute) decision()    {}
 func (Replay) decision()     {}
 func (InProgress) decision() {}
 func (Mismatch) decision()   {}
 func (Unknown) decision()    {}
-func (Retake) decision()     {}
+func (Free) decision()       {}
 func (Held) decision()       {}
-func (LeaseOver) decision()  {}
 
 // snapshot is a row as it was read. leaseOver says whether its lease was over then, by the database's clock. charged
 // says whether an open dead letter says that money moved under the key.
@@ -141,12 +145,9 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 		if s.charged {
 			return Held{}
 		}
-		return Retake{s}
+		return Free{s}
 	case InProgressStatus:
-		if s.leaseOver {
-			return LeaseOver{s}
-		}
-		return InProgress{s.KeyRow}
+		return InProgress{s.KeyRow, s.leaseOver}
 	case UnknownStatus:
 	}
 	return Unknown{s.KeyRow}

@@ -11,7 +11,7 @@
 //   - No request executes an unknown key. A key that may have been executed is only moved by evidence.
 //   - A completed response never changes, to the byte.
 //
-// Most methods return a postgres.Call: one statement that the caller sends, with others, in one transaction. Such a
-// method does not commit and does not touch the network. Methods with the suffix Tx work in the caller's transaction.
-// Leases end by the database's clock.
+// Take is the way from a request to a lease. Most other methods return a postgres.Call: one statement that the caller
+// sends, with others, in one transaction. Such a method does not commit and does not touch the network. Methods with
+// the suffix Tx work in the caller's transaction. Leases end by the database's clock.
 package idempotency

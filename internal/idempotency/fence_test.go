@@ -71,14 +71,14 @@ func wantFenced(t *testing.T, name string) {
 	b := setup(t)
 	b.release(b.own())
 	c := b.reservation()
-	owner := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	owner := is[Execute](t, b.retake(c, is[Free](t, b.reserve(c)))).Lease
 	b.complete(owner, answer("first generation"))
 	b.expire()
 	c = b.reservation()
-	owner = is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	owner = is[Execute](t, b.retake(c, is[Free](t, b.reserve(c)))).Lease
 	b.release(owner)
 	c = b.reservation()
-	owner = is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	owner = is[Execute](t, b.retake(c, is[Free](t, b.reserve(c)))).Lease
 	if from(name) == UnknownStatus {
 		b.lose(owner)
 	}
@@ -127,7 +127,7 @@ func TestLateOwnersSuccessCompletesAnUnknownKey(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	b.endLease()
-	b.expireLease(is[LeaseOver](t, b.reserve(b.reservation())))
+	b.expireLease(isOver(t, b.reserve(b.reservation())))
 	late := answer("late")
 	if !b.completeLost(lease, late) {
 		t.Fatal("the late owner could not complete")

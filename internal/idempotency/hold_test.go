@@ -223,7 +223,7 @@ func TestDeadLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
 		c := b.reservation()
 		var d Decision
 		opening, renewing := b.opening(b.aDeadLetter(1)),
-			[]postgres.Call{b.keys.Retake(c, is[Retake](t, b.reserve(c)), &d)}
+			[]postgres.Call{b.keys.retake(c, is[Free](t, b.reserve(c)).snapshot, &d)}
 		first, second := renewing, opening
 		if opensFirst {
 			first, second = opening, renewing
@@ -246,7 +246,7 @@ func TestKeyWhoseMoneyHasMovedIsNotTakenAgain(t *testing.T) {
 	for _, status := range []Status{FailedRetryableStatus, ExpiredStatus} {
 		b.again().putInto(status)
 		b.deadLetterSaying(moved)
-		if d := b.retake(b.reservation(), Retake{snapshot{KeyRow: b.row()}}); d != nil {
+		if d := b.retake(b.reservation(), Free{snapshot{KeyRow: b.row()}}); d != nil {
 			t.Errorf("%s: executed again: %T", status, d)
 		}
 		err := b.tryRolledBack(move(map[string]string{

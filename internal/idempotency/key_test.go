@@ -191,7 +191,7 @@ func TestLeaseAndRecordNameTheSameExecution(t *testing.T) {
 	b := setup(t)
 	b.putInto(ExpiredStatus)
 	c := b.reservation()
-	lease := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	lease := is[Execute](t, b.retake(c, is[Free](t, b.reserve(c)))).Lease
 	want := Execution{Ref: b.ref, LeaseID: c.LeaseID, Subject: c.Subject, Attempt: 1, Generation: 2}
 	if lease.Execution() != want || b.row().Execution() != want || want.PassThroughKey() != lease.PassThroughKey() {
 		t.Fatalf("the lease names %+v, the row %+v, want %+v", lease.Execution(), b.row().Execution(), want)

@@ -20,7 +20,7 @@ func TestRunningLeaseIsNotOver(t *testing.T) {
 	lease := b.own()
 	// Not even for one who has read it as over, wrongly or long ago.
 	seen := snapshot{KeyRow: b.row(), leaseOver: true}
-	b.expireLease(LeaseOver{seen})
+	b.expireLease(InProgress{KeyRow: seen.KeyRow})
 	b.wantStatus(InProgressStatus, 1, 1)
 	if !b.complete(lease, answer("done")) {
 		t.Fatal("the owner could not complete")
@@ -32,7 +32,7 @@ func TestRequestThatMeetsAnExpiredLeaseMakesTheKeyUnknown(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	b.endLease()
-	over := is[LeaseOver](t, b.reserve(b.reservation()))
+	over := isOver(t, b.reserve(b.reservation()))
 	if over.Subject != lease.Subject || !over.Expires.Equal(lease.KeyExpires()) {
 		t.Fatalf("lease over is %+v", over)
 	}
@@ -52,7 +52,7 @@ func TestExpiredLeaseOfAnotherAttemptIsNotTouched(t *testing.T) {
 	b := setup(t)
 	b.release(b.own())
 	c := b.reservation()
-	is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
+	is[Execute](t, b.retake(c, is[Free](t, b.reserve(c))))
 	b.endLease()
 	seen := snapshot{KeyRow: b.row()}
 	for name, change := range map[string]func(*snapshot){
@@ -61,12 +61,12 @@ func TestExpiredLeaseOfAnotherAttemptIsNotTouched(t *testing.T) {
 	} {
 		stale := seen
 		change(&stale)
-		b.expireLease(LeaseOver{stale})
+		b.expireLease(InProgress{KeyRow: stale.KeyRow})
 		if b.row().Status != InProgressStatus {
 			t.Fatalf("a request that saw another %s ended the lease", name)
 		}
 	}
-	b.expireLease(LeaseOver{seen})
+	b.expireLease(InProgress{KeyRow: seen.KeyRow})
 	b.wantStatus(UnknownStatus, 2, 1)
 }
 
@@ -84,12 +84,13 @@ func TestExpiredLeaseDecidedByTheDatabasesClock(t *testing.T) {
 				t.Fatalf("%d s are left of a lease of 30 s", left)
 			}
 			b.endLease()
-			is[LeaseOver](t, b.reserve(b.reservation()))
+			over := isOver(t, b.reserve(b.reservation()))
 			peeked, err := b.keys.Peek(t.Context(), b.reservation())
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.expireLease(is[LeaseOver](t, peeked))
+			is[Unknown](t, peeked)
+			b.expireLease(over)
 			b.wantStatus(UnknownStatus, 1, 1)
 		})
 	}
@@ -260,11 +261,11 @@ func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 			b.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - $1::interval + interval '1 second'",
 				memory)
 			reservation := b.reservation()
-			free := is[Retake](t, b.reserve(reservation))
+			free := is[Free](t, b.reserve(reservation))
 			tx := b.open(ctx)
 			pgtest.Exec(t, tx, "UPDATE idempotency_keys SET lookup_failures = lookup_failures")
 			var d Decision
-			behind := b.inBackground(ctx, b.keys.Retake(reservation, free, &d))
+			behind := b.inBackground(ctx, b.keys.retake(reservation, free.snapshot, &d))
 			b.exec("CREATE TABLE released AS SELECT payonce_now() AS at")
 			b.awaitOver(ctx, "SELECT reserved_at + interval '"+memory.String()+
 				"' <= payonce_now() FROM idempotency_keys")

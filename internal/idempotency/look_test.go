@@ -168,14 +168,14 @@ func TestLossBeginsANewBudget(t *testing.T) {
 	b := setup(t)
 	for name, lose := range map[string]func(Lease){
 		"by the owner":   func(l Lease) { b.lose(l) },
-		"by a request":   func(Lease) { b.endLease(); b.expireLease(is[LeaseOver](t, b.reserve(b.reservation()))) },
+		"by a request":   func(Lease) { b.endLease(); b.expireLease(isOver(t, b.reserve(b.reservation()))) },
 		"by the sweeper": func(Lease) { b.endLease(); b.sweep(1, time.Hour) },
 	} {
 		b.again().postpone(b.putInto(UnknownStatus).Execution(), 0, 3)
 		b.loseLongAgo()
 		b.releaseUnknown(b.view())
 		c := b.reservation()
-		lose(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
+		lose(is[Execute](t, b.retake(c, is[Free](t, b.reserve(c)))).Lease)
 		if s := b.view(); s.Status != UnknownStatus || s.LookupFailures != 0 || s.GraceLeft <= 0 {
 			t.Errorf("lost %s: view is %+v", name, s)
 		}

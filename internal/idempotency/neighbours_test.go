@@ -65,15 +65,15 @@ func TestStepMovesNoNeighbour(t *testing.T) {
 		"release":  {InProgressStatus, FailedRetryableStatus, func(b *bench, l Lease) { b.release(l) }},
 		"lose":     {InProgressStatus, UnknownStatus, func(b *bench, l Lease) { b.lose(l) }},
 		"expire lease": {InProgressStatus, UnknownStatus, func(b *bench, _ Lease) {
-			b.expireLease(is[LeaseOver](b.t, b.reserve(b.reservation())))
+			b.expireLease(isOver(b.t, b.reserve(b.reservation())))
 		}},
 		"retake": {FailedRetryableStatus, InProgressStatus, func(b *bench, _ Lease) {
 			c := b.reservation()
-			b.retake(c, is[Retake](b.t, b.reserve(c)))
+			b.retake(c, is[Free](b.t, b.reserve(c)))
 		}},
 		"renew": {ExpiredStatus, InProgressStatus, func(b *bench, _ Lease) {
 			c := b.reservation()
-			b.retake(c, is[Retake](b.t, b.reserve(c)))
+			b.retake(c, is[Free](b.t, b.reserve(c)))
 		}},
 		"resolve": {UnknownStatus, CompletedStatus, func(b *bench, l Lease) {
 			b.resolve(l.Execution(), UnknownStatus)
@@ -166,7 +166,7 @@ func TestKeysThatAreReservedTogetherAreKeptApart(t *testing.T) {
 		b.putInto(InProgressStatus)
 		b.ref = mine
 		var decisions []Decision
-		b.send(b.keys.Reserve(b.both(mine, neighbour), &decisions))
+		b.send(b.keys.reserve(tries(b.both(mine, neighbour)...), &decisions))
 		if is[Execute](t, decisions[0]).Lease.Generation != 1 {
 			t.Errorf("%s: decision is %+v", part, decisions[0])
 		}
@@ -186,7 +186,7 @@ func (b *bench) both(one, other Ref) []Reservation {
 func (b *bench) reserveBoth(what string, one, other Ref, generations ...int32) {
 	b.t.Helper()
 	var decisions []Decision
-	b.send(b.keys.Reserve(b.both(one, other), &decisions))
+	b.send(b.keys.reserve(tries(b.both(one, other)...), &decisions))
 	for i, d := range decisions {
 		if got := is[Execute](b.t, d).Lease.Generation; got != generations[i] {
 			b.t.Errorf("%s: key %d has generation %d, want %d", what, i, got, generations[i])

@@ -52,8 +52,8 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	var view KeyView
 	b.exec("ALTER TABLE idempotency_keys RENAME TO gone")
 	for name, call := range map[string]postgres.Call{
-		"Reserve":  b.keys.Reserve([]Reservation{c}, &decisions),
-		"Retake":   b.keys.Retake(c, Retake{}, &d),
+		"Reserve":  b.keys.reserve(tries(c), &decisions),
+		"Retake":   b.keys.retake(c, snapshot{}, &d),
 		"Complete": b.keys.Complete([]Completion{{Lease: lease, Response: answer("done")}}, &results),
 		"Resolve": b.keys.Resolve([]Resolution{{Execution: lease.Execution(), Seen: UnknownStatus,
 			Note: found(), Response: answer("done")}}, &results),

@@ -59,7 +59,7 @@ func TestOnlyFinishedKeysExpire(t *testing.T) {
 			last.Reason != "retention over" {
 			t.Errorf("%s: timeline ends in %+v", status, last)
 		}
-		if !is[Retake](t, b.reserve(b.reservation())).Renews() {
+		if is[Free](t, b.reserve(b.reservation())).Status != ExpiredStatus {
 			t.Errorf("%s: an expired key is not free for a new generation", status)
 		}
 	}
@@ -263,9 +263,9 @@ func TestKeyRenewedFirstIsNotDeleted(t *testing.T) {
 	b.putInto(ExpiredStatus)
 	b.outlive()
 	c := b.reservation()
-	free := is[Retake](t, b.reserve(c))
+	free := is[Free](t, b.reserve(c))
 	var d Decision
-	tx := b.open(ctx, b.keys.Retake(c, free, &d))
+	tx := b.open(ctx, b.keys.retake(c, free.snapshot, &d))
 	b.wantDeleted(0)
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -286,13 +286,13 @@ func TestKeyDeletedFirstIsNotRenewed(t *testing.T) {
 	b.putInto(ExpiredStatus)
 	b.outlive()
 	c := b.reservation()
-	free := is[Retake](t, b.reserve(c))
+	free := is[Free](t, b.reserve(c))
 	tx := b.open(ctx)
 	if n, err := b.keys.deleteTx(ctx, tx, 100); err != nil || n != 1 {
 		t.Fatalf("%d deleted, %v", n, err)
 	}
 	var d Decision
-	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Retake(c, free, &d)))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.retake(c, free.snapshot, &d)))
 	if d != nil || b.exists() {
 		t.Fatalf("a key without a row was taken: %T", d)
 	}
@@ -312,12 +312,12 @@ func TestKeyDeletedWhileItsGroupWaitsIsNotTakenFromAnOldSnapshot(t *testing.T) {
 	mine, other := b.ref, refOf(t, b.ref.Tenant, "an-order-0000000042")
 	of := func(ref Ref) Reservation { return b.keys.NewReservation(ref, asked("apple"), uuid.New(), uuid.New()) }
 	var rival, decisions []Decision
-	tx := b.open(ctx, b.keys.Reserve([]Reservation{of(other)}, &rival))
-	behind := b.inBackground(ctx, b.keys.Reserve([]Reservation{of(other), of(mine)}, &decisions))
+	tx := b.open(ctx, b.keys.reserve(tries(of(other)), &rival))
+	behind := b.inBackground(ctx, b.keys.reserve(tries(of(other), of(mine)), &decisions))
 	pgtest.AwaitLock(b.t, b.pool)
 	b.wantDeleted(1)
 	b.commits(ctx, tx, behind)
-	is[Retake](t, decisions[1])
+	is[Free](t, decisions[1])
 	if n := b.count("SELECT count(*) FROM idempotency_keys"); n != 1 {
 		t.Errorf("there are %d keys, want that of the rival", n)
 	}
@@ -339,9 +339,9 @@ func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
 	b.putInto(FailedRetryableStatus)
 	b.outlive()
 	c := b.reservation()
-	free := is[Retake](t, b.reserve(c))
+	free := is[Free](t, b.reserve(c))
 	var d Decision
-	tx := b.open(ctx, b.keys.Retake(c, free, &d))
+	tx := b.open(ctx, b.keys.retake(c, free.snapshot, &d))
 	b.wantExpired(0)
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -352,12 +352,12 @@ func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
 	b.again().putInto(FailedRetryableStatus)
 	b.outlive()
 	d = nil
-	free = is[Retake](t, b.reserve(c))
+	free = is[Free](t, b.reserve(c))
 	tx = b.open(ctx)
 	if err := expireTx(ctx, b, tx, 100); err != nil {
 		t.Fatal(err)
 	}
-	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Retake(c, free, &d)))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.retake(c, free.snapshot, &d)))
 	if d != nil {
 		t.Fatalf("an attempt was begun of a key that had expired: %T", d)
 	}

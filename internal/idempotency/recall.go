@@ -42,22 +42,30 @@ func (k *Keys) find(ctx context.Context, ref Ref, read postgres.Reading) (KeyRow
 	return fromRow(ref, row).KeyRow, nil
 }
 
-// Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
-// reservation's own lease. It is nil if the key has no row and is not held.
+// Peek decides as Take would, but does not take the key. The decision is nil if nobody has executed the key, or if it
+// has expired, and it is not held.
 func (k *Keys) Peek(ctx context.Context, r Reservation) (Decision, error) {
 	d, err := k.peek(ctx, r, k.db.ReadNow)
-	if err == nil && d == nil {
-		return k.HeldWithoutRow(ctx, r.Ref)
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	switch d := d.(type) {
+	case nil:
+		return k.heldWithoutRow(ctx, r.Ref)
+	case InProgress:
+		if d.leaseOver {
+			return Unknown{d.KeyRow}, nil
+		}
+	case Free:
+		if d.Status == ExpiredStatus {
+			return nil, nil //nolint:nilnil // as if it had no row
+		}
+	case Execute, Replay, Mismatch, Unknown, Held:
+	}
+	return d, nil
 }
 
-// PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was
-// acknowledged. It does not ask whether a key without a row is held.
-func (k *Keys) PeekDurably(ctx context.Context, r Reservation) (Decision, error) {
-	return k.peek(ctx, r, k.readDurably)
-}
-
+// peek reads the decision for a reservation: Execute if the row carries its own lease, nil if there is no row.
 func (k *Keys) peek(ctx context.Context, r Reservation, read postgres.Reading) (Decision, error) {
 	row, err := k.readRow(ctx, r.Ref, read)
 	switch {
@@ -69,9 +77,9 @@ func (k *Keys) peek(ctx context.Context, r Reservation, read postgres.Reading) (
 	return decisionOn(r, row), nil
 }
 
-// HeldWithoutRow returns Held if an open dead letter says that money moved under a key that has no row. Otherwise the
+// heldWithoutRow returns Held if an open dead letter says that money moved under a key that has no row. Otherwise the
 // decision is nil.
-func (k *Keys) HeldWithoutRow(ctx context.Context, ref Ref) (Decision, error) {
+func (k *Keys) heldWithoutRow(ctx context.Context, ref Ref) (Decision, error) {
 	held, err := dbsqlc.New(k.db.Reader()).FindHold(ctx,
 		dbsqlc.FindHoldParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
 	switch {

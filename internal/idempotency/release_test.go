@@ -75,7 +75,7 @@ func TestNotFoundAfterTheGracePeriodReleasesTheKey(t *testing.T) {
 			b.wantTimeline("owner in_progress>unknown 1/1 no answer",
 				"lookup unknown>failed_retryable 1/1 the PSP has nothing")
 			c := b.reservation()
-			is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
+			is[Execute](t, b.retake(c, is[Free](t, b.reserve(c))))
 		})
 	}
 }

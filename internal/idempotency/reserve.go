@@ -76,12 +76,12 @@ func (k *Keys) NewReservation(ref Ref, f Fingerprint, leaseID, subject uuid.UUID
 	return Reservation{Ref: ref, Fingerprint: f, LeaseID: leaseID, Subject: subject, asked: k.now()}
 }
 
-// Reserve is the call that reserves keys, or reads the rows that exist already. out gets a decision for each
-// reservation, in order. A decision is nil if another request has committed after the statement's snapshot. Send that
-// reservation again. The reservations must be of different keys.
-func (k *Keys) Reserve(reservations []Reservation, out *[]Decision) postgres.Call {
+// reserve is the call that reserves keys, or reads the rows that exist already. out gets a decision for each try, in
+// order. A decision is nil if another request has committed after the statement's snapshot. Send that try again. The
+// tries must be of different keys.
+func (k *Keys) reserve(tries []Try, out *[]Decision) postgres.Call {
 	p := dbsqlc.ReserveKeysParams{Lease: k.terms.Lease, Retention: k.terms.Retention}
-	for _, r := range reservations {
+	for _, r := range tries {
 		p.TenantIds = append(p.TenantIds, r.Ref.Tenant)
 		p.Operations = append(p.Operations, string(r.Ref.Operation))
 		p.Keys = append(p.Keys, r.Ref.Key.value)
@@ -99,20 +99,20 @@ func (k *Keys) Reserve(reservations []Reservation, out *[]Decision) postgres.Cal
 		for _, row := range rows {
 			found[StoredRef(row.TenantID, row.Operation, row.Key)] = row
 		}
-		*out = make([]Decision, len(reservations))
-		for i, r := range reservations {
-			if row, ok := found[r.Ref]; ok {
-				(*out)[i] = decisionOn(r, dbsqlc.FindKeyRow(row))
+		*out = make([]Decision, len(tries))
+		for i, t := range tries {
+			if row, ok := found[t.Ref]; ok {
+				(*out)[i] = decisionOn(t.Reservation, dbsqlc.FindKeyRow(row))
 			}
 		}
 		return nil
 	}
 }
 
-// Retake is the call that takes a free key again, under the reservation's lease: the next attempt of a failed_retryable
+// retake is the call that takes a free key again, under the reservation's lease: the next attempt of a failed_retryable
 // key, or a new generation of an expired one. The decision is nil if the key is not free any more, or if the PSP may
 // have forgotten it.
-func (k *Keys) Retake(r Reservation, free Retake, out *Decision) postgres.Call {
+func (k *Keys) retake(r Reservation, free snapshot, out *Decision) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		row, err := k.sendRetake(ctx, dbsqlc.New(q), r, free)
 		switch {
@@ -128,9 +128,9 @@ func (k *Keys) Retake(r Reservation, free Retake, out *Decision) postgres.Call {
 }
 
 func (k *Keys) sendRetake(
-	ctx context.Context, q *dbsqlc.Queries, r Reservation, free Retake,
+	ctx context.Context, q *dbsqlc.Queries, r Reservation, free snapshot,
 ) (dbsqlc.FindKeyRow, error) {
-	if free.Renews() {
+	if free.Status == ExpiredStatus {
 		row, err := q.RenewKey(ctx, dbsqlc.RenewKeyParams{
 			TenantID: r.Ref.Tenant, Operation: string(r.Ref.Operation), Key: r.Ref.Key.value,
 			Fingerprint: r.Fingerprint[:],
@@ -148,9 +148,9 @@ func (k *Keys) sendRetake(
 	return dbsqlc.FindKeyRow(row), err
 }
 
-// ExpireLease is the call that makes a key unknown whose lease is over. It writes nothing if somebody else has moved
+// expireLease is the call that makes a key unknown whose lease is over. It writes nothing if somebody else has moved
 // the key first. Read the key again afterwards.
-func (k *Keys) ExpireLease(l LeaseOver) postgres.Call {
+func (k *Keys) expireLease(l KeyRow) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		_, err := dbsqlc.New(q).ExpireLease(ctx, dbsqlc.ExpireLeaseParams{
 			TenantID: l.Ref.Tenant, Operation: string(l.Ref.Operation), Key: l.Ref.Key.value,

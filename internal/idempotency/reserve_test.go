@@ -77,7 +77,7 @@ func TestOtherFingerprintIsAMismatchOfEveryLiveKey(t *testing.T) {
 		before := b.row()
 		d := b.reserve(b.reservationOf("pear"))
 		if status == ExpiredStatus {
-			if !is[Retake](t, d).Renews() {
+			if is[Free](t, d).Status != ExpiredStatus {
 				t.Error("an expired key is not a new generation")
 			}
 		} else if m := is[Mismatch](t, d); !m.Expires.Equal(before.Expires) {
@@ -107,7 +107,7 @@ func TestUnknownKeyIsNeverExecuted(t *testing.T) {
 	// Not even a caller who wrongly believes that it was free.
 	for _, status := range []Status{FailedRetryableStatus, ExpiredStatus} {
 		seen.Status = status
-		if d := b.retake(b.reservation(), Retake{seen}); d != nil {
+		if d := b.retake(b.reservation(), Free{seen}); d != nil {
 			t.Fatalf("an unknown key was taken as %s: %T", status, d)
 		}
 	}
@@ -128,8 +128,8 @@ func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
 	}
 
 	c := b.reservation()
-	free := is[Retake](t, b.reserve(c))
-	if free.Renews() || free.Subject != first.Subject || !free.Expires.Equal(first.KeyExpires()) {
+	free := is[Free](t, b.reserve(c))
+	if free.Status == ExpiredStatus || free.Subject != first.Subject || !free.Expires.Equal(first.KeyExpires()) {
 		t.Fatalf("retake is %+v", free)
 	}
 	second := is[Execute](t, b.retake(c, free)).Lease
@@ -157,7 +157,7 @@ func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
 	b := setup(t)
 	b.release(b.own())
 	mine, rivals := b.reservation(), b.reservation()
-	free := is[Retake](t, b.reserve(mine))
+	free := is[Free](t, b.reserve(mine))
 	is[Execute](t, b.retake(rivals, free))
 	after := b.row()
 
@@ -196,7 +196,7 @@ func TestRetakeTakesOnlyWhatItSaw(t *testing.T) {
 	} {
 		b.again().putInto(status)
 		c := b.reservation()
-		free := is[Retake](t, b.reserve(c))
+		free := is[Free](t, b.reserve(c))
 		before := b.frozen()
 		for what, change := range changes {
 			mine, stale := c, free
@@ -214,7 +214,7 @@ func TestReleasedKeyIsNotExecutedBeyondThePSPsMemory(t *testing.T) {
 	b := setup(t)
 	b.release(b.own())
 	c := b.reservation()
-	free := is[Retake](t, b.reserve(c))
+	free := is[Free](t, b.reserve(c))
 	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '24 hours'")
 	if d := b.retake(c, free); d != nil {
 		t.Fatalf("a key was executed again that the PSP may have forgotten: %T", d)
@@ -236,7 +236,7 @@ func TestExpiredKeyIsRenewedByAnyRequest(t *testing.T) {
 	}
 
 	c := b.reservationOf("pear")
-	free := is[Retake](t, b.reserve(c))
+	free := is[Free](t, b.reserve(c))
 	second := is[Execute](t, b.retake(c, free)).Lease
 	if second.Generation != 2 || second.Attempt != 1 || second.Subject != c.Subject || second.LeaseID != c.LeaseID {
 		t.Fatalf("lease is %+v", second)
@@ -268,7 +268,7 @@ func TestRecalledReservationIsStillTheOwner(t *testing.T) {
 		t.Fatalf("lease was %+v, is %+v", first, again)
 	}
 	for name, peek := range map[string]func(context.Context, Reservation) (Decision, error){"read": b.keys.Peek,
-		"read durably": b.keys.PeekDurably} {
+		"read back": b.keys.readBack} {
 		peeked, err := peek(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -290,13 +290,13 @@ func TestRecalledRetakeIsStillTheOwner(t *testing.T) {
 	b := setup(t)
 	b.release(b.own())
 	c := b.reservation()
-	first := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	first := is[Execute](t, b.retake(c, is[Free](t, b.reserve(c)))).Lease
 	if again := is[Execute](t, b.reserve(c)).Lease; again != first {
 		t.Fatalf("lease was %+v, is %+v", first, again)
 	}
 	// A lease that is over is nobody's, its owner's neither.
 	b.endLease()
-	is[LeaseOver](t, b.reserve(c))
+	isOver(t, b.reserve(c))
 }
 
 // The loser of the INSERT waits for the winner's commit, which its statement's snapshot then does not show: no row of
@@ -351,15 +351,19 @@ func TestPeekTakesNothing(t *testing.T) {
 	if d, err = b.keys.Peek(t.Context(), b.reservation()); err != nil {
 		t.Fatal(err)
 	}
-	is[Retake](t, d)
+	is[Free](t, d)
 	b.wantStatus(FailedRetryableStatus, 1, 1)
+	b.expire()
+	if d, err = b.keys.Peek(t.Context(), b.reservation()); err != nil || d != nil {
+		t.Fatalf("an expired key peeks as %T, %v", d, err)
+	}
 }
 
 // A retake that was refused may have lost to a rival or to the PSP's memory. The next look at the key tells which.
 func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
 	t.Parallel()
-	seen := Retake{snapshot{KeyRow: KeyRow{Status: FailedRetryableStatus, Attempt: 1, Generation: 1}}}
-	if !seen.Same(seen) {
+	seen := Free{snapshot{KeyRow: KeyRow{Status: FailedRetryableStatus, Attempt: 1, Generation: 1}}}
+	if !seen.same(seen) {
 		t.Error("nobody has taken the key, and it reads as another")
 	}
 	for what, change := range map[string]func(*snapshot){
@@ -369,7 +373,7 @@ func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
 	} {
 		other := seen
 		change(&other.snapshot)
-		if other.Same(seen) {
+		if other.same(seen) {
 			t.Errorf("%s reads as the same", what)
 		}
 	}
@@ -381,7 +385,7 @@ func TestWhatIsReadDurablyIsWhatIsThere(t *testing.T) {
 	if _, err := b.keys.FindDurably(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a key without a row: %v", err)
 	}
-	if d, err := b.keys.PeekDurably(t.Context(), b.reservation()); err != nil || d != nil {
+	if d, err := b.keys.peek(t.Context(), b.reservation(), b.keys.readDurably); err != nil || d != nil {
 		t.Errorf("a key without a row peeks as %T, %v", d, err)
 	}
 	b.complete(b.own(), answer("first"))

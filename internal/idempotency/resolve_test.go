@@ -200,7 +200,7 @@ func TestKeyResolvedAfterItsExpiryIsNotFreeForASecondCharge(t *testing.T) {
 		if n, err := b.keys.Expire(t.Context(), 10); n != 0 || err != nil {
 			t.Fatalf("%s, %s: the pruner took %d at once, %v", c.name, c.from, n, err)
 		}
-		if again, free := b.reserve(b.reservation()).(Retake); free && again.Renews() {
+		if again, free := b.reserve(b.reservation()).(Free); free && again.Status == ExpiredStatus {
 			t.Fatalf("%s, %s: the next retry is a second operation", c.name, c.from)
 		}
 	}

@@ -107,7 +107,7 @@ func one[Key, Out any](step func([]Key, *[]Out) postgres.Call, key Key, out *Out
 }
 
 func (b *bench) reserving(r Reservation, out *Decision) postgres.Call {
-	return one(b.keys.Reserve, r, out)
+	return one(b.keys.reserve, Try{Reservation: r}, out)
 }
 
 func (b *bench) completing(l Lease, unlessCharged bool, r Response, out *GuardResult) postgres.Call {
@@ -127,9 +127,9 @@ func (b *bench) reserve(r Reservation) (d Decision) {
 	return d
 }
 
-func (b *bench) retake(r Reservation, free Retake) (d Decision) {
+func (b *bench) retake(r Reservation, free Free) (d Decision) {
 	b.t.Helper()
-	b.send(b.keys.Retake(r, free, &d))
+	b.send(b.keys.retake(r, free.snapshot, &d))
 	return d
 }
 
@@ -161,15 +161,33 @@ func (b *bench) lose(l Lease) bool {
 	return out.Passed
 }
 
-func (b *bench) expireLease(l LeaseOver) {
+func (b *bench) expireLease(l InProgress) {
 	b.t.Helper()
-	b.send(b.keys.ExpireLease(l))
+	b.send(b.keys.expireLease(l.KeyRow))
 }
 
 // own reserves the test's key for a new owner.
 func (b *bench) own() Lease {
 	b.t.Helper()
 	return is[Execute](b.t, b.reserve(b.reservation())).Lease
+}
+
+// tries are the first tries of reservations.
+func tries(of ...Reservation) (all []Try) {
+	for _, r := range of {
+		all = append(all, Try{Reservation: r})
+	}
+	return all
+}
+
+// isOver checks that the key is in progress, and its lease over.
+func isOver(t testing.TB, d Decision) InProgress {
+	t.Helper()
+	v := is[InProgress](t, d)
+	if !v.leaseOver {
+		t.Fatal("the lease is not over")
+	}
+	return v
 }
 
 // is checks which of its cases a decision is.

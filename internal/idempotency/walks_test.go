@@ -298,7 +298,7 @@ func TestSweptKeyIsUnknownAndHiddenForTheVisibility(t *testing.T) {
 	b := setup(t)
 	b.putInto(ExpiredStatus)
 	c := b.reservation()
-	is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
+	is[Execute](t, b.retake(c, is[Free](t, b.reserve(c))))
 	b.endLease()
 	lapsed := b.clock()
 	b.wantDue(b.sweep(10, time.Hour), 2)
@@ -381,11 +381,11 @@ func TestRequestAndSweeperEndALeaseOnce(t *testing.T) {
 	defer cancel()
 	b.own()
 	b.endLease()
-	over := is[LeaseOver](t, b.reserve(b.reservation()))
+	over := isOver(t, b.reserve(b.reservation()))
 	tx := b.open(ctx)
 	if due, err := b.keys.SweepTx(ctx, tx, 10, time.Hour); err != nil || len(due) != 1 {
 		t.Fatalf("%+v, %v", due, err)
 	}
-	b.commits(ctx, tx, b.inBackground(ctx, b.keys.ExpireLease(over)))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.expireLease(over.KeyRow)))
 	b.wantTimeline("sweeper in_progress>unknown 1/1 lease over")
 }

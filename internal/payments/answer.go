@@ -104,16 +104,13 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 	switch d := decision.(type) {
 	case nil:
 		return NotExecuted{}, nil
-	case idempotency.Retake:
-		if d.Renews() {
-			return NotExecuted{}, nil
-		}
+	case idempotency.Free:
 		if err := m.load(ctx, d.Subject); err != nil {
 			return nil, err
 		}
 		return NotExecuted{Resource: m.resource(), Expires: d.Expires}, nil
 	case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown,
-		idempotency.LeaseOver, idempotency.Held:
+		idempotency.Held:
 	}
 	return s.answerDecision(ctx, r.Ref, decision, m)
 }
@@ -139,13 +136,11 @@ func (s *Service) answerDecision(
 	case idempotency.Unknown:
 		s.metrics.Reserved("unknown")
 		return s.unfinished(ctx, m, d.KeyRow, recalled)
-	case idempotency.Retake:
+	case idempotency.Free:
 		return Forgotten{Expires: d.Expires}, nil
 	case idempotency.Held:
 		s.metrics.Reserved("held")
 		return Held{}, nil
-	case idempotency.LeaseOver:
-		return s.unfinished(ctx, m, d.KeyRow, recalled)
 	case idempotency.Execute:
 	}
 	return nil, fmt.Errorf("decision %T has no answer of its own", decision)

@@ -139,21 +139,18 @@ func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g Gathered, step judge
 	if err != nil {
 		return err
 	}
-	var applied Applied
-	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
-		var written bool
-		if err := postgres.PipelineTx(ctx, savepoint, s.stepCalls(g, step, p, &applied, &written)...); err != nil {
-			return err
-		}
-		if applied.Passed && !written {
+	var came []written
+	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) (err error) {
+		came, err = s.writeSteps(ctx, []movedStep{{gathered: g, step: step, payload: p}}, postgres.In(savepoint))
+		if err == nil && came[0].Passed && !came[0].row {
 			return fmt.Errorf("apply %s: its row did not follow its key", g.movement.resource().Location())
 		}
-		return nil
+		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case !applied.Passed:
+	case !came[0].Passed:
 		return ErrMoved
 	}
 	s.logStep(ctx, g, step, slog.Bool("committed", false)) // that is up to the caller
@@ -178,62 +175,84 @@ func (s *Service) payloadOf(g Gathered, step judge.Step) (p payload, err error) 
 	return p, err
 }
 
-// commitStep sends a step as one transaction. The completion of a charge may share it with other charges. A step with a
-// dead letter may not: two keys may have the same finding, and then both would lock the same row.
+// commitStep sends a step as one transaction.
 func (s *Service) commitStep(
 	ctx context.Context, g Gathered, step judge.Step, p payload,
 ) (applied Applied, err error) {
+	applied = p.applied
 	if step.WritesNothing() {
-		applied = p.applied
 		applied.Passed = true
 		return applied, nil
 	}
-	shared := step.To() == idempotency.CompletedStatus && !g.movement.isRefund() && step.Open() == nil && !g.alone
-	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
-	var written bool
-	if shared {
-		applied, written, err = s.commitTogether(ctx, g, step, p)
-	} else {
-		err = s.db.Pipeline(ctx, s.stepCalls(g, step, p, &applied, &written)...)
+	group := s.groups.resolutions
+	if step.ByOwner() {
+		group = s.groups.completions
 	}
-	if err != nil || !applied.Passed {
+	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
+	came, err := group.Do(ctx, movedStep{g, step, p, tracing.Current(ctx)})
+	if err != nil || !came.Passed {
 		return Applied{}, err
 	}
-	s.checkRow(ctx, g.movement, written)
+	applied.GuardResult, applied.Opened = came.GuardResult, came.opened
+	s.checkRow(ctx, g.movement, came.row)
 	s.committed(ctx, g, step)
 	return applied, nil
 }
 
-// stepCalls are the statements of a step, in their order: the key, the row of the payment or refund, the dead letter.
-// All are sent together, in one transaction. If the key's statement did not pass its guard, the others write nothing:
+// writeSteps sends the statements of steps, in their order: the key, the row of the payment or refund, the dead letter.
+// Only completions of charges come together. If the key's statement did not pass its guard, the others write nothing:
 // the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a key that
-// this transaction has written (BehindStep). written is true if there is no row to write.
-func (s *Service) stepCalls(g Gathered, step judge.Step, p payload, applied *Applied, written *bool) []postgres.Call {
-	*applied, *written = p.applied, true
-	key, note, out := g.Seen.Key, step.Note(), &applied.GuardResult
+// this transaction has written (BehindStep).
+func (s *Service) writeSteps(ctx context.Context, members []movedStep, send postgres.Sender) ([]written, error) {
+	out := make([]written, len(members))
+	var guards []idempotency.GuardResult
+	g, step, first := members[0].gathered, members[0].step, &out[0]
+	key, note := g.Seen.Key, step.Note()
+	completed, released := step.To() == idempotency.CompletedStatus, step.To() == idempotency.FailedRetryableStatus
 	var calls []postgres.Call
 	switch {
-	case step.To() == idempotency.CompletedStatus && step.ByOwner():
-		calls = append(calls, oneOf(s.keys.Complete, completionOf(g, step, p), out))
-	case step.To() == idempotency.CompletedStatus:
-		calls = append(calls, oneOf(s.keys.Resolve, resolutionOf(g, step, p), out))
-	case step.To() == idempotency.FailedRetryableStatus && step.ByOwner():
-		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
-	case step.To() == idempotency.FailedRetryableStatus:
-		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.Proof(), note, out))
+	case completed && step.ByOwner():
+		calls = append(calls, s.keys.Complete(each(members, movedStep.completion), &guards))
+	case completed:
+		calls = append(calls, s.keys.Resolve(each(members, movedStep.resolution), &guards))
+	case released && step.ByOwner():
+		calls = append(calls, s.keys.Release(g.lease, note.Reason, &first.GuardResult))
+	case released:
+		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.Proof(), note, &first.GuardResult))
 	case step.To() == idempotency.UnknownStatus:
-		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, out))
+		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, &first.GuardResult))
 	case step.AskAgain() != nil:
-		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain().After, step.AskAgain().Failures, note, out))
+		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain().After, step.AskAgain().Failures, note,
+			&first.GuardResult))
 	default:
-		out.Passed = true
+		first.Passed = true
 		calls = s.unguardedCalls(g, step)
 	}
-	if step.To() == idempotency.CompletedStatus || step.To() == idempotency.FailedRetryableStatus {
-		calls = append(calls, g.movement.updateRow(rowUpdate{key, step.Verdict(), step.To()}, written)...)
+	switch {
+	case !completed && !released:
+		first.row = true
+	case g.movement.isRefund():
+		calls = append(calls, g.movement.recordRefund(members[0].rowUpdate(), first)...)
+	default:
+		calls = append(calls, s.recordPayments(each(members, movedStep.rowUpdate), out))
 	}
-	if p.deadLetter != nil {
-		calls = append(calls, deadletters.OpenNew(*p.deadLetter, &applied.Opened))
+	if l := members[0].payload.deadLetter; l != nil {
+		calls = append(calls, deadletters.OpenNew(*l, &first.opened))
 	}
-	return calls
+	if err := send(ctx, calls...); err != nil {
+		return nil, err
+	}
+	for i := range guards {
+		out[i].GuardResult = guards[i]
+	}
+	return out, nil
+}
+
+// each is what of makes of each member.
+func each[In, Out any](members []In, of func(In) Out) []Out {
+	out := make([]Out, len(members))
+	for i, m := range members {
+		out[i] = of(m)
+	}
+	return out
 }

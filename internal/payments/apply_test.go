@@ -378,15 +378,15 @@ func TestDeclineDoesNotPassADeadLetterThatWasOpenedMeanwhile(t *testing.T) {
 		refusal       string
 	}{{true, 402, false, ""}, {false, 402, false, "idempotency_keys_dead_lettered_stay"}, {false, 201, true, ""}} {
 		tx := pgtest.Begin(t, s.pool)
-		var out idempotency.GuardResult
-		err := postgres.PipelineTx(t.Context(), tx, oneOf(s.keys.Resolve, idempotency.Resolution{
+		var out []idempotency.GuardResult
+		err := postgres.PipelineTx(t.Context(), tx, s.keys.Resolve([]idempotency.Resolution{{
 			Execution: row.Execution(), Seen: idempotency.UnknownStatus,
 			Note:     idempotency.Note{Actor: "webhook", Reason: "declined"},
 			Response: idempotency.Response{Status: c.status, Body: []byte("{}")}, UnlessCharged: c.unlessCharged,
-		}, &out))
-		if out.Passed != c.passed || (err != nil) != (c.refusal != "") || err != nil &&
+		}}, &out))
+		if (len(out) == 1 && out[0].Passed) != c.passed || (err != nil) != (c.refusal != "") || err != nil &&
 			!postgres.Violates(err, c.refusal) {
-			t.Errorf("%+v: through %v, %v", c, out.Passed, err)
+			t.Errorf("%+v: through %v, %v", c, out, err)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)

@@ -21,9 +21,8 @@ import (
 // errNotOurs says that evidence is not about any payment or refund of ours.
 var errNotOurs = errors.New("nothing of ours")
 
-// maxReads is how often a key is read, at most, for one reservation or one piece of evidence: again whenever somebody
-// else, or a commit of its own, has moved it in between. If the first read does not decide, the second nearly always
-// does.
+// maxReads is how often a key is read, at most, for one piece of evidence: again whenever somebody else, or a commit of
+// its own, has moved it in between. If the first read does not decide, the second nearly always does.
 const maxReads = 5
 
 // Gathered is what is known before judge is called: the movement that the evidence is about, and what was read of its

@@ -2,9 +2,11 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
@@ -15,24 +17,22 @@ import (
 )
 
 // groups are the transactions that payments share if they arrive together: the two transactions of a charge, and the
-// two of a lookup. All but the first of a lookup have one statement for each table. The writes of a refund run alone. A
-// refund locks the row of its payment, and another refund in the same group could lock the same row.
+// first of a lookup. Each has one statement for each table. What must not share a transaction goes the same way alone.
 type groups struct {
-	reservations *postgres.Group[chargeReservation, reserved]
-	completions  *postgres.Group[completion, recorded]
-	resolutions  *postgres.Group[resolution, recorded]
-	lookups      *postgres.Group[idempotency.Due, looked]
+	reservations *postgres.Group[reservation, reserved]
+	// The steps of owners, and those by evidence.
+	completions, resolutions *postgres.Group[movedStep, written]
+	lookups                  *postgres.Group[idempotency.Due, looked]
 }
 
-func (b *Books) newGroups() groups {
+func (s *Service) newGroups() groups {
+	keyOf := func(m movedStep) idempotency.Ref { return m.gathered.Seen.Key.Ref }
 	return groups{
-		reservations: groupBy(b.db, func(r chargeReservation) idempotency.Ref { return r.reservation.Ref },
-			b.sendReservations),
-		completions: groupBy(b.db, func(c completion) idempotency.Ref { return c.key.Ref },
-			sendConclusions(b, b.keys.Complete)),
-		resolutions: groupBy(b.db, func(c resolution) idempotency.Ref { return c.key.Ref },
-			sendConclusions(b, b.keys.Resolve)),
-		lookups: groupBy(b.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, b.sendLookups),
+		reservations: groupBy(s.db, func(r reservation) idempotency.Ref { return r.Ref }, s.sendReservations).
+			Alone(reservation.alone),
+		completions: groupBy(s.db, keyOf, s.sendSteps).Alone(movedStep.alone),
+		resolutions: groupBy(s.db, keyOf, s.sendSteps).Alone(movedStep.alone),
+		lookups:     groupBy(s.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, s.sendLookups),
 	}
 }
 
@@ -50,49 +50,67 @@ func lockOrder(ref idempotency.Ref) string {
 	return ref.Tenant + " " + string(ref.Operation) + " " + ref.Key.String()
 }
 
-// chargeReservation is the reservation of a key for a charge.
-type chargeReservation struct {
-	reservation idempotency.Reservation
-	movement    *movement // what the client asks for; the group reads it and does not change it
-	span        tracing.Span
+// reservation is a try to take the key of a movement.
+type reservation struct {
+	idempotency.Try
+	movement *movement // what the client asks for; it is read and not changed
+	span     tracing.Span
 }
 
-// reserved is the result of a chargeReservation.
+// alone: a refund locks the row of its payment, and another refund in the same group could lock the same row.
+func (r reservation) alone() bool { return r.Alone || r.movement.isRefund() }
+
+// reserved is the result of a reservation.
 type reserved struct {
 	decision idempotency.Decision // nil if the key must be read again
-	payment  *payment.Payment     // nil if the key is not ours, or if an earlier try has written the payment
+	// The row that was written. Both are nil if the key is not ours, or if an earlier try has written the row.
+	payment *payment.Payment
+	refund  *payment.Refund
 }
 
-func (b *Books) sendReservations(ctx context.Context, members []chargeReservation) ([]reserved, error) {
-	reservations := make([]idempotency.Reservation, len(members))
-	for i, m := range members {
-		reservations[i] = m.reservation
-	}
+func (b *Books) sendReservations(ctx context.Context, members []reservation) ([]reserved, error) {
 	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
 	defer span.End()
+	tries := make([]idempotency.Try, len(members))
+	for i, m := range members {
+		tries[i] = m.Try
+	}
 	var decisions []idempotency.Decision
-	var begun []*payment.Payment
-	if err := b.db.GroupPipeline(ctx, len(members), b.keys.Reserve(reservations, &decisions),
-		b.beginPayments(members, &begun)); err != nil {
+	out := make([]reserved, len(members))
+	calls := b.keys.Calls(tries, &decisions, b.rowsOf(members, out)...)
+	if err := b.db.GroupPipeline(ctx, len(members), calls...); err != nil {
 		return nil, err
 	}
-	out := make([]reserved, len(members))
-	for i := range members {
-		out[i] = reserved{decisions[i], begun[i]}
+	for i := range out {
+		out[i].decision = decisions[i]
 	}
 	return out, nil
 }
 
-// beginPayments is the call that writes the payments after the statement that reserves their keys. out gets them in the
-// order of the members, with nil for a payment that is not written.
-func (b *Books) beginPayments(members []chargeReservation, out *[]*payment.Payment) postgres.Call {
+// rowsOf are the calls that write the rows of reservations. They write nothing unless the key's call has taken the key.
+func (b *Books) rowsOf(members []reservation, out []reserved) []postgres.Call {
+	switch first := members[0]; {
+	case first.Begins && first.movement.isRefund():
+		return beginRefund(first, &out[0])
+	case first.Begins:
+		return []postgres.Call{b.beginPayments(members, out)}
+	case first.Resumes != uuid.UUID{} && first.movement.isRefund():
+		return resumeRefund(first, &out[0])
+	case first.Resumes != uuid.UUID{}:
+		return []postgres.Call{resumePayment(first, &out[0])}
+	}
+	return nil
+}
+
+// beginPayments is the call that writes the payments of the members.
+func (b *Books) beginPayments(members []reservation, out []reserved) postgres.Call {
 	var p dbsqlc.BeginPaymentsParams
 	for _, m := range members {
-		p.Ids = append(p.Ids, m.reservation.Subject)
-		p.TenantIds = append(p.TenantIds, m.reservation.Ref.Tenant)
-		p.Operations = append(p.Operations, string(m.reservation.Ref.Operation))
-		p.Keys = append(p.Keys, m.reservation.Ref.Key.String())
-		p.LeaseIds = append(p.LeaseIds, m.reservation.LeaseID)
+		p.Ids = append(p.Ids, m.Subject)
+		p.TenantIds = append(p.TenantIds, m.Ref.Tenant)
+		p.Operations = append(p.Operations, string(m.Ref.Operation))
+		p.Keys = append(p.Keys, m.Ref.Key.String())
+		p.LeaseIds = append(p.LeaseIds, m.LeaseID)
 		wanted := m.movement.wanted
 		p.CustomerIds = append(p.CustomerIds, wanted.CustomerID)
 		p.AmountsMinor = append(p.AmountsMinor, int64(wanted.AmountCents))
@@ -107,120 +125,112 @@ func (b *Books) beginPayments(members []chargeReservation, out *[]*payment.Payme
 		if err != nil {
 			return err
 		}
-		written := make(map[uuid.UUID]*payment.Payment, len(rows))
 		for _, row := range rows {
-			payment, err := paymentOf(row)
+			begun, err := paymentOf(row)
 			if err != nil {
 				return err
 			}
-			written[row.ID] = &payment
-		}
-		*out = make([]*payment.Payment, len(members))
-		for i, m := range members {
-			(*out)[i] = written[m.reservation.Subject]
+			i := slices.IndexFunc(members, func(m reservation) bool { return m.Subject == row.ID })
+			out[i].payment = &begun
 		}
 		return nil
 	}
 }
 
-// conclusion is a step to a final response, with the outcome of its charge. The step is the owner's completion, or a
-// resolution by evidence.
-type (
-	conclusion[Step any] struct {
-		rowUpdate
-		step Step
-		span tracing.Span
+// resumePayment is the call that brings a failed payment back to processing.
+func resumePayment(r reservation, out *reserved) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		row, err := dbsqlc.New(q).ResumePayment(ctx, r.resumes())
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		resumed, err := paymentOf(row)
+		out.payment = &resumed
+		return err
 	}
-	completion = conclusion[idempotency.Completion]
-	resolution = conclusion[idempotency.Resolution]
-)
-
-// recorded is the result of a conclusion.
-type recorded struct {
-	idempotency.GuardResult
-	written bool // whether the payment's row is written
 }
 
-// commitTogether sends the completion of a charge in a group with others.
-func (s *Service) commitTogether(
-	ctx context.Context, g Gathered, step judge.Step, p payload,
-) (applied Applied, written bool, err error) {
-	o, span := rowUpdate{g.Seen.Key, step.Verdict(), step.To()}, tracing.Current(ctx)
-	var came recorded
-	if step.ByOwner() {
-		came, err = s.groups.completions.Do(ctx, completion{o, completionOf(g, step, p), span})
-	} else {
-		came, err = s.groups.resolutions.Do(ctx, resolution{o, resolutionOf(g, step, p), span})
-	}
-	applied = p.applied
-	applied.GuardResult = came.GuardResult
-	return applied, came.written, err
+func (r reservation) resumes() dbsqlc.ResumePaymentParams {
+	return dbsqlc.ResumePaymentParams{ID: r.Resumes, TenantID: r.Ref.Tenant, Operation: string(r.Ref.Operation),
+		Key: r.Ref.Key.String(), LeaseID: r.LeaseID}
 }
 
-func completionOf(g Gathered, step judge.Step, p payload) idempotency.Completion {
-	return idempotency.Completion{Lease: g.lease, Response: p.applied.Response,
-		UnlessCharged: step.Verdict().Status == payment.Declined}
+// movedStep is a step that is sent, with what it stores.
+type movedStep struct {
+	gathered Gathered
+	step     judge.Step
+	payload  payload
+	span     tracing.Span
 }
 
-func resolutionOf(g Gathered, step judge.Step, p payload) idempotency.Resolution {
+// alone: only the completion of a charge shares its transaction. A step with a dead letter does not: two keys may have
+// the same finding, and then both would lock the same row.
+func (m movedStep) alone() bool {
+	return m.step.To() != idempotency.CompletedStatus || m.gathered.movement.isRefund() || m.step.Open() != nil ||
+		m.gathered.alone
+}
+
+func (m movedStep) completion() idempotency.Completion {
+	return idempotency.Completion{Lease: m.gathered.lease, Response: m.payload.applied.Response,
+		UnlessCharged: m.step.Verdict().Status == payment.Declined}
+}
+
+func (m movedStep) resolution() idempotency.Resolution {
 	return idempotency.Resolution{
-		Execution: g.Seen.Key, Seen: g.Seen.Status, Note: step.Note(), Response: p.applied.Response,
-		UnlessCharged: step.Verdict().Status == payment.Declined,
+		Execution: m.gathered.Seen.Key, Seen: m.gathered.Seen.Status, Note: m.step.Note(),
+		Response: m.payload.applied.Response, UnlessCharged: m.step.Verdict().Status == payment.Declined,
 	}
 }
 
-// sendConclusions completes keys, and then writes the outcomes of their payments, in one transaction.
-func sendConclusions[Step any](
-	b *Books, complete func([]Step, *[]idempotency.GuardResult) postgres.Call,
-) func(context.Context, []conclusion[Step]) ([]recorded, error) {
-	return func(ctx context.Context, members []conclusion[Step]) ([]recorded, error) {
-		steps, outcomes := make([]Step, len(members)), make([]rowUpdate, len(members))
-		for i, m := range members {
-			steps[i], outcomes[i] = m.step, m.rowUpdate
-		}
-		ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
-		defer span.End()
-		var guardResults []idempotency.GuardResult
-		var written []bool
-		if err := b.db.GroupPipeline(ctx, len(members), complete(steps, &guardResults),
-			b.recordPayments(outcomes, &written)); err != nil {
-			return nil, err
-		}
-		out := make([]recorded, len(members))
-		for i := range members {
-			out[i] = recorded{guardResults[i], written[i]}
-		}
-		return out, nil
-	}
+// written is what came of a step.
+type written struct {
+	idempotency.GuardResult
+	opened bool // its dead letter is new
+	row    bool // the row of the payment or refund is written, or there is none to write
 }
 
-// recordPayments is the call that writes outcomes to payments, after the statement that moves their keys. out says for
-// each outcome, in order, whether it is written.
-func (b *Books) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Call {
+func (s *Service) sendSteps(ctx context.Context, members []movedStep) ([]written, error) {
+	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
+	defer span.End()
+	return s.writeSteps(ctx, members, func(ctx context.Context, calls ...postgres.Call) error {
+		return s.db.GroupPipeline(ctx, len(members), calls...)
+	})
+}
+
+// rowUpdate is a verdict that is written to a movement's row, and the status that its key has moved to.
+type rowUpdate struct {
+	key     idempotency.Execution
+	verdict payment.Verdict
+	to      idempotency.Status
+}
+
+func (m movedStep) rowUpdate() rowUpdate { return rowUpdate{m.gathered.Seen.Key, m.step.Verdict(), m.step.To()} }
+
+// recordPayments is the call that writes verdicts to payments.
+func (b *Books) recordPayments(updates []rowUpdate, out []written) postgres.Call {
 	var p dbsqlc.RecordPaymentsParams
-	for _, o := range outcomes {
-		p.Ids = append(p.Ids, o.key.Subject)
-		p.Statuses = append(p.Statuses, string(o.verdict.Status))
-		p.PspChargeIds = append(p.PspChargeIds, o.verdict.PSPID)
-		p.DeclineCodes = append(p.DeclineCodes, o.verdict.Code)
-		p.TenantIds = append(p.TenantIds, o.key.Ref.Tenant)
-		p.Operations = append(p.Operations, string(o.key.Ref.Operation))
-		p.Keys = append(p.Keys, o.key.Ref.Key.String())
-		p.Generations = append(p.Generations, o.key.Generation)
-		p.Attempts = append(p.Attempts, o.key.Attempt)
-		p.KeyStatuses = append(p.KeyStatuses, string(o.to))
+	for _, u := range updates {
+		p.Ids = append(p.Ids, u.key.Subject)
+		p.Statuses = append(p.Statuses, string(u.verdict.Status))
+		p.PspChargeIds = append(p.PspChargeIds, u.verdict.PSPID)
+		p.DeclineCodes = append(p.DeclineCodes, u.verdict.Code)
+		p.TenantIds = append(p.TenantIds, u.key.Ref.Tenant)
+		p.Operations = append(p.Operations, string(u.key.Ref.Operation))
+		p.Keys = append(p.Keys, u.key.Ref.Key.String())
+		p.Generations = append(p.Generations, u.key.Generation)
+		p.Attempts = append(p.Attempts, u.key.Attempt)
+		p.KeyStatuses = append(p.KeyStatuses, string(u.to))
 	}
 	p.OnlyTenant = b.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		ids, err := dbsqlc.New(q).RecordPayments(ctx, p)
-		if err != nil {
-			return err
+		for i, u := range updates {
+			out[i].row = slices.Contains(ids, u.key.Subject)
 		}
-		*out = make([]bool, len(outcomes))
-		for i, o := range outcomes {
-			(*out)[i] = slices.Contains(ids, o.key.Subject)
-		}
-		return nil
+		return err
 	}
 }
 

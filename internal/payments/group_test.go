@@ -184,13 +184,13 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	if err != nil || !applied.Passed {
 		t.Errorf("completed: %v, %v", applied.Passed, err)
 	}
-	r := reserving{service: s.service, reservation: s.reservation(payment.CreateOperation, k), movement: s.charge(k),
-		again: true}
-	d, err := r.send(t.Context())
+	try := beginning(s.reservation(payment.CreateOperation, k))
+	try.Alone = true
+	came, err := s.service.groups.reservations.Do(t.Context(), reservation{Try: try, movement: s.charge(k)})
 	if err != nil {
 		t.Error(err)
 	}
-	is[idempotency.Execute](t, d)
+	is[idempotency.Execute](t, came.decision)
 	if err := held.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -205,12 +205,12 @@ func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec("ALTER TABLE payments ADD CONSTRAINT no_thirteen CHECK (amount_minor <> 13)")
-	var members []chargeReservation
+	var members []reservation
 	for i, amount := range []payment.AmountMinor{12, 13} {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = amount
-		members = append(members, chargeReservation{reservation: s.reservation(payment.CreateOperation, k),
+		members = append(members, reservation{Try: beginning(s.reservation(payment.CreateOperation, k)),
 			movement: m})
 	}
 	if out, err := s.service.sendReservations(t.Context(), members); out != nil ||
@@ -228,22 +228,22 @@ func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	var members []chargeReservation
+	var members []reservation
 	for i := range 5 {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = payment.AmountMinor(100 + i)
-		members = append(members, chargeReservation{reservation: s.reservation(payment.CreateOperation, k),
+		members = append(members, reservation{Try: beginning(s.reservation(payment.CreateOperation, k)),
 			movement: m})
 	}
-	taken := members[1].reservation
+	taken := members[1].Reservation
 	taken.LeaseID, taken.Subject = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
 	s.keyAlone(taken)
 	out, err := s.service.sendReservations(t.Context(), members)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var completions []completion
+	var completions []movedStep
 	for i, o := range out {
 		if i == 1 {
 			if is[idempotency.InProgress](t, o.decision).Subject != taken.Subject || o.payment != nil {
@@ -252,26 +252,24 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 			continue
 		}
 		lease := is[idempotency.Execute](t, o.decision).Lease
-		if lease.Ref != members[i].reservation.Ref || o.payment == nil ||
+		if lease.Ref != members[i].Ref || o.payment == nil ||
 			o.payment.Amount != payment.AmountMinor(100+i) {
 			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref, o.payment)
 		}
-		completions = append(completions, completion{
-			step: idempotency.Completion{Lease: lease,
-				Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
-			rowUpdate: rowUpdate{lease.Execution(), payment.Verdict{Status: payment.Succeeded,
-				PSPID: fmt.Sprint("ch_", i)},
-				idempotency.CompletedStatus},
-		})
+		members[i].movement.begun(o)
+		g := gatherReserved(lease, members[i].movement)
+		paid := judge.Reply{Attempt: 1, Outcome: gateway.Succeeded{ID: fmt.Sprint("ch_", i)}}
+		completions = append(completions, movedStep{gathered: g, step: judge.Judge(g.Seen, paid), payload: payload{
+			applied: Applied{Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}}}})
 	}
 	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
-		"WHERE key = $1", completions[1].key.Ref.Key.String())
-	done, err := sendConclusions(&s.service.Books, s.service.keys.Complete)(t.Context(), completions)
+		"WHERE key = $1", completions[1].gathered.Seen.Own.Ref.Key.String())
+	done, err := s.service.sendSteps(t.Context(), completions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, o := range done {
-		if moved := i == 1; o.Passed == moved || o.written == moved {
+		if moved := i == 1; o.Passed == moved || o.row == moved {
 			t.Errorf("completion %d: %+v", i, o)
 		}
 	}
@@ -322,10 +320,15 @@ func TestOwnerGoesOnAloneAndEvidenceComesAgain(t *testing.T) {
 	lost := &postgres.AmbiguousError{Err: errors.New("the connection is lost")}
 	var fails error
 	tries := 0
-	s.service.groups.completions = postgres.NewGroup(s.service.db, func(completion) string { return "" },
-		func(context.Context, []completion) ([]recorded, error) { tries++; return nil, fails })
-	s.service.groups.resolutions = postgres.NewGroup(s.service.db, func(resolution) string { return "" },
-		func(context.Context, []resolution) ([]recorded, error) { tries++; return nil, fails })
+	group := postgres.NewGroup(s.service.db, func(movedStep) string { return "" },
+		func(ctx context.Context, members []movedStep) ([]written, error) {
+			if members[0].alone() {
+				return s.service.sendSteps(ctx, members)
+			}
+			tries++
+			return nil, fails
+		})
+	s.service.groups.completions, s.service.groups.resolutions = group, group
 
 	for name, err := range map[string]error{"full": full, "lost": lost} {
 		g := s.charging(key("order", name))

@@ -2,22 +2,17 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
-	"payonce/internal/payments/internal/dbsqlc"
-	"payonce/internal/postgres"
 )
 
-// movement is a charge or a refund. Its calls are sent after a call of package idempotency, in the same pipeline. They
-// write nothing unless that call has passed its guard.
+// movement is a charge or a refund.
 type movement struct {
 	books    *Books
 	merchant payment.Merchant
@@ -50,38 +45,11 @@ func newRefund(b *Books, m payment.Merchant, p payment.Payment, r payment.Refund
 
 func (m *movement) isRefund() bool { return m.object == gateway.RefundObject }
 
-// begin writes the row that belongs to a reservation. It forgets the row of an earlier try, because that try may have
-// been rolled back.
-func (m *movement) begin(r idempotency.Reservation) []postgres.Call {
-	if m.isRefund() {
-		return m.beginRefund(r)
+// begun keeps the row that a try has written. It forgets the row of an earlier try, which may have been rolled back.
+func (m *movement) begun(by reserved) {
+	if m.refund = by.refund; !m.isRefund() {
+		m.payment = by.payment
 	}
-	m.payment = nil
-	return []postgres.Call{oneOf(m.books.beginPayments, chargeReservation{reservation: r, movement: m}, &m.payment)}
-}
-
-// resume brings a failed row back to processing. Like begin, it forgets the row of an earlier try.
-func (m *movement) resume(r idempotency.Reservation, subject uuid.UUID) []postgres.Call {
-	p := dbsqlc.ResumePaymentParams{ID: subject, TenantID: r.Ref.Tenant, Operation: string(r.Ref.Operation),
-		Key: r.Ref.Key.String(), LeaseID: r.LeaseID}
-	if m.isRefund() {
-		return m.writeRefund(r, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
-			return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams(p))
-		})
-	}
-	m.payment = nil
-	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
-		row, err := dbsqlc.New(q).ResumePayment(ctx, p)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		resumed, err := paymentOf(row)
-		m.payment = &resumed
-		return err
-	}}
 }
 
 // load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for a
@@ -170,19 +138,4 @@ func (m *movement) rowVerdict() payment.Verdict {
 		return payment.Verdict{Status: m.refund.Status, PSPID: m.refund.PSPRefundID, Code: m.refund.DeclineCode}
 	}
 	return payment.Verdict{Status: m.payment.Status, PSPID: m.payment.PSPChargeID, Code: m.payment.DeclineCode}
-}
-
-// updateRow writes an outcome to the row. written says whether the row was written.
-func (m *movement) updateRow(o rowUpdate, written *bool) []postgres.Call {
-	if m.isRefund() {
-		return m.recordRefund(o, written)
-	}
-	return []postgres.Call{oneOf(m.books.recordPayments, o, written)}
-}
-
-// rowUpdate is a verdict that is written to a movement's row, and the status that its key has moved to.
-type rowUpdate struct {
-	key     idempotency.Execution
-	verdict payment.Verdict
-	to      idempotency.Status
 }

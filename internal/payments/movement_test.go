@@ -1,6 +1,8 @@
 package payments
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -29,26 +31,53 @@ func (s *shop) mustSend(calls ...postgres.Call) {
 	}
 }
 
-// reserving is the call that reserves one key.
-func (s *shop) reserving(c idempotency.Reservation, out *idempotency.Decision) postgres.Call {
-	return oneOf(s.keys.Reserve, c, out)
-}
-
-// keyAlone reserves a key for nothing.
+// keyAlone takes a key for nothing.
 func (s *shop) keyAlone(c idempotency.Reservation) idempotency.Lease {
 	s.t.Helper()
-	var d idempotency.Decision
-	s.mustSend(s.reserving(c, &d))
+	d, err := s.keys.Take(s.t.Context(), c, func(ctx context.Context, t idempotency.Try) (idempotency.Decision, error) {
+		var d []idempotency.Decision
+		err := s.service.db.Pipeline(ctx, s.keys.Calls([]idempotency.Try{t}, &d)...)
+		return slices.Concat(d, []idempotency.Decision{nil})[0], err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	return is[idempotency.Execute](s.t, d).Lease
 }
 
-// keyAgain retakes a key that was released, or has expired, for nothing.
-func (s *shop) keyAgain(c idempotency.Reservation) idempotency.Lease {
+// beginning is the first try of a reservation.
+func beginning(c idempotency.Reservation) idempotency.Try {
+	return idempotency.Try{Reservation: c, Begins: true}
+}
+
+// begin writes the row of a reservation, without the key.
+func (s *shop) begin(m *movement, c idempotency.Reservation) {
 	s.t.Helper()
-	var d idempotency.Decision
-	s.mustSend(s.reserving(c, &d))
-	s.mustSend(s.keys.Retake(c, is[idempotency.Retake](s.t, d), &d))
-	return is[idempotency.Execute](s.t, d).Lease
+	s.rows(m, beginning(c))
+}
+
+// resume brings the row of a reservation back, without the key.
+func (s *shop) resume(m *movement, c idempotency.Reservation, subject uuid.UUID) {
+	s.t.Helper()
+	s.rows(m, idempotency.Try{Reservation: c, Resumes: subject})
+}
+
+func (s *shop) rows(m *movement, t idempotency.Try) {
+	s.t.Helper()
+	came := make([]reserved, 1)
+	s.mustSend(s.service.rowsOf([]reservation{{Try: t, movement: m}}, came)...)
+	m.begun(came[0])
+}
+
+// record writes a verdict to the row, without the key.
+func (s *shop) record(m *movement, u rowUpdate) {
+	s.t.Helper()
+	came := make([]written, 1)
+	if m.isRefund() {
+		s.mustSend(m.recordRefund(u, &came[0])...)
+		return
+	}
+	s.mustSend(s.service.recordPayments([]rowUpdate{u}, came))
 }
 
 func (s *shop) release(l idempotency.Lease) {
@@ -93,7 +122,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			before := s.count("SELECT count(*) FROM " + table)
 			wantNone := func(why string, c idempotency.Reservation) {
 				t.Helper()
-				s.mustSend(m.begin(c)...)
+				s.begin(m, c)
 				if n := s.count("SELECT count(*) FROM "+table) - before; n != 0 || m.resource() != nil {
 					t.Fatalf("%s: %d rows were written", why, n)
 				}
@@ -105,8 +134,8 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			wantNone("not in progress", c)
 
 			c = s.reservation(payment.CreateOperation, k)
-			c.Subject = s.keyAgain(c).Subject
-			s.mustSend(m.begin(c)...)
+			c.Subject = s.keyAlone(c).Subject
+			s.begin(m, c)
 			if s.withStatus(table, payment.Processing) != 1 || m.resource() == nil {
 				t.Fatal("the owner's own row was not written")
 			}
@@ -129,15 +158,14 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 				s.release(l)
 				failed := rowUpdate{l.Execution(), payment.Verdict{Status: payment.Failed},
 					idempotency.FailedRetryableStatus}
-				s.mustSend(m.updateRow(failed,
-					new(bool))...)
+				s.record(m, failed)
 				if s.withStatus(table, payment.Failed) != 1 {
 					t.Fatal("the row did not fail")
 				}
 			}
 			resume := func(why string, c idempotency.Reservation, subject uuid.UUID) {
 				t.Helper()
-				s.mustSend(m.resume(c, subject)...)
+				s.resume(m, c, subject)
 				if s.withStatus(table, payment.Failed) != 1 {
 					t.Fatalf("%s: the row was resumed", why)
 				}
@@ -145,14 +173,14 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			fail(first)
 			resume("not in progress", c, first.Subject)
 			c = s.reservation(payment.CreateOperation, k)
-			second := s.keyAgain(c)
+			second := s.keyAlone(c)
 			for what, other := range otherReservations(t, c) {
 				if what != "subject" {
 					resume("another "+what, other, first.Subject)
 				}
 			}
 			resume("another subject", c, uuid.New())
-			s.mustSend(m.resume(c, second.Subject)...)
+			s.resume(m, c, second.Subject)
 			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the owner's own row was not resumed")
 			}
@@ -160,7 +188,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			sql := map[string]string{"payments": "UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_42' WHERE id = $1",
 				"refunds": "UPDATE refunds SET status = 'succeeded', psp_refund_id = 'rf_42' WHERE id = $1"}[table]
 			pgtest.Exec(t, s.pool, sql, second.Subject)
-			s.mustSend(m.resume(c, second.Subject)...)
+			s.resume(m, c, second.Subject)
 			if s.withStatus(table, payment.Succeeded) != 1 {
 				t.Fatal("a verdict was taken back")
 			}
@@ -182,19 +210,18 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			foreign := s.keyAlone(c)
 			var out idempotency.GuardResult
 			s.mustSend(s.keys.Release(foreign, "no connection", &out))
-			s.mustSend(m.updateRow(rowUpdate{foreign.Execution(), payment.Verdict{Status: payment.Failed},
-				idempotency.FailedRetryableStatus}, new(bool))...)
+			s.record(m, rowUpdate{foreign.Execution(), payment.Verdict{Status: payment.Failed},
+				idempotency.FailedRetryableStatus})
 			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row was resolved by the owner of another key")
 			}
 			s.release(lease)
 			failed := rowUpdate{lease.Execution(), payment.Verdict{Status: payment.Failed},
 				idempotency.FailedRetryableStatus}
-			s.mustSend(m.updateRow(failed,
-				new(bool))...)
+			s.record(m, failed)
 			c = s.reservation(payment.CreateOperation, other)
-			s.keyAgain(c)
-			s.mustSend(m.resume(c, lease.Subject)...)
+			s.keyAlone(c)
+			s.resume(m, c, lease.Subject)
 			if s.withStatus(table, payment.Failed) != 1 {
 				t.Fatal("the row was resumed by the owner of another key")
 			}
@@ -213,7 +240,7 @@ func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 			m := s.movements(k)[table]
 			bring := func(l idempotency.Lease, v payment.Verdict, to idempotency.Status) {
 				t.Helper()
-				s.mustSend(m.updateRow(rowUpdate{l.Execution(), v, to}, new(bool))...)
+				s.record(m, rowUpdate{l.Execution(), v, to})
 			}
 			first := s.reserveOnce(s.reservation(payment.CreateOperation, k), m)
 			bring(first, paid, idempotency.CompletedStatus)
@@ -223,14 +250,13 @@ func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 			s.release(first)
 			bring(first, payment.Verdict{Status: payment.Failed}, idempotency.FailedRetryableStatus)
 			c := s.reservation(payment.CreateOperation, k)
-			second := s.keyAgain(c)
-			s.mustSend(m.resume(c, second.Subject)...)
-			var out idempotency.GuardResult
-			s.mustSend(oneOf(s.keys.Complete,
-				idempotency.Completion{Lease: second, Response: idempotency.Response{Status: 201, Body: []byte(
-					"{}")}}, &out))
+			second := s.keyAlone(c)
+			s.resume(m, c, second.Subject)
+			var out []idempotency.GuardResult
+			s.mustSend(s.keys.Complete([]idempotency.Completion{{Lease: second,
+				Response: idempotency.Response{Status: 201, Body: []byte("{}")}}}, &out))
 			bring(first, paid, idempotency.CompletedStatus)
-			if !out.Passed || s.withStatus(table, payment.Processing) != 1 {
+			if !out[0].Passed || s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row was resolved by the owner of an earlier attempt")
 			}
 			bring(second, payment.Verdict{Status: payment.Failed}, idempotency.FailedRetryableStatus)
@@ -261,10 +287,9 @@ func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 	first := s.reserveOnce(s.reservation(payment.CreateOperation, k), m)
 	s.release(first)
 	s.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() WHERE key = 'order-0000000042'")
-	s.release(s.keyAgain(s.reservation(payment.CreateOperation, k)))
-	s.mustSend(m.updateRow(rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
-		idempotency.FailedRetryableStatus},
-		new(bool))...)
+	s.release(s.keyAlone(s.reservation(payment.CreateOperation, k)))
+	s.record(m, rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
+		idempotency.FailedRetryableStatus})
 	if s.withStatus("payments", payment.Processing) != 1 {
 		t.Fatal("a generation that is over has resolved its row behind the next one's transition")
 	}
@@ -272,19 +297,18 @@ func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 
 func TestMovementThatIsSentAgainForgetsItsRow(t *testing.T) {
 	t.Parallel()
-	for what, again := range map[string]func(*movement, idempotency.Reservation) []postgres.Call{
-		"begin":  func(m *movement, c idempotency.Reservation) []postgres.Call { return m.begin(c) },
-		"resume": func(m *movement, c idempotency.Reservation) []postgres.Call { return m.resume(c, c.Subject) },
+	for what, again := range map[string]func(*shop, *movement, idempotency.Reservation){
+		"begin":  (*shop).begin,
+		"resume": func(s *shop, m *movement, c idempotency.Reservation) { s.resume(m, c, c.Subject) },
 	} {
 		s := setup(t)
 		for table, m := range s.movements(keyed(t, "order-0000000042")) {
 			c := s.reservation(payment.CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
 			s.keyAlone(c)
-			s.mustSend(m.begin(c)...)
-			if m.resource() == nil {
+			if s.begin(m, c); m.resource() == nil {
 				t.Fatalf("%s: not begun", table)
 			}
-			if again(m, c); m.resource() != nil {
+			if again(s, m, c); m.resource() != nil {
 				t.Errorf("%s, %s: a row is in hand that may have been rolled back", table, what)
 			}
 		}

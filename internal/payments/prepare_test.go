@@ -351,14 +351,13 @@ func TestObjectIsRememberedByTheOwnerOfTheLeaseOnly(t *testing.T) {
 	// The key has moved, and the row has not: the owner may not execute any more.
 	s.release(first)
 	refused("not in progress", right)
-	s.mustSend(m.updateRow(rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
-		idempotency.FailedRetryableStatus},
-		new(bool))...)
+	s.record(m, rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
+		idempotency.FailedRetryableStatus})
 	c = s.reservation(payment.CreateOperation, k)
-	second := s.keyAgain(c)
+	second := s.keyAlone(c)
 	refused("not resumed", rememberedBy(second, "pi_1"))
 	refused("an earlier attempt", right)
-	s.mustSend(m.resume(c, second.Subject)...)
+	s.resume(m, c, second.Subject)
 	if object := s.remembered(right.ID); object != "" {
 		t.Fatalf("the next attempt begins with the object %q", object)
 	}

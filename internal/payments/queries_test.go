@@ -100,17 +100,16 @@ func TestCallReturnsTheErrorOfItsStatement(t *testing.T) {
 	g, h := s.charging("order-0000000002"), s.refunding("refund-0000000001", p, 100)
 	s.exec("ALTER TABLE payments RENAME TO gone; ALTER TABLE refunds RENAME TO gone_as_well")
 	var found *movement
-	var payment []*payment.Payment
-	var written []bool
 	calls := map[string]postgres.Call{
-		"begin payments": s.service.beginPayments([]chargeReservation{{reservation: g.reservation,
-			movement: g.again()}}, &payment),
-		"record payments": s.service.recordPayments([]rowUpdate{{key: g.lease.Execution()}}, &written),
+		"begin payments": s.service.beginPayments([]reservation{{Try: beginning(g.reservation), movement: g.again()}},
+			make([]reserved, 1)),
+		"record payments": s.service.recordPayments([]rowUpdate{{key: g.lease.Execution()}}, make([]written, 1)),
 	}
 	for kind, m := range map[string]*stage{"payment": g, "refund": h} {
 		calls["find "+kind] = s.service.findMovement(m.reservation.Ref, new(m.lease.Subject), &found)
 		calls[kind+" of a key"] = s.service.findMovement(m.reservation.Ref, nil, &found)
-		for i, call := range m.again().resume(m.reservation, m.lease.Subject) {
+		for i, call := range s.service.rowsOf([]reservation{{movement: m.again(),
+			Try: idempotency.Try{Reservation: m.reservation, Resumes: m.lease.Subject}}}, make([]reserved, 1)) {
 			calls[fmt.Sprintf("resume %s, %d", kind, i)] = call
 		}
 	}

@@ -105,27 +105,34 @@ func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idem
 // A refund locks the row of its payment before it writes its own row. So the totals in the payment's row always match
 // its refunds.
 
-func (m *movement) beginRefund(r idempotency.Reservation) []postgres.Call {
+func beginRefund(r reservation, out *reserved) []postgres.Call {
+	wanted := r.movement.wantedRefund
 	var amount *int64
-	if m.wantedRefund.AmountCents != 0 {
-		a := int64(m.wantedRefund.AmountCents)
+	if wanted.AmountCents != 0 {
+		a := int64(wanted.AmountCents)
 		amount = &a
 	}
-	return m.writeRefund(r, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+	return writeRefund(r, out, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
 		return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
-			ID: r.Subject, PaymentID: uuid.UUID(m.payment.ID), IdempotencyKey: r.Ref.Key.String(), AmountMinor: amount,
-			Reason: postgres.Nullable(m.wantedRefund.Reason), TenantID: r.Ref.Tenant,
+			ID: r.Subject, PaymentID: uuid.UUID(r.movement.payment.ID), IdempotencyKey: r.Ref.Key.String(),
+			AmountMinor: amount, Reason: postgres.Nullable(wanted.Reason), TenantID: r.Ref.Tenant,
 			Operation: string(r.Ref.Operation), LeaseID: r.LeaseID,
 		})
 	})
 }
 
-// writeRefund writes the refund's row, between the lock of the payment and the update of its totals, and keeps the row.
-func (m *movement) writeRefund(
-	r idempotency.Reservation, write func(context.Context, *dbsqlc.Queries) (dbsqlc.Refund, error),
+// resumeRefund brings a failed refund back to processing.
+func resumeRefund(r reservation, out *reserved) []postgres.Call {
+	return writeRefund(r, out, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+		return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams(r.resumes()))
+	})
+}
+
+// writeRefund writes the refund's row, between the lock of the payment and the update of its totals.
+func writeRefund(
+	r reservation, out *reserved, write func(context.Context, *dbsqlc.Queries) (dbsqlc.Refund, error),
 ) []postgres.Call {
-	m.refund = nil
-	return m.locked(r.Ref, r.LeaseID, func(ctx context.Context, q postgres.Statement) error {
+	return r.movement.locked(r.Ref, r.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		row, err := write(ctx, dbsqlc.New(q))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -133,8 +140,8 @@ func (m *movement) writeRefund(
 		if err != nil {
 			return err
 		}
-		written := refundOf(row)
-		m.refund = &written
+		refund := refundOf(row)
+		out.refund = &refund
 		return nil
 	})
 }
@@ -147,15 +154,16 @@ func (m *movement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres
 	}, write)
 }
 
-func (m *movement) recordRefund(o rowUpdate, written *bool) []postgres.Call {
-	return m.locked(o.key.Ref, o.key.LeaseID, func(ctx context.Context, q postgres.Statement) error {
+// recordRefund writes a verdict to a refund.
+func (m *movement) recordRefund(u rowUpdate, out *written) []postgres.Call {
+	return m.locked(u.key.Ref, u.key.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
-			ID: o.key.Subject, Status: string(o.verdict.Status), PspRefundID: postgres.Nullable(o.verdict.PSPID),
-			DeclineCode: postgres.Nullable(o.verdict.Code),
-			TenantID:    o.key.Ref.Tenant, Operation: string(o.key.Ref.Operation), Key: o.key.Ref.Key.String(),
-			Generation: o.key.Generation, Attempt: o.key.Attempt, KeyStatus: string(o.to),
+			ID: u.key.Subject, Status: string(u.verdict.Status), PspRefundID: postgres.Nullable(u.verdict.PSPID),
+			DeclineCode: postgres.Nullable(u.verdict.Code),
+			TenantID:    u.key.Ref.Tenant, Operation: string(u.key.Ref.Operation), Key: u.key.Ref.Key.String(),
+			Generation: u.key.Generation, Attempt: u.key.Attempt, KeyStatus: string(u.to),
 		})
-		*written = rows == 1
+		out.row = rows == 1
 		return err
 	})
 }

@@ -62,7 +62,7 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 	s.keyAlone(c)
 	begin := func() {
 		t.Helper()
-		s.mustSend(m.begin(c)...)
+		s.begin(m, c)
 	}
 	right := m.payment.ID
 	for _, wrong := range []columns{

@@ -50,7 +50,7 @@ func TestReservationInDoubtWaitsUntilItIsDurable(t *testing.T) {
 		"the reservation of what the PSP has forgotten": {cut: []string{"ReserveKeys"}, bring: func(g *stage) {
 			g.failed().timePasses("UPDATE idempotency_keys SET reserved_at = reserved_at - $2::interval WHERE key = $1",
 				g.key.Key.String(), terms().PSPMemory)
-		}, sent: "ReserveKeys RetakeKey+D ReserveKeys+D", decide: decided[idempotency.Retake]},
+		}, sent: "ReserveKeys RetakeKey+D ReserveKeys+D", decide: decided[idempotency.Free]},
 		"the reservation of what is executed": {bring: func(*stage) {}, cut: []string{"ReserveKeys"},
 			sent: "ReserveKeys", decide: decided[idempotency.InProgress]},
 	} {
@@ -268,8 +268,8 @@ func TestPaymentThatTheDatabaseRefusesIsNotBegun(t *testing.T) {
 	k := keyed(t, "order-0000000001")
 	m := s.charge(k)
 	m.wanted.AmountCents = 0
-	r := reserving{service: s.service, reservation: s.reservation(payment.CreateOperation, k), movement: m, again: true}
-	if d, err := r.send(t.Context()); err == nil || m.resource() != nil {
+	if d, err := s.service.reserve(t.Context(), s.reservation(payment.CreateOperation, k), m); err == nil ||
+		m.resource() != nil {
 		t.Errorf("decided %T, of %v", d, m.resource())
 	}
 	if n := s.count("SELECT count(*) FROM idempotency_keys"); n != 0 {

@@ -478,12 +478,12 @@ func (s *shop) reservation(operation idempotency.Operation, k Keyed) idempotency
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
 func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.Lease {
 	s.t.Helper()
-	r := reserving{service: s.service, reservation: c, movement: m}
-	d, err := r.commit(s.t.Context(), r.send)
-	if err != nil || r.doubt {
-		s.t.Fatalf("acknowledgement lost: %v, error %v", r.doubt, err)
+	came, err := s.service.groups.reservations.Do(s.t.Context(), reservation{Try: beginning(c), movement: m})
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	return is[idempotency.Execute](s.t, d).Lease
+	m.begun(came)
+	return is[idempotency.Execute](s.t, came.decision).Lease
 }
 
 // charge is the movement of an order.

@@ -38,21 +38,6 @@ var ErrMoved = errors.New("the key has moved since")
 // errStepInDoubt says that the database does not tell whether an owner's step is written.
 var errStepInDoubt = errors.New("step not known to be written")
 
-// oneOf makes a call for one key from a statement over many keys.
-func oneOf[Key, Result any](
-	statement func([]Key, *[]Result) postgres.Call, key Key, out *Result,
-) postgres.Call {
-	var all []Result
-	call := statement([]Key{key}, &all)
-	return func(ctx context.Context, q postgres.Statement) error {
-		err := call(ctx, q)
-		if err == nil {
-			*out = all[0]
-		}
-		return err
-	}
-}
-
 // unguardedCalls are the calls of a step that does not move the key. They need no guard.
 func (s *Service) unguardedCalls(g Gathered, step judge.Step) (calls []postgres.Call) {
 	if step.Note().Actor != "" {

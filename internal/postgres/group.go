@@ -26,6 +26,7 @@ type Group[In, Out any] struct {
 	db     *DB
 	key    func(In) string
 	tenant func(In) string // or nil
+	alone  func(In) bool   // or nil
 	send   func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
@@ -68,6 +69,12 @@ func (g *Group[In, Out]) ByTenant(tenant func(In) string) *Group[In, Out] {
 	return g
 }
 
+// Alone sets who never shares a transaction. Such a caller needs no slot.
+func (g *Group[In, Out]) Alone(alone func(In) bool) *Group[In, Out] {
+	g.alone = alone
+	return g
+}
+
 // together reports whether two members may be in one group.
 func (g *Group[In, Out]) together(a, b In) bool {
 	return g.tenant == nil || !g.db.spread.Load() || g.tenant(a) == g.tenant(b)
@@ -91,27 +98,30 @@ func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 // Do runs the step for one member. If it has to wait for a slot, it runs in a group with others. Its errors are those
 // of Pipeline. If the caller's time ends before the group's, the caller gets an AmbiguousError.
 //
-// After an AmbiguousError, the next try should use Alone, because another member may have caused the delay.
+// After an AmbiguousError, the next try should be alone, because another member may have caused the delay.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
+	if g.alone != nil && g.alone(in) {
+		return g.sendOne(ctx, in)
+	}
 	m, wait := g.enter(in)
 	if !wait {
 		if g.db.slots.AtOnce > 0 {
 			defer g.db.slots.hold()()
 		}
-		return g.Alone(ctx, in)
+		return g.sendOne(ctx, in)
 	}
 	r := g.await(ctx, m)
 	switch {
 	case r.panicked != "":
 		panic(r.panicked)
 	case r.alone:
-		return g.Alone(ctx, in)
+		return g.sendOne(ctx, in)
 	}
 	return r.out, r.err
 }
 
-// Alone runs the step in a transaction of its own.
-func (g *Group[In, Out]) Alone(ctx context.Context, in In) (Out, error) {
+// sendOne runs the step in a transaction of its own.
+func (g *Group[In, Out]) sendOne(ctx context.Context, in In) (Out, error) {
 	var none Out
 	out, err := g.send(ctx, []In{in})
 	switch {
