@@ -42,8 +42,7 @@ func (k *Keys) find(ctx context.Context, ref Ref, read postgres.Reading) (KeyRow
 	return fromRow(ref, row).KeyRow, nil
 }
 
-// Peek decides as Take would, but does not take the key. The decision is nil if nobody has executed the key, or if it
-// has expired, and it is not held.
+// Peek decides without taking the key. The decision is nil if the key has no row or has expired, and is not held.
 func (k *Keys) Peek(ctx context.Context, r Reservation) (Decision, error) {
 	d, err := k.peek(ctx, r, k.db.ReadNow)
 	if err != nil {

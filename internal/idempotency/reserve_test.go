@@ -394,3 +394,29 @@ func TestWhatIsReadDurablyIsWhatIsThere(t *testing.T) {
 		t.Errorf("%v (-found +found durably):\n%s", err, diff)
 	}
 }
+
+// Another's statement may be why the acknowledgement is missing. What may have been written must be durable before
+// anything is executed because of it.
+func TestTryAfterALostAcknowledgementGoesAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var sent []Try
+	d, err := b.keys.Take(t.Context(), b.reservation(), func(ctx context.Context, try Try) (Decision, error) {
+		if sent = append(sent, try); len(sent) == 1 {
+			return nil, &postgres.AmbiguousError{Err: errors.New("the connection broke before the commit")}
+		}
+		var out []Decision
+		calls := b.keys.Calls([]Try{try}, &out)
+		if len(calls) != 2 {
+			t.Errorf("%d calls, want the key's and Durable", len(calls))
+		}
+		if err := b.db.Pipeline(ctx, calls...); err != nil {
+			return nil, err
+		}
+		return out[0], nil
+	})
+	if err != nil || len(sent) != 2 || sent[0].Alone || !sent[1].Alone || !sent[1].Begins {
+		t.Fatalf("sent %+v: %v", sent, err)
+	}
+	is[Execute](t, d)
+}

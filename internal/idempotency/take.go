@@ -71,12 +71,12 @@ func (k *Keys) Take(
 			return d, nil
 		}
 	}
-	return nil, &postgres.UnavailableError{Op: "reserve key", Err: fmt.Errorf("no decision after %d reads", maxTries)}
+	return nil, &postgres.UnavailableError{Op: "take key", Err: fmt.Errorf("no decision after %d reads", maxTries)}
 }
 
 // Calls are the calls of tries, with those that write their rows. Only tries that are not Alone come together.
 //
-// A charge must not exist without its reservation. A failover may lose a commit that was never acknowledged, even if
+// Nothing may be executed without its reservation. A failover may lose a commit that was never acknowledged, even if
 // its row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row
 // and write nothing. So the transaction then also waits until the row that it has read is durable.
 func (k *Keys) Calls(tries []Try, out *[]Decision, rows ...postgres.Call) []postgres.Call {
@@ -135,21 +135,18 @@ func (t *taking) expire(ctx context.Context, over KeyRow) error {
 
 func (t *taking) sendTry(ctx context.Context, try Try) (Decision, error) {
 	try.Reservation, try.doubt = t.reservation, t.doubt
-	try.Alone = t.again || try.seen.Status != ""
+	try.Alone = t.again
 	t.again = true
 	return t.send(ctx, try)
 }
 
 // readBack reads, after a lost acknowledgement, whether the reservation was written. The first read does not wait for
-// durability, like any replay. If the row has our own lease, we will charge because of it. Then it is read again, and
-// the read waits until the row is durable.
+// durability, like any replay. If the row has our own lease, we will execute the key because of it. Then it is read
+// again, and the read waits until the row is durable.
 func (k *Keys) readBack(ctx context.Context, r Reservation) (Decision, error) {
 	seen, err := k.peek(ctx, r, k.db.ReadNow)
-	switch _, ours := seen.(Execute); {
-	case ours:
+	if _, ours := seen.(Execute); ours {
 		return k.peek(ctx, r, k.readDurably)
-	case err == nil && seen == nil:
-		return k.heldWithoutRow(ctx, r.Ref)
 	}
 	return seen, err
 }

@@ -52,7 +52,7 @@ func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e 
 	if !judgeable(err) {
 		return step, err
 	}
-	g.Seen.IDTaken, g.Seen.ShareGone = g.Seen.IDTaken || BelongsToAnother(err), shareGone(err)
+	g.Seen.IDTaken, g.Seen.ShareGone = BelongsToAnother(err), shareGone(err)
 	step = judge.Judge(g.Seen, e) // If it refuses an operator's decision, it writes nothing.
 	return step, s.applyTx(ctx, tx, g, step)
 }
@@ -83,13 +83,12 @@ func (s *Service) Apply(ctx context.Context, g Gathered, step judge.Step) (appli
 		if postgres.RolledBack(err) {
 			return !step.ByOwner() || !postgres.Unavailable(err)
 		}
-		s.metrics.CommitAmbiguous()
 		if !step.ByOwner() {
 			applied, err = Applied{Doubt: true}, nil
 			return true
 		}
 		done, applied = s.readBackStep(ctx, g, step, p)
-		if done && applied.Passed {
+		if applied.Passed {
 			err = nil
 		}
 		return done
@@ -141,7 +140,7 @@ func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g Gathered, step judge
 	}
 	var came []written
 	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) (err error) {
-		came, err = s.writeSteps(ctx, []movedStep{{gathered: g, step: step, payload: p}}, postgres.In(savepoint))
+		came, err = s.writeSteps(ctx, []sentStep{{gathered: g, step: step, payload: p}}, postgres.In(savepoint))
 		if err == nil && came[0].Passed && !came[0].row {
 			return fmt.Errorf("apply %s: its row did not follow its key", g.movement.resource().Location())
 		}
@@ -189,7 +188,8 @@ func (s *Service) commitStep(
 		group = s.groups.completions
 	}
 	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
-	came, err := group.Do(ctx, movedStep{g, step, p, tracing.Current(ctx)})
+	came, err := group.Do(ctx, sentStep{g, step, p, tracing.Current(ctx)})
+	s.countLost(err)
 	if err != nil || !came.Passed {
 		return Applied{}, err
 	}
@@ -200,10 +200,10 @@ func (s *Service) commitStep(
 }
 
 // writeSteps sends the statements of steps, in their order: the key, the row of the payment or refund, the dead letter.
-// Only completions of charges come together. If the key's statement did not pass its guard, the others write nothing:
-// the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a key that
-// this transaction has written (BehindStep).
-func (s *Service) writeSteps(ctx context.Context, members []movedStep, send postgres.Sender) ([]written, error) {
+// Only steps that complete a charge come together. If the key's statement did not pass its guard, the others write
+// nothing: the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a
+// key that this transaction has written (BehindStep).
+func (s *Service) writeSteps(ctx context.Context, members []sentStep, send postgres.Sender) ([]written, error) {
 	out := make([]written, len(members))
 	var guards []idempotency.GuardResult
 	g, step, first := members[0].gathered, members[0].step, &out[0]
@@ -212,9 +212,9 @@ func (s *Service) writeSteps(ctx context.Context, members []movedStep, send post
 	var calls []postgres.Call
 	switch {
 	case completed && step.ByOwner():
-		calls = append(calls, s.keys.Complete(each(members, movedStep.completion), &guards))
+		calls = append(calls, s.keys.Complete(each(members, sentStep.completion), &guards))
 	case completed:
-		calls = append(calls, s.keys.Resolve(each(members, movedStep.resolution), &guards))
+		calls = append(calls, s.keys.Resolve(each(members, sentStep.resolution), &guards))
 	case released && step.ByOwner():
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, &first.GuardResult))
 	case released:
@@ -234,7 +234,7 @@ func (s *Service) writeSteps(ctx context.Context, members []movedStep, send post
 	case g.movement.isRefund():
 		calls = append(calls, g.movement.recordRefund(members[0].rowUpdate(), first)...)
 	default:
-		calls = append(calls, s.recordPayments(each(members, movedStep.rowUpdate), out))
+		calls = append(calls, s.recordPayments(each(members, sentStep.rowUpdate), out))
 	}
 	if l := members[0].payload.deadLetter; l != nil {
 		calls = append(calls, deadletters.OpenNew(*l, &first.opened))
@@ -248,11 +248,11 @@ func (s *Service) writeSteps(ctx context.Context, members []movedStep, send post
 	return out, nil
 }
 
-// each is what of makes of each member.
-func each[In, Out any](members []In, of func(In) Out) []Out {
+// each converts all members.
+func each[In, Out any](members []In, convert func(In) Out) []Out {
 	out := make([]Out, len(members))
 	for i, m := range members {
-		out[i] = of(m)
+		out[i] = convert(m)
 	}
 	return out
 }

@@ -418,7 +418,7 @@ func TestDeadLetterIsAboutWhatItNames(t *testing.T) {
 			Subject: subject, Generation: generation}}
 	}
 	of := func(subject uuid.UUID) *movement {
-		return &movement{books: &Books{}, payment: &payment.Payment{ID: payment.ID(subject),
+		return &movement{psp: gateway.PSPs{}.Of(""), payment: &payment.Payment{ID: payment.ID(subject),
 			Status: payment.Processing}}
 	}
 	nameless := aboutOwn(`{}`)

@@ -4,9 +4,8 @@
 //
 // Read it in this order, from who asks to what is asked. Nearly all calls go down:
 //
-//	create.go, refund.go   what a client asks for
-//	execute.go             the path of a payment: reserve, send, judge, apply
-//	reserve.go             the first transaction
+//	refund.go              a refund, which is checked against its payment first
+//	execute.go             the path of a payment: create, reserve, send, judge, apply
 //	prepare.go             for a PSP that executes in two steps: its object, and where its id is stored
 //	overtaken.go           what becomes of a reply whose step was not written, or nobody knows
 //	answer.go              the answer to the client
@@ -28,8 +27,9 @@
 //
 //	apply.go               the second transaction; JudgeAndApply, the way of nearly every source
 //	group.go               the transactions that payments share, if they arrive together
-//	step.go                the parts of a step that move no key, its dead letter, its log
+//	step.go                the parts of a step that move no key, its dead letter
 //	movement.go            what differs between a payment and a refund
+//	observe.go             what all this tells in figures, traces and log lines
 //
 // A source that brings records needs a judge.Source and a call of ApplyRecord. Other evidence is a type of package
 // judge that judges itself; the tests of judge say what else it needs.

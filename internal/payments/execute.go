@@ -3,13 +3,60 @@ package payments
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
+	"payonce/internal/payment"
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+	"payonce/internal/tracing"
 )
+
+// Keyed is the part of a request that every movement of money has in addition to its body.
+type Keyed struct {
+	Merchant payment.Merchant
+	Key      idempotency.Key
+	// Subject is the id of the payment or refund, a UUIDv7, if the request creates one. If it is zero, one is made.
+	Subject uuid.UUID
+}
+
+// Acceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
+// that it cannot count.
+func (b *Books) Acceptable(m payment.Merchant, r payment.CreateRequest) []problem.Detail {
+	refuses := b.psps.Of(m.PSP).Traits().Refuses
+	if refuses == nil {
+		return nil
+	}
+	bad := refuses(gateway.Charge{
+		AmountMinor: int64(r.AmountCents), Currency: string(r.Currency), PaymentMethod: r.PaymentMethod,
+	})
+	if bad == nil {
+		return nil
+	}
+	pointer := map[gateway.Member]string{
+		gateway.AmountMember: "/amountCents", gateway.CurrencyMember: "/currency",
+		gateway.TokenMember: "/paymentMethod",
+	}[bad.Member]
+	return []problem.Detail{problem.AtPointer(pointer, bad.Detail)}
+}
+
+// Create takes a payment, once for each key. The request must have passed Validate and Acceptable.
+func (s *Service) Create(ctx context.Context, k Keyed, r payment.CreateRequest) (Answer, error) {
+	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
+	if err != nil {
+		return nil, fmt.Errorf("fingerprint request: %w", err)
+	}
+	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: payment.CreateOperation, Key: k.Key}
+	m, err := newCharge(s.psps.Of(k.Merchant.PSP), k.Merchant, r)
+	if err != nil {
+		return nil, err
+	}
+	return s.execute(ctx, ref, fingerprint, k.Subject, m)
+}
 
 // execute is the path of every charge and every refund. No other code asks the PSP to move money.
 //
@@ -31,7 +78,7 @@ func (s *Service) execute(
 		return nil, fmt.Errorf("make id: %w", err)
 	}
 	reservation := s.keys.NewReservation(ref, f, leaseID, subject)
-	if !s.psps.Of(m.merchant.PSP).Ready(m.merchant.PSPAccount) {
+	if !m.psp.Ready(m.merchant.PSPAccount) {
 		return s.answerWithoutPSP(ctx, reservation, m)
 	}
 	if err := ctx.Err(); err != nil {
@@ -63,6 +110,44 @@ func (s *Service) execute(
 		return s.overtaken(ctx, g, reply, err)
 	}
 	return answerFor(g, step, applied), nil // Crash window 4: written, not answered.
+}
+
+// reserve is the first transaction. It takes the key and writes the row of the payment or refund. If it cannot take the
+// key, it returns why.
+func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m *movement) (idempotency.Decision, error) {
+	ctx, span := tracing.Start(ctx, "reserve")
+	defer span.End()
+	decision, err := s.keys.Take(ctx, r, func(ctx context.Context, t idempotency.Try) (idempotency.Decision, error) {
+		came, err := s.groups.reservations.Do(ctx, reservation{t, m, span})
+		m.begun(came)
+		s.countLost(err)
+		return came.decision, err
+	})
+	switch {
+	case postgres.RolledBack(err) && exceedsPayment(err):
+		return nil, ErrRefundExceedsPayment
+	case err != nil:
+		s.metrics.StoreFailed("reserve")
+		return nil, fmt.Errorf("reserve key: %w", err)
+	}
+	won, ours := decision.(idempotency.Execute)
+	if !ours {
+		return decision, nil
+	}
+	s.noteReserved(span, won.Lease)
+	if m.resource() != nil {
+		return won, nil
+	}
+	// The acknowledgement was lost, and the rows that the statements returned were lost with it.
+	if err := s.load(ctx, m, won.Lease.Subject); err != nil {
+		return nil, fmt.Errorf("load what was reserved: %w", err)
+	}
+	return won, nil
+}
+
+// exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
+func exceedsPayment(err error) bool {
+	return postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive")
 }
 
 // send asks the PSP to move the money, once. It sends nothing if this process was paused for so long that the lease may

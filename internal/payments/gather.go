@@ -198,7 +198,7 @@ func (b *Books) executionOfKey(ctx context.Context, r gateway.Record) (idempoten
 // GatherDue reads an unknown key that is due, and its movement. The round trip is shared with other lookups. It fails
 // with idempotency.ErrNoKey if the key is gone or stands for something else by now.
 func (b *Books) GatherDue(ctx context.Context, due idempotency.Due) (Gathered, error) {
-	l, err := b.groups.lookups.Do(ctx, due)
+	l, err := b.groups.lookups.Do(ctx, lookup(due))
 	if err != nil {
 		return Gathered{}, fmt.Errorf("look at key: %w", err)
 	}

@@ -20,28 +20,37 @@ import (
 // first of a lookup. Each has one statement for each table. What must not share a transaction goes the same way alone.
 type groups struct {
 	reservations *postgres.Group[reservation, reserved]
-	// The steps of owners, and those by evidence.
-	completions, resolutions *postgres.Group[movedStep, written]
-	lookups                  *postgres.Group[idempotency.Due, looked]
+	// The steps of owners, and those by evidence: each has a statement of its own.
+	completions, resolutions *postgres.Group[sentStep, written]
+	lookups                  *postgres.Group[lookup, looked]
 }
 
 func (s *Service) newGroups() groups {
-	keyOf := func(m movedStep) idempotency.Ref { return m.gathered.Seen.Key.Ref }
 	return groups{
-		reservations: groupBy(s.db, func(r reservation) idempotency.Ref { return r.Ref }, s.sendReservations).
-			Alone(reservation.alone),
-		completions: groupBy(s.db, keyOf, s.sendSteps).Alone(movedStep.alone),
-		resolutions: groupBy(s.db, keyOf, s.sendSteps).Alone(movedStep.alone),
-		lookups:     groupBy(s.db, func(d idempotency.Due) idempotency.Ref { return d.Ref }, s.sendLookups),
+		reservations: newGroup(s.db, s.sendReservations),
+		completions:  newGroup(s.db, s.sendSteps), resolutions: newGroup(s.db, s.sendSteps),
+		lookups: newGroup(s.db, s.sendLookups),
 	}
 }
 
-// groupBy is a group whose members each work on the key that ref gives.
-func groupBy[In, Out any](
-	db *postgres.DB, ref func(In) idempotency.Ref, send func(context.Context, []In) ([]Out, error),
+// grouped is one who may share a transaction.
+type grouped interface {
+	ref() idempotency.Ref // of the key that it works on
+	alone() bool          // it must not share one
+	trace() tracing.Span
+}
+
+// newGroup is a group whose transactions are in the traces of their members.
+func newGroup[In grouped, Out any](
+	db *postgres.DB, send func(context.Context, []In) ([]Out, error),
 ) *postgres.Group[In, Out] {
-	return postgres.NewGroup(db, func(m In) string { return lockOrder(ref(m)) }, send).
-		ByTenant(func(m In) string { return ref(m).Tenant })
+	traced := func(ctx context.Context, members []In) ([]Out, error) {
+		ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].trace() })
+		defer span.End()
+		return send(ctx, members)
+	}
+	return postgres.NewGroup(db, func(m In) string { return lockOrder(m.ref()) }, traced).
+		ByTenant(func(m In) string { return m.ref().Tenant }).Alone(In.alone)
 }
 
 // lockOrder is the order in which the members of a group lock their keys: tenant, operation, key. Neither a tenant's id
@@ -53,12 +62,15 @@ func lockOrder(ref idempotency.Ref) string {
 // reservation is a try to take the key of a movement.
 type reservation struct {
 	idempotency.Try
-	movement *movement // what the client asks for; it is read and not changed
+	movement *movement // of which the group reads what the client asks for
 	span     tracing.Span
 }
 
-// alone: a refund locks the row of its payment, and another refund in the same group could lock the same row.
-func (r reservation) alone() bool { return r.Alone || r.movement.isRefund() }
+// alone: a refund locks the row of its payment, and another refund in the same group could lock the same row. rowsOf
+// has no statement for several refunds.
+func (r reservation) alone() bool          { return r.Alone || r.movement.isRefund() }
+func (r reservation) ref() idempotency.Ref { return r.Ref }
+func (r reservation) trace() tracing.Span  { return r.span }
 
 // reserved is the result of a reservation.
 type reserved struct {
@@ -69,8 +81,6 @@ type reserved struct {
 }
 
 func (b *Books) sendReservations(ctx context.Context, members []reservation) ([]reserved, error) {
-	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
-	defer span.End()
 	tries := make([]idempotency.Try, len(members))
 	for i, m := range members {
 		tries[i] = m.Try
@@ -158,43 +168,44 @@ func (r reservation) resumes() dbsqlc.ResumePaymentParams {
 		Key: r.Ref.Key.String(), LeaseID: r.LeaseID}
 }
 
-// movedStep is a step that is sent, with what it stores.
-type movedStep struct {
+// sentStep is a step with what it stores.
+type sentStep struct {
 	gathered Gathered
 	step     judge.Step
 	payload  payload
 	span     tracing.Span
 }
 
-// alone: only the completion of a charge shares its transaction. A step with a dead letter does not: two keys may have
-// the same finding, and then both would lock the same row.
-func (m movedStep) alone() bool {
+// alone: only the completion of a charge shares its transaction, for which alone writeSteps has a statement. A step
+// with a dead letter does not: two keys may have the same finding, and then both would lock the same row.
+func (m sentStep) alone() bool {
 	return m.step.To() != idempotency.CompletedStatus || m.gathered.movement.isRefund() || m.step.Open() != nil ||
 		m.gathered.alone
 }
 
-func (m movedStep) completion() idempotency.Completion {
+func (m sentStep) ref() idempotency.Ref { return m.gathered.Seen.Key.Ref }
+func (m sentStep) trace() tracing.Span  { return m.span }
+
+func (m sentStep) completion() idempotency.Completion {
 	return idempotency.Completion{Lease: m.gathered.lease, Response: m.payload.applied.Response,
 		UnlessCharged: m.step.Verdict().Status == payment.Declined}
 }
 
-func (m movedStep) resolution() idempotency.Resolution {
+func (m sentStep) resolution() idempotency.Resolution {
 	return idempotency.Resolution{
 		Execution: m.gathered.Seen.Key, Seen: m.gathered.Seen.Status, Note: m.step.Note(),
 		Response: m.payload.applied.Response, UnlessCharged: m.step.Verdict().Status == payment.Declined,
 	}
 }
 
-// written is what came of a step.
+// written is the result of a step.
 type written struct {
 	idempotency.GuardResult
 	opened bool // its dead letter is new
 	row    bool // the row of the payment or refund is written, or there is none to write
 }
 
-func (s *Service) sendSteps(ctx context.Context, members []movedStep) ([]written, error) {
-	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
-	defer span.End()
+func (s *Service) sendSteps(ctx context.Context, members []sentStep) ([]written, error) {
 	return s.writeSteps(ctx, members, func(ctx context.Context, calls ...postgres.Call) error {
 		return s.db.GroupPipeline(ctx, len(members), calls...)
 	})
@@ -207,7 +218,9 @@ type rowUpdate struct {
 	to      idempotency.Status
 }
 
-func (m movedStep) rowUpdate() rowUpdate { return rowUpdate{m.gathered.Seen.Key, m.step.Verdict(), m.step.To()} }
+func (m sentStep) rowUpdate() rowUpdate {
+	return rowUpdate{m.gathered.Seen.Key, m.step.Verdict(), m.step.To()}
+}
 
 // recordPayments is the call that writes verdicts to payments.
 func (b *Books) recordPayments(updates []rowUpdate, out []written) postgres.Call {
@@ -234,6 +247,13 @@ func (b *Books) recordPayments(updates []rowUpdate, out []written) postgres.Call
 	}
 }
 
+// lookup is a key that is due.
+type lookup idempotency.Due
+
+func (l lookup) ref() idempotency.Ref { return l.Ref }
+func (lookup) alone() bool            { return false }
+func (lookup) trace() tracing.Span    { return tracing.Span{} }
+
 // looked is a key as a lookup reads it, with the movement that the key stands for.
 type looked struct {
 	view     idempotency.KeyView
@@ -242,7 +262,7 @@ type looked struct {
 
 // sendLookups reads keys that are due, many in one round trip. Read one by one, they would cost more time in the
 // database than at the PSP.
-func (b *Books) sendLookups(ctx context.Context, members []idempotency.Due) ([]looked, error) {
+func (b *Books) sendLookups(ctx context.Context, members []lookup) ([]looked, error) {
 	out := make([]looked, len(members))
 	var calls []postgres.Call
 	for i, due := range members {

@@ -199,6 +199,41 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	}
 }
 
+// There is no statement for several refunds, and none for several steps but those that complete a charge.
+func TestWhatHasNoStatementForSeveralGoesAlone(t *testing.T) {
+	t.Parallel()
+	psp := gateway.PSPs{}.Of("")
+	charge := &movement{psp: psp, object: gateway.ChargeObject, payment: &payment.Payment{}}
+	refund := &movement{psp: psp, object: gateway.RefundObject, payment: &payment.Payment{}, refund: &payment.Refund{}}
+	for name, c := range map[string]struct {
+		member grouped
+		alone  bool
+	}{
+		"charge":             {reservation{movement: charge}, false},
+		"second try":         {reservation{movement: charge, Try: idempotency.Try{Alone: true}}, true},
+		"refund":             {reservation{movement: refund}, true},
+		"completes a charge": {replying(charge, gateway.Succeeded{ID: "ch_1"}), false},
+		"completes a refund": {replying(refund, gateway.Succeeded{ID: "re_1"}), true},
+		"releases":           {replying(charge, gateway.NotExecuted{Reason: "no connection"}), true},
+		"loses":              {replying(charge, gateway.Indeterminate{Reason: "no answer"}), true},
+		"has a dead letter":  {replying(charge, gateway.Declined{ID: "ch_1", Code: gateway.AlreadyMoved}), true},
+	} {
+		if c.member.alone() != c.alone {
+			t.Errorf("%s: alone %t", name, !c.alone)
+		}
+	}
+	second := replying(charge, gateway.Succeeded{ID: "ch_1"})
+	if second.gathered.alone = true; !second.alone() {
+		t.Error("a step that was refused before shares its transaction")
+	}
+}
+
+// replying is the step of an owner whom the PSP has told this.
+func replying(m *movement, o gateway.Outcome) sentStep {
+	g := gatherReserved(idempotency.Lease{}, m)
+	return sentStep{gathered: g, step: judge.Judge(g.Seen, judge.Reply{Outcome: o})}
+}
+
 // What the statements of a group have told before it was rolled back never was. To act on it would be to charge without
 // a reservation.
 func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
@@ -243,7 +278,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var completions []movedStep
+	var completions []sentStep
 	for i, o := range out {
 		if i == 1 {
 			if is[idempotency.InProgress](t, o.decision).Subject != taken.Subject || o.payment != nil {
@@ -259,7 +294,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 		members[i].movement.begun(o)
 		g := gatherReserved(lease, members[i].movement)
 		paid := judge.Reply{Attempt: 1, Outcome: gateway.Succeeded{ID: fmt.Sprint("ch_", i)}}
-		completions = append(completions, movedStep{gathered: g, step: judge.Judge(g.Seen, paid), payload: payload{
+		completions = append(completions, sentStep{gathered: g, step: judge.Judge(g.Seen, paid), payload: payload{
 			applied: Applied{Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}}}})
 	}
 	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
@@ -320,15 +355,21 @@ func TestOwnerGoesOnAloneAndEvidenceComesAgain(t *testing.T) {
 	lost := &postgres.AmbiguousError{Err: errors.New("the connection is lost")}
 	var fails error
 	tries := 0
-	group := postgres.NewGroup(s.service.db, func(movedStep) string { return "" },
-		func(ctx context.Context, members []movedStep) ([]written, error) {
-			if members[0].alone() {
-				return s.service.sendSteps(ctx, members)
-			}
-			tries++
-			return nil, fails
-		})
-	s.service.groups.completions, s.service.groups.resolutions = group, group
+	// The two kinds have a statement each, so they never share a transaction.
+	group := func(ofOwners bool) *postgres.Group[sentStep, written] {
+		return postgres.NewGroup(s.service.db, func(sentStep) string { return "" },
+			func(ctx context.Context, members []sentStep) ([]written, error) {
+				if members[0].step.ByOwner() != ofOwners {
+					t.Errorf("a step to %s is in the other group", members[0].step.To())
+				}
+				if members[0].alone() {
+					return s.service.sendSteps(ctx, members)
+				}
+				tries++
+				return nil, fails
+			})
+	}
+	s.service.groups.completions, s.service.groups.resolutions = group(true), group(false)
 
 	for name, err := range map[string]error{"full": full, "lost": lost} {
 		g := s.charging(key("order", name))

@@ -14,8 +14,8 @@ import (
 
 // movement is a charge or a refund.
 type movement struct {
-	books    *Books
 	merchant payment.Merchant
+	psp      gateway.PSP    // the merchant's
 	object   gateway.Object // ChargeObject or RefundObject
 	// The rows that were begun, resumed or loaded. A charge has none of them before. A refund has its payment from the
 	// beginning.
@@ -28,8 +28,8 @@ type movement struct {
 	wantedRefund payment.RefundRequest
 }
 
-func newCharge(b *Books, m payment.Merchant, r payment.CreateRequest) (*movement, error) {
-	c := &movement{books: b, merchant: m, object: gateway.ChargeObject, wanted: r}
+func newCharge(psp gateway.PSP, m payment.Merchant, r payment.CreateRequest) (*movement, error) {
+	c := &movement{merchant: m, psp: psp, object: gateway.ChargeObject, wanted: r}
 	if len(r.Metadata) > 0 {
 		var err error
 		if c.metadata, err = json.Marshal(r.Metadata, json.Deterministic(true)); err != nil {
@@ -39,8 +39,8 @@ func newCharge(b *Books, m payment.Merchant, r payment.CreateRequest) (*movement
 	return c, nil
 }
 
-func newRefund(b *Books, m payment.Merchant, p payment.Payment, r payment.RefundRequest) *movement {
-	return &movement{books: b, merchant: m, object: gateway.RefundObject, payment: &p, wantedRefund: r}
+func newRefund(psp gateway.PSP, m payment.Merchant, p payment.Payment, r payment.RefundRequest) *movement {
+	return &movement{merchant: m, psp: psp, object: gateway.RefundObject, payment: &p, wantedRefund: r}
 }
 
 func (m *movement) isRefund() bool { return m.object == gateway.RefundObject }
@@ -54,16 +54,15 @@ func (m *movement) begun(by reserved) {
 
 // load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for a
 // request that does not own the key.
-func (m *movement) load(ctx context.Context, subject uuid.UUID) error {
-	b, tenant := m.books, m.merchant.Tenant
+func (s *Service) load(ctx context.Context, m *movement, subject uuid.UUID) error {
 	if m.isRefund() {
-		r, err := b.readRefund(ctx, tenant, payment.RefundID(subject), b.readDurably)
+		r, err := s.readRefund(ctx, m.merchant.Tenant, payment.RefundID(subject), s.readDurably)
 		if err == nil {
 			m.refund = &r
 		}
 		return err
 	}
-	p, err := b.readPayment(ctx, tenant, payment.ID(subject), b.readDurably)
+	p, err := s.readPayment(ctx, m.merchant.Tenant, payment.ID(subject), s.readDurably)
 	if err == nil {
 		m.payment = &p
 	}
@@ -83,11 +82,10 @@ func (m *movement) resource() payment.Resource {
 
 // send asks the PSP to move the money, once.
 func (m *movement) send(ctx context.Context, own idempotency.Execution) gateway.Outcome {
-	psp := m.books.psps.Of(m.merchant.PSP)
 	if m.isRefund() {
-		return psp.Refund(ctx, m.refundRequest(own))
+		return m.psp.Refund(ctx, m.refundRequest(own))
 	}
-	return psp.Charge(ctx, m.chargeRequest(own))
+	return m.psp.Charge(ctx, m.chargeRequest(own))
 }
 
 // request is the request to the PSP of an execution.
@@ -101,7 +99,7 @@ func (m *movement) request(own idempotency.Execution) gateway.Request {
 func (m *movement) chargeRequest(own idempotency.Execution) gateway.Charge {
 	return gateway.Charge{
 		Account: m.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
-		TwoSteps: m.books.psps.Of(m.merchant.PSP).Traits().TwoSteps,
+		TwoSteps: m.psp.Traits().TwoSteps,
 		ObjectID: m.payment.PSPObjectID, Reference: m.payment.ID.String(),
 		AmountMinor: int64(m.payment.Amount), Currency: string(m.payment.Currency),
 		PaymentMethod: m.payment.PaymentMethod,

@@ -20,7 +20,7 @@ import (
 func (s *shop) movements(k Keyed) map[string]*movement {
 	return map[string]*movement{
 		"payments": s.charge(k),
-		"refunds":  newRefund(&s.service.Books, k.Merchant, s.paid("paid-00000000042"), payment.RefundRequest{}),
+		"refunds":  newRefund(s.psp(), k.Merchant, s.paid("paid-00000000042"), payment.RefundRequest{}),
 	}
 }
 

@@ -227,7 +227,7 @@ func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
 				byOthers(gateway.RefundObject, p.PSPChargeID, fmt.Sprint("re_", i), "succeeded", 100))
 			return
 		}
-		m := newRefund(&s.service.Books, keyed(t, "any-key-0000000000").Merchant, p,
+		m := newRefund(s.psp(), keyed(t, "any-key-0000000000").Merchant, p,
 			payment.RefundRequest{AmountCents: 2000})
 		k := keyed(t, fmt.Sprintf("refund-%09d", i))
 		c := s.keys.NewReservation(s.reservation(payment.RefundOperation, k).Ref, idempotency.Fingerprint{},

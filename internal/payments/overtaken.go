@@ -84,7 +84,7 @@ func (s *Service) answerFromRow(ctx context.Context, g Gathered, o gateway.Outco
 // open, and the client is not told that nothing was executed.
 func (s *Service) answerGone(ctx context.Context, g Gathered, step judge.Step) Answer {
 	l, m := g.lease, g.movement
-	if err := m.load(ctx, l.Subject); err != nil {
+	if err := s.load(ctx, m, l.Subject); err != nil {
 		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),
 			slog.Any("error", err))
 		return pendingFor(m, l.KeyExpires())

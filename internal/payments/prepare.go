@@ -21,7 +21,7 @@ func (s *Service) prepareAtPSP(ctx context.Context, l idempotency.Lease, m *move
 	if m.isRefund() {
 		return nil // No PSP of ours makes an object of a refund first.
 	}
-	objectID, refused := s.psps.Of(m.merchant.PSP).Prepare(ctx, m.chargeRequest(l.Execution()))
+	objectID, refused := m.psp.Prepare(ctx, m.chargeRequest(l.Execution()))
 	if refused != nil || objectID == "" {
 		return refused
 	}

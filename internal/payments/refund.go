@@ -36,7 +36,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 			return nil, err
 		}
 	}
-	m := newRefund(&s.Books, k.Merchant, p, r)
+	m := newRefund(s.psps.Of(k.Merchant.PSP), k.Merchant, p, r)
 	// Succeeded and the PSP's id are final, so these checks never refuse the replay of a completed refund.
 	switch {
 	case silent:
@@ -59,7 +59,7 @@ func (s *Service) shownCharge(
 	if err != nil {
 		return p, false, fmt.Errorf("find charge: %w", err)
 	}
-	c := movement{books: &s.Books, merchant: m, payment: &p}
+	c := movement{merchant: m, psp: s.psps.Of(m.PSP), payment: &p}
 	wanted := c.chargeRequest(own)
 	questions, byID := []gateway.Charge{wanted}, wanted
 	byID.ObjectID = strings.TrimPrefix(p.PSPChargeID, payment.OperatorPSPID)
@@ -67,7 +67,7 @@ func (s *Service) shownCharge(
 		questions = []gateway.Charge{byID, wanted}
 	}
 	for _, asked := range questions {
-		answer := s.psps.Of(m.PSP).Lookup(ctx, asked, gateway.EndNothing)
+		answer := c.psp.Lookup(ctx, asked, gateway.EndNothing)
 		if f, failed := answer.(gateway.LookupFailed); failed && !f.Missing {
 			silent = true
 		}

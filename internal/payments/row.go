@@ -57,7 +57,7 @@ func (b *Books) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.Fin
 // movementOf is the movement of a payment's row, or of a refund's with its payment's.
 func (b *Books) movementOf(paid dbsqlc.Payment, refund *dbsqlc.Refund, psp, account string) (*movement, error) {
 	p, err := paymentOf(paid)
-	m := &movement{books: b, merchant: payment.Merchant{Tenant: p.Tenant, PSP: psp, PSPAccount: account},
+	m := &movement{merchant: payment.Merchant{Tenant: p.Tenant, PSP: psp, PSPAccount: account}, psp: b.psps.Of(psp),
 		object: gateway.ChargeObject, payment: &p}
 	if refund != nil {
 		r := refundOf(*refund)

@@ -226,7 +226,7 @@ func (s *shop) refunding(key string, p payment.Payment, part payment.AmountMinor
 	s.t.Helper()
 	k, asked := keyed(s.t, key), payment.RefundRequest{AmountCents: part}
 	return s.enter(k, payment.RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
-		newRefund(&s.service.Books, k.Merchant, p, asked))
+		newRefund(s.psp(), k.Merchant, p, asked))
 }
 
 func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, asked any, m *movement) *stage {
@@ -486,10 +486,13 @@ func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.L
 	return is[idempotency.Execute](s.t, came.decision).Lease
 }
 
+// psp is that of the shop's merchants.
+func (s *shop) psp() gateway.PSP { return s.service.psps.Of(native.Name) }
+
 // charge is the movement of an order.
 func (s *shop) charge(k Keyed) *movement {
 	s.t.Helper()
-	m, err := newCharge(&s.service.Books, k.Merchant, order())
+	m, err := newCharge(s.psp(), k.Merchant, order())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,7 +14,6 @@ import (
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
-	"payonce/internal/tracing"
 )
 
 // Applied is what came of a step.
@@ -89,60 +87,6 @@ func BelongsToAnother(err error) bool {
 
 // shareGone reports whether a refund was refused because other refunds have reserved its share of the payment.
 func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
-
-// checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
-func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
-	if !written {
-		s.metrics.StoreFailed("apply_row")
-		s.log.ErrorContext(ctx, "key moved, its row did not", slog.String("resource", m.resource().Location()))
-	}
-}
-
-// committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
-func (s *Service) committed(ctx context.Context, g Gathered, step judge.Step) {
-	s.logStep(ctx, g, step)
-	if step.To() != "" {
-		s.waits.keys.Wake(g.Seen.Own.Ref)
-	}
-}
-
-// noteReserved counts a reservation, and says in its trace what it has taken.
-func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
-	outcome := "created"
-	if l.Attempt > 1 {
-		outcome = "failed_retry"
-	}
-	s.metrics.Reserved(outcome)
-	span.Outcome(outcome)
-	span.Executes(l.Subject, l.Attempt)
-}
-
-// logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
-// log line of the request has its status.
-func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step, more ...any) {
-	tracing.Current(ctx).Outcome(step.Label())
-	if step.WritesNothing() || step.ByOwner() && step.To() == idempotency.CompletedStatus {
-		return
-	}
-	attributes := []any{
-		slog.String("to", string(step.To())),
-		slog.Int("attempt", int(g.Seen.Key.Attempt)),
-		slog.Int("generation", int(g.Seen.Key.Generation)),
-	}
-	if g.movement != nil {
-		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
-	}
-	if step.Note().Actor != "" {
-		attributes = append(attributes, slog.String("actor", step.Note().Actor))
-	}
-	if step.Open() != nil {
-		attributes = append(attributes, slog.String("dead_letter_kind", string(step.Open().Kind)))
-	}
-	if step.Answer() != nil {
-		attributes = append(attributes, slog.String("answered_kind", string(step.Answer().Kind)))
-	}
-	s.log.InfoContext(ctx, "step", append(attributes, more...)...)
-}
 
 // deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
 // the client asked for, so that an operator can compare the evidence with them.

@@ -16,12 +16,12 @@ import (
 // Group lets payments that arrive together share one transaction: a group commit. A commit costs the server more than
 // the statements before it, and a commit for ten payments costs as much as for one.
 //
-// There is no timer, so an idle system adds no wait. A caller that finds a free slot sends at once, alone. Callers that
-// find none wait. When a slot becomes free, the waiting callers are the members of the next group. A Group is for one
-// step, such as the reservation. All Groups of a DB share its slots.
+// There is no timer, so an idle system adds no wait. A caller that finds a free slot sends at once, alone, and so does
+// one that must not share (Alone). The others wait. When a slot becomes free, the waiting callers are the members of
+// the next group. A Group is for one step, such as the reservation. All Groups of a DB share its slots.
 //
-// For each member, the transaction has happened or not, as if the member had sent its own. If the
-// database rolls a group back, and one member may be the cause, each member is tried alone.
+// For each member, the transaction has happened or not, as if the member had sent its own. If the database rolls a
+// group back, and one member may be the cause, each member is tried alone.
 type Group[In, Out any] struct {
 	db     *DB
 	key    func(In) string
@@ -53,9 +53,9 @@ type result[Out any] struct {
 // NewGroup returns the Group of one step.
 //
 // key names the row that a member locks, such as its idempotency key. send gets the members in the order of their keys,
-// and never two with the same key. It sends one transaction, by GroupPipeline. The transaction locks the rows in that
-// order, and no other rows, so two groups never wait for each other. send returns one Out for each member, in the same
-// order.
+// and never two with the same key. It sends one transaction, by GroupPipeline. The transaction of several members locks
+// the rows in that order, and no other rows, so two groups never wait for each other. send returns one Out for each
+// member, in the same order.
 func NewGroup[In, Out any](
 	db *DB, key func(In) string, send func(ctx context.Context, members []In) ([]Out, error),
 ) *Group[In, Out] {

@@ -1,6 +1,6 @@
-// Package watch wakes those who wait for a change of a key: requests in package payments, and pages in package console.
-// It knows no payments, no pages and no SQL: the read is handed in, and each who waits says what ends the wait. A
-// change may wake somebody once too often, and is never missed.
+// Package watch wakes requests (package payments) and pages (package console) that wait for a change of a key. It knows
+// no payments, no pages and no SQL: its callers bring the function that reads the keys, and say what ends a wait. A
+// change may wake a caller once too often, and is never missed.
 package watch
 
 import (

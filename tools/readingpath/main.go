@@ -30,7 +30,7 @@ var onPath = map[string]bool{
 
 var pathFiles = []string{
 	"internal/payments/execute.go", "internal/judge/evidence.go", "internal/judge/reply.go",
-	"internal/judge/record.go", "internal/judge/lookup.go", "internal/payments/reserve.go",
+	"internal/judge/record.go", "internal/judge/lookup.go", "internal/idempotency/take.go",
 	"internal/payments/apply.go", "db/queries/idempotency.sql", "db/migrations/00112_idempotency_keys.sql",
 	"db/migrations/00113_payments.sql",
 }

@@ -78,7 +78,7 @@ func run(root string) error {
 	deciders := matching(root, product, lettersOfEvidence)
 	listed(w, "deciders, by file", deciders)
 	listed(w, "writers, by file", matching(root, product,
-		regexp.MustCompile(`\bkeys\.(Complete|Resolve|Release\w*|Lose|Postpone|ExpireLease)\(`)))
+		regexp.MustCompile(`\b(keys|k)\.(Complete|Resolve|Release\w*|Lose|Postpone|expireLease)\(`)))
 	all := slices.Concat(in(files, "internal"), in(files, "cmd"))
 	listed(w, "handlers of a lost acknowledgement, by file",
 		matching(root, all, regexp.MustCompile(`CommitAmbiguous\(\)|PauseBeforeRecall\(|postgres\.Recall\(`)))

@@ -232,7 +232,7 @@ func TestReservationSentTwiceIsOneRefund(t *testing.T) {
 			k := keyed(t, "refund-000000042")
 			p := s.paid("order-0000000042")
 			c := s.reservation(payment.RefundOperation, k)
-			m := newRefund(&s.service.Books, k.Merchant, p, asked)
+			m := newRefund(s.psp(), k.Merchant, p, asked)
 			first := s.reserveOnce(c, m)
 			if again := s.reserveOnce(c, m); again != first {
 				t.Fatalf("lease was %+v, is %+v", first, again)

@@ -40,14 +40,14 @@ func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 		if got, err := idempotency.Canonical("POST", "/payments", r); err != nil || string(got) != begins+c.want+ends {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
-		m, err := newCharge(&Books{}, payment.Merchant{}, r)
+		m, err := newCharge(nil, payment.Merchant{}, r)
 		if err != nil || string(m.metadata) != c.stored || (m.metadata == nil) != (c.stored == "") {
 			t.Errorf("%s: stored is %q, %v", name, m.metadata, err)
 		}
 	}
 	r := order()
 	r.Metadata = map[string]string{"a": "\xff"}
-	if m, err := newCharge(&Books{}, payment.Merchant{}, r); err == nil {
+	if m, err := newCharge(nil, payment.Merchant{}, r); err == nil {
 		t.Errorf("metadata that is no text is stored as %q", m.metadata)
 	}
 }

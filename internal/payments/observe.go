@@ -1,0 +1,74 @@
+package payments
+
+import (
+	"context"
+	"log/slog"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/judge"
+	"payonce/internal/postgres"
+	"payonce/internal/tracing"
+)
+
+// Here is what the path of a payment tells in figures, traces and log lines. Nothing here decides anything.
+
+// countLost counts an acknowledgement that was lost, if err says so.
+func (s *Service) countLost(err error) {
+	if err != nil && !postgres.RolledBack(err) {
+		s.metrics.CommitAmbiguous()
+	}
+}
+
+// checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
+func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
+	if !written {
+		s.metrics.StoreFailed("apply_row")
+		s.log.ErrorContext(ctx, "key moved, its row did not", slog.String("resource", m.resource().Location()))
+	}
+}
+
+// committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
+func (s *Service) committed(ctx context.Context, g Gathered, step judge.Step) {
+	s.logStep(ctx, g, step)
+	if step.To() != "" {
+		s.waits.keys.Wake(g.Seen.Own.Ref)
+	}
+}
+
+// noteReserved counts a reservation, and says in its trace what it has taken.
+func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
+	outcome := "created"
+	if l.Attempt > 1 {
+		outcome = "failed_retry"
+	}
+	s.metrics.Reserved(outcome)
+	span.Outcome(outcome)
+	span.Executes(l.Subject, l.Attempt)
+}
+
+// logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
+// log line of the request has its status.
+func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step, more ...any) {
+	tracing.Current(ctx).Outcome(step.Label())
+	if step.WritesNothing() || step.ByOwner() && step.To() == idempotency.CompletedStatus {
+		return
+	}
+	attributes := []any{
+		slog.String("to", string(step.To())),
+		slog.Int("attempt", int(g.Seen.Key.Attempt)),
+		slog.Int("generation", int(g.Seen.Key.Generation)),
+	}
+	if g.movement != nil {
+		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
+	}
+	if step.Note().Actor != "" {
+		attributes = append(attributes, slog.String("actor", step.Note().Actor))
+	}
+	if step.Open() != nil {
+		attributes = append(attributes, slog.String("dead_letter_kind", string(step.Open().Kind)))
+	}
+	if step.Answer() != nil {
+		attributes = append(attributes, slog.String("answered_kind", string(step.Answer().Kind)))
+	}
+	s.log.InfoContext(ctx, "step", append(attributes, more...)...)
+}
