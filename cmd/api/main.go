@@ -95,5 +95,6 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err != nil {
 		return err
 	}
+	go app.FollowLoad(ctx, getenv)
 	return api.Run(ctx, func() {})
 }
