@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // Limits bound what one process uses of the database. Zero means that Payonce sets no limit.
@@ -82,8 +81,7 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	db := Wrap(nil, l.Acquire)
 	db.answer, db.slots.GroupLimits = 2*l.StatementTimeout, l.Groups
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		// Without this, pgx converts a uuid.UUID to text. That was a third of the allocations of a payment.
-		pgxuuid.Register(c.TypeMap())
+		register(c.TypeMap())
 		return db.askWhetherSpread(ctx, c)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
