@@ -48,11 +48,11 @@ func (s *slots) hold() (release func()) {
 	if s.Hold <= 0 {
 		return s.release
 	}
-	once := sync.OnceFunc(s.release)
-	over := time.AfterFunc(s.Hold, once)
+	over := time.AfterFunc(s.Hold, s.release)
 	return func() {
-		over.Stop()
-		once()
+		if over.Stop() { // Otherwise the timer has released the slot, or is about to.
+			s.release()
+		}
 	}
 }
 
