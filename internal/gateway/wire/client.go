@@ -18,10 +18,11 @@ type Client struct {
 	// Base is the scheme and the host of the PSP.
 	Base string
 
-	limits   gateway.Limits
-	http     *http.Client
-	breakers *breakers
-	places   *places
+	limits gateway.Limits
+	// A http.Client would follow a redirect, and send the charge a second time, to another address.
+	transport http.RoundTripper
+	breakers  *breakers
+	places    *places
 }
 
 // New returns a client of the PSP at baseURL. setting is the name of the setting that has the URL, for the error.
@@ -37,12 +38,7 @@ func New(setting, baseURL string, l gateway.Limits, now func() time.Time) (*Clie
 		return nil, errors.New("every PSP limit must be positive")
 	}
 	return &Client{
-		Base: u.Scheme + "://" + u.Host, limits: l,
-		http: &http.Client{
-			Transport: newTransport(l),
-			// A redirect would send the charge a second time, to another address.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		Base: u.Scheme + "://" + u.Host, limits: l, transport: newTransport(l),
 		breakers: newBreakers(l, now, maxBreakers), places: newPlaces(l.InFlight),
 	}, nil
 }
@@ -57,4 +53,4 @@ func (c *Client) InFlight() int { return c.places.taken() }
 func (c *Client) Total() time.Duration { return c.limits.Total }
 
 // Close drops idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { (&http.Client{Transport: c.transport}).CloseIdleConnections() }

@@ -92,7 +92,7 @@ func (c *Client) get(ctx context.Context, build Build) (io.ReadCloser, error) {
 	// An old copy of an empty list, from the cache of a proxy, would prove that nothing was charged.
 	req.Header.Set("Cache-Control", "no-cache")
 	tracing.Inject(ctx, req.Header)
-	res, err := c.http.Do(req)
+	res, err := c.transport.RoundTrip(req)
 	if err != nil {
 		return nil, errors.New(readReason(err))
 	}

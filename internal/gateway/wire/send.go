@@ -61,7 +61,7 @@ func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bo
 		return Reply{NotSent: "request could not be built"}, true
 	}
 	tracing.Inject(ctx, req.Header)
-	res, err := c.http.Do(req)
+	res, err := c.transport.RoundTrip(req)
 	if err != nil {
 		if !connected.Load() {
 			return Reply{NotSent: "no connection to the PSP"}, false
