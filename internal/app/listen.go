@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 
@@ -113,18 +112,6 @@ func freeNear(ctx context.Context, addr string) net.Listener {
 func portOf(addr string) string {
 	_, port, _ := net.SplitHostPort(addr)
 	return port
-}
-
-// gcPercent lets the heap grow to three times what lives. That is a few megabytes: at Go's default of 100 the collector
-// runs dozens of times a second under load. More would save a little more CPU, and cost a thousand connections more
-// memory than they are worth (docs/performance.md).
-const gcPercent = 200
-
-// TuneMemory sets how often the collector runs, unless the environment does.
-func TuneMemory(getenv func(string) string) {
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 // spareFiles are for what is open besides connections, with room for more.
