@@ -26,6 +26,18 @@ func register(m *pgtype.Map) {
 	registerArray(m, pgtype.Int8ArrayOID, func(to []byte, n int64) []byte {
 		return binary.BigEndian.AppendUint64(to, uint64(n)) //nolint:gosec // as above
 	})
+	registerArray(m, pgtype.ByteaArrayOID, func(to []byte, b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		return append(to, b...)
+	})
+	registerArray(m, pgtype.JSONBArrayOID, func(to []byte, text []byte) []byte {
+		if text == nil {
+			return nil
+		}
+		return append(append(to, jsonbVersion), text...)
+	})
 	plain := m.Copy()
 	for _, oid := range []uint32{pgtype.UUIDOID, pgtype.TimestamptzOID, pgtype.Int2OID, pgtype.TextOID} {
 		t, _ := plain.TypeForOID(oid)
@@ -33,6 +45,9 @@ func register(m *pgtype.Map) {
 		m.RegisterType(&pgtype.Type{Name: t.Name, OID: oid, Codec: kept})
 	}
 }
+
+// jsonbVersion is what a jsonb begins with in the binary form.
+const jsonbVersion = 1
 
 // uuids is the codec of a uuid.UUID. For pgx alone, it is a sql.Scanner, which reads texts.
 type uuids struct{ pgxuuid.UUIDCodec }
@@ -70,7 +85,7 @@ func (p planned) PlanScan(_ *pgtype.Map, oid uint32, format int16, target any) p
 	return p.plans[of]
 }
 
-// array is the codec of an array, which writes a []T without an object for each element.
+// array is the codec of an array, which writes a []T without an object for each element. write returns nil for NULL.
 type array[T any] struct {
 	*pgtype.ArrayCodec
 	write func(to []byte, element T) []byte
@@ -93,14 +108,19 @@ func (a array[T]) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any)
 // Encode writes the form that the server's array_recv reads: a header, and each element after its length.
 func (a array[T]) Encode(value any, buf []byte) ([]byte, error) {
 	elements, _ := value.([]T)
-	const dimensions, noNULLs, lowerBound = 1, 0, 1
+	const dimensions, mayHoldNULLs, lowerBound = 1, 1, 1
 	length := uint32(len(elements)) //nolint:gosec // at most some hundreds
-	for _, n := range [...]uint32{dimensions, noNULLs, a.ElementType.OID, length, lowerBound} {
+	for _, n := range [...]uint32{dimensions, mayHoldNULLs, a.ElementType.OID, length, lowerBound} {
 		buf = binary.BigEndian.AppendUint32(buf, n)
 	}
 	for _, element := range elements {
 		start := len(buf) + 4
-		buf = a.write(append(buf, 0, 0, 0, 0), element)
+		buf = append(buf, 0xff, 0xff, 0xff, 0xff) // NULL
+		written := a.write(buf, element)
+		if written == nil {
+			continue
+		}
+		buf = written
 		binary.BigEndian.PutUint32(buf[start-4:], uint32(len(buf)-start)) //nolint:gosec // a column's length
 	}
 	return buf, nil
