@@ -48,7 +48,8 @@ type refundBody struct {
 
 // MarshalJSON writes the payment as the API shows it.
 func (p Payment) MarshalJSON() ([]byte, error) {
-	return json.Marshal(p.Body(), json.Deterministic(true))
+	body := p.Body()
+	return json.Marshal(&body, json.Deterministic(true)) // json copies what is no pointer.
 }
 
 // Body is the payment as the API shows it.
@@ -68,7 +69,7 @@ func (p Payment) Body() Body {
 
 // MarshalJSON writes the refund as the API shows it.
 func (r Refund) MarshalJSON() ([]byte, error) {
-	return json.Marshal(refundBody{
+	return json.Marshal(&refundBody{
 		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
 		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
 		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, IdempotencyKey: r.Key,

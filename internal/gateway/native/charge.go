@@ -24,7 +24,7 @@ func refuses(ch gateway.Charge) *gateway.Unacceptable {
 
 // Charge sends ch once.
 func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome {
-	body := struct {
+	body := &struct {
 		AmountCents   int64  `json:"amountCents"`
 		Currency      string `json:"currency"`
 		PaymentMethod string `json:"paymentMethod"`
@@ -35,7 +35,7 @@ func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome 
 
 // Refund sends r once.
 func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
-	body := struct {
+	body := &struct {
 		AmountCents int64  `json:"amountCents"`
 		Currency    string `json:"currency"`
 		Reference   string `json:"reference"`
