@@ -17,7 +17,7 @@ type settings struct {
 	Rounds  int      `env:"BENCH_ROUNDS" envDefault:"5" desc:"slices of each line; fewer where three are enough"`
 	Seconds int      `env:"BENCH_SECONDS" envDefault:"2" desc:"length of a slice"`
 	Only    []string `env:"BENCH_ONLY" desc:"sections to run, by the names in the table, separated by commas; only so are size and fresh run"`
-	Ref     string   `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other; or, with BENCH_ONLY=fresh, that one)"`
+	Ref     string   `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other; or, with BENCH_ONLY=fresh or webhook, that one)"`
 }
 
 const (
