@@ -143,7 +143,8 @@ BEGIN
         ok := true; -- such as a statement that is sent again
     ELSIF OLD.psp_object_id IS NULL THEN
         ok := OLD.status = 'processing' AND NEW.status = 'processing'
-              AND NEW.psp_object_id COLLATE "C" ~ '^[!-~]{1,255}$'; -- printable ASCII without spaces
+              AND length(NEW.psp_object_id) BETWEEN 1 AND 255
+              AND NEW.psp_object_id COLLATE "C" !~ '[^!-~]'; -- printable ASCII without spaces
     ELSE
         ok := NEW.psp_object_id IS NULL AND OLD.status = 'failed' AND NEW.status = 'processing';
     END IF;

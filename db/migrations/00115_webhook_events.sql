@@ -4,8 +4,10 @@
 
 -- +goose Up
 CREATE TABLE webhook_events (
-    -- The sender's webhook-id. A second delivery with this id is the same event.
-    id           text COLLATE "C" PRIMARY KEY CHECK (id ~ '^[!-~]{1,255}$'),
+    -- The sender's webhook-id. A second delivery with this id is the same event. It is printable ASCII without spaces.
+    -- One regular expression with {1,255} would take 100 microseconds.
+    id           text COLLATE "C" PRIMARY KEY
+        CONSTRAINT webhook_events_id_check CHECK (length(id) BETWEEN 1 AND 255 AND id !~ '[^!-~]'),
     received_at  timestamptz NOT NULL DEFAULT payonce_now(),
     -- The sender's webhook-timestamp.
     sent_at      timestamptz NOT NULL,
@@ -21,5 +23,12 @@ CREATE INDEX webhook_events_waiting ON webhook_events (id) WHERE processed_at IS
 -- Finds the processed events for pruning, oldest first.
 CREATE INDEX webhook_events_processed_at ON webhook_events (processed_at) WHERE processed_at IS NOT NULL;
 
+-- Each webhook inserts a job. No query of River's workers uses these indexes of its table, and none of ours does: they
+-- are for people who search the jobs.
+DROP INDEX river_job_kind, river_job_args_index, river_job_metadata_index;
+
 -- +goose Down
+CREATE INDEX river_job_kind ON river_job USING btree(kind);
+CREATE INDEX river_job_args_index ON river_job USING GIN(args);
+CREATE INDEX river_job_metadata_index ON river_job USING GIN(metadata);
 DROP TABLE webhook_events;

@@ -102,6 +102,7 @@ func (r *Reconciler) riverConfig() *river.Config {
 		CompletedJobRetentionPeriod: keepCompleted,
 		DiscardedJobRetentionPeriod: keepDiscarded,
 		SoftStopTimeout:             r.StopLimit,
+		ReindexerIndexNames:         jobIndexes(),
 		ErrorHandler:                &jobErrors{log: r.Log},
 		Middleware:                  []rivertype.Middleware{river.WorkerMiddlewareFunc(r.observe)},
 		Logger:                      slog.New(stopping{r.Log.Handler()}),
@@ -110,6 +111,12 @@ func (r *Reconciler) riverConfig() *river.Config {
 		add(r, c)
 	}
 	return c
+}
+
+// jobIndexes are the indexes of River's table that the migrations have kept.
+func jobIndexes() []string {
+	return []string{"river_job_pkey", "river_job_prioritized_fetching_index", "river_job_state_and_finalized_at_index",
+		"river_job_unique_idx"}
 }
 
 func (r *Reconciler) workers() *river.Workers {
