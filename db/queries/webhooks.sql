@@ -1,9 +1,31 @@
 -- Webhooks as they were received.
 
--- name: StoreEvent :execrows
--- none -> stored. Competes with another delivery of the same event: the second INSERT waits for the first transaction,
--- and does nothing if that one has committed.
-INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body) ON CONFLICT (id) DO NOTHING;
+-- name: StoreEvents :many
+-- none -> stored, with the job that processes the event. Competes with another delivery of the same event: the second
+-- INSERT waits for the first transaction, and does nothing if that one has committed. The caller gives each event once,
+-- sorted by bytes, and gets the rows in that order. The job has no unique key, because the event's row says already
+-- that there is one job. Its other columns have River's defaults (docs/adr/0041-river-for-jobs.md).
+--
+-- A duplicate writes no row, so its commit would be acknowledged at once, even if the commit of the first delivery
+-- still waits for the standby. The message makes it wait (docs/adr/0022).
+WITH asked AS MATERIALIZED (
+    SELECT unnest(@ids::text[]) AS id, unnest(@sent_at::timestamptz[]) AS sent_at, unnest(@bodies::bytea[]) AS body
+), stored AS (
+    INSERT INTO webhook_events (id, sent_at, body) SELECT a.id, a.sent_at, a.body FROM asked AS a
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+), enqueued AS (
+    INSERT INTO river_job (args, kind, queue, max_attempts)
+    SELECT jsonb_build_object('eventId', s.id), @kind, @queue, @max_attempts FROM stored AS s
+)
+SELECT (s.id IS NOT NULL OR pg_logical_emit_message(true, 'payonce', '') IS NULL)::boolean AS stored
+FROM asked AS a LEFT JOIN stored AS s ON s.id = a.id
+ORDER BY a.id COLLATE "C";
+
+-- name: WakeQueue :exec
+-- Tells the workers of a queue, by the channel on which River's workers listen, that a job is there. Without it, they
+-- find the job when they look the next time.
+SELECT pg_notify(current_schema() || '.river_insert', json_build_object('queue', @queue::text)::text);
 
 -- name: GetEvent :one
 SELECT sent_at, body, (processed_at IS NOT NULL)::boolean AS processed

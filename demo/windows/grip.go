@@ -57,7 +57,7 @@ func (s *Stage) seize(at place, key string) *grip {
 	ours := naming(words...)
 	if at.event {
 		var event name
-		g.end = append(g.end, event.learn(s.proxies[API].rows, "StoreEvent", eventID, key, s.config.Dialect.news))
+		g.end = append(g.end, event.learn(s.proxies[API].rows, "StoreEvents", eventID, key, s.config.Dialect.news))
 		ours = func(round []byte) bool { return event.in(string(round)) }
 	}
 	do := g.action()

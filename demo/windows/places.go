@@ -61,9 +61,9 @@ func answered() []Window {
 func ingested() []Window {
 	return []Window{
 		{"6", "the PSP's webhook is verified; it is not stored", paid,
-			place{who: API, query: "StoreEvent", before: true, news: true}},
+			place{who: API, query: "StoreEvents", before: true, news: true}},
 		{"7", "the PSP's webhook is stored; the API does not know it", paid,
-			place{who: API, query: "StoreEvent", commit: true, news: true}},
+			place{who: API, query: "StoreEvents", news: true}},
 	}
 }
 

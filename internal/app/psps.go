@@ -6,6 +6,7 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/reconcile"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
@@ -45,7 +46,7 @@ func (a *API) receivers() map[string]*webhooks.Receiver {
 
 func (a *API) receiver(name string, secrets []string) *webhooks.Receiver {
 	if psp, ok := a.psps[name]; ok && len(secrets) > 0 {
-		return webhooks.NewReceiver(psp, webhooks.New(a.db, a.queue.WebhookTx))
+		return webhooks.NewReceiver(psp, webhooks.New(a.db, reconcile.WebhookJob()))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (r *Reconciler) assemble() error {
 		return err
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
-		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
+		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, reconcile.WebhookJob()),
 		Further: further, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Tracer: r.tracer,
 		Log: r.log, Reconciler: c,
 	})

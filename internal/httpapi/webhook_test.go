@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -53,8 +52,6 @@ type counter struct {
 	logs    *safeBuffer
 	metrics *prometheus.Registry
 	inbox   *webhooks.Inbox
-	// beforeJob is SQL that runs in the database before the job is written.
-	beforeJob string
 }
 
 func setup(t *testing.T) *counter {
@@ -62,17 +59,10 @@ func setup(t *testing.T) *counter {
 	pool := pgtest.New(t)
 	c := &counter{
 		t: t, pool: pool, proxy: pgproxy.Start(t, pool.Config().ConnString()),
-		now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), logs: &safeBuffer{}, beforeJob: "SELECT",
+		now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), logs: &safeBuffer{},
 	}
-	pgtest.Exec(t, c.pool, "CREATE TABLE jobs (event_id text NOT NULL)")
 	db := pgtest.Open(t, c.proxy.URL(), pgtest.Limits())
-	c.inbox = webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		if _, err := tx.Exec(ctx, c.beforeJob); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
-		return err
-	})
+	c.inbox = webhooks.New(db, webhooks.Job{Kind: "webhook", Queue: "webhook", MaxAttempts: 20})
 	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), []string{webhookSecret},
 		func() time.Time { return c.now })
 	if err != nil {
@@ -209,12 +199,20 @@ func (c *counter) counted(result string) float64 {
 	return 0
 }
 
+// failJobs has the database fail to write a job.
+func (c *counter) failJobs() {
+	c.t.Helper()
+	pgtest.Exec(c.t, c.pool, `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql
+		AS $$ BEGIN PERFORM 'inside'::int; END $$`)
+	pgtest.Exec(c.t, c.pool, "CREATE TRIGGER fail BEFORE INSERT ON river_job EXECUTE FUNCTION fail()")
+}
+
 // want checks how many events and jobs there are.
 func (c *counter) want(events, jobs int) {
 	c.t.Helper()
 	var e, j int
 	err := c.pool.QueryRow(c.t.Context(),
-		"SELECT (SELECT count(*) FROM webhook_events), (SELECT count(*) FROM jobs)").Scan(&e, &j)
+		"SELECT (SELECT count(*) FROM webhook_events), (SELECT count(*) FROM river_job)").Scan(&e, &j)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -405,7 +403,7 @@ func TestWebhookComesAgainWhenTheStoreIsAway(t *testing.T) {
 func TestFailureThatNobodyForesawIsToldWithoutItsCause(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	c.beforeJob = "SELECT 'inside'::int"
+	c.failJobs()
 	a := c.expect(c.signed("evt_1", eventBody), http.StatusInternalServerError, problem.InternalError, "store_error")
 	if strings.Contains(a.body, "inside") || !strings.Contains(c.logs.String(), "inside") || a.retryAfter == "" {
 		t.Errorf("answered %s %s, logged %s", a.body, a.retryAfter, c.logs)
@@ -456,7 +454,7 @@ func TestWebhookLeavesNoSecretInTheLogs(t *testing.T) {
 	genuine := c.signed("evt_logged", eventBody)
 	forged := c.signedBy(otherSecret, "evt_logged", eventBody, c.now)
 	c.expect(forged, http.StatusUnauthorized, problem.WebhookSignatureInvalid, "bad_signature")
-	c.beforeJob = "SELECT 'inside'::int"
+	c.failJobs()
 	c.expect(c.signed("evt_logged", eventBody), http.StatusInternalServerError, problem.InternalError, "store_error")
 	c.proxy.Down()
 	c.expect(c.signed("evt_logged", eventBody), http.StatusServiceUnavailable, problem.IdempotencyStoreUnavailable,

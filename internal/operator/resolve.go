@@ -90,7 +90,7 @@ func (s *Service) decide(
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
-	err = s.config.DB.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.config.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := s.lockKeyTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
@@ -108,7 +108,8 @@ func (s *Service) decide(
 			return step.Refuse()
 		}
 		return s.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
-	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
+	})
+	err = s.config.DB.OrFind(ctx, err, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
 		resolved, err = deadletters.Get(ctx, q, deadLetter.ID)
 		return resolved.Resolution != nil, err
 	})

@@ -39,7 +39,7 @@ var byNeither = []string{
 var byAPI = []string{
 	"idempotency.ReserveKeys", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayments",
 	"payments.ResumePayment", "payments.RememberObject",
-	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvent",
+	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvents", "webhooks.WakeQueue",
 }
 
 var byReconciler = []string{

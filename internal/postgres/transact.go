@@ -41,15 +41,13 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 	return db.classifyEnd(tx.Commit(ctx))
 }
 
-// TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, it calls read, which
-// says whether the work is stored. That answer is durable: a failover does not undo it. TransactOrFind returns nil if
-// the work is stored, no matter who has stored it. Otherwise it returns the AmbiguousError, because the commit may
-// still arrive.
-func (db *DB) TransactOrFind(
-	ctx context.Context, fn func(context.Context, pgx.Tx) error,
-	read func(ctx context.Context, q Statement) (found bool, err error),
+// OrFind returns the error of a transaction whose work can be read afterwards. If the error is a lost acknowledgement,
+// it calls read, which says whether the work is stored. That answer is durable: a failover does not undo it. OrFind
+// returns nil if the work is stored, no matter who has stored it. Otherwise it returns the AmbiguousError, because the
+// commit may still arrive.
+func (db *DB) OrFind(
+	ctx context.Context, err error, read func(ctx context.Context, q Statement) (found bool, err error),
 ) error {
-	err := db.Transact(ctx, fn)
 	if _, lost := errors.AsType[*AmbiguousError](err); !lost {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/webhooks"
 )
 
 // The queues. Lookups wait for the PSP, so they have their own workers. A PSP that hangs must not make webhooks
@@ -44,6 +46,13 @@ type lookupArgs struct {
 type webhookArgs struct {
 	EventID string `json:"eventId" river:"unique"`
 	After   int64  `json:"after,omitzero" river:"unique"` // as in lookupArgs
+}
+
+const webhookAttempts = 20
+
+// WebhookJob is the job of an event, for the statement that stores the event.
+func WebhookJob() webhooks.Job {
+	return webhooks.Job{Kind: webhookArgs{}.Kind(), Queue: webhookQueue, MaxAttempts: webhookAttempts}
 }
 
 // scanArgs is the job that enqueues the scans of all ledgers. scanLedgerArgs is the scan of one ledger.
@@ -90,12 +99,12 @@ func (lookupArgs) InsertOpts() river.InsertOpts {
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
 func (webhookArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: 20, Queue: webhookQueue, UniqueOpts: whileOpen()}
+	return river.InsertOpts{MaxAttempts: webhookAttempts, Queue: webhookQueue, UniqueOpts: whileOpen()}
 }
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
 func (evidenceArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: 20, Queue: webhookQueue, UniqueOpts: whileOpen()}
+	return river.InsertOpts{MaxAttempts: webhookAttempts, Queue: webhookQueue, UniqueOpts: whileOpen()}
 }
 
 // onceEvery is for a job of the schedule. There is one job in each interval, even if two processes both believe that

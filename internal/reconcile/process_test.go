@@ -177,7 +177,7 @@ func TestJobWhoseDatabaseGoesAwayIsNotDone(t *testing.T) {
 
 // inboxOn is the inbox in the database of a pool.
 func (c *crew) inboxOn(pool *pgxpool.Pool) *webhooks.Inbox {
-	return webhooks.New(postgres.Wrap(pool, 20*time.Second), c.queue.WebhookTx)
+	return webhooks.New(postgres.Wrap(pool, 20*time.Second), WebhookJob())
 }
 
 // atWork gives the crew what it needs to work the jobs of webhooks, lookups and scans. The registry has what it counts.
@@ -223,25 +223,51 @@ func TestDuplicateHasNoSecondJobAfterTheFirst(t *testing.T) {
 	c.wantJobs("webhook", 1)
 }
 
-// An operator may have an event processed again whose first job is open. Or the event was dismissed and pruned, and
-// comes once more. The open job will process it.
-func TestEventWhoseJobIsOpenHasNoSecondOne(t *testing.T) {
+// An earlier job may have looked for the event before the event came again. So it does not count.
+func TestEventThatComesAgainHasAJobOfItsOwn(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	c.receive("evt_1")
-	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
-	c.exec("DELETE FROM webhook_events")
-	c.receive("evt_1")
-	c.wantJobs("webhook", 1)
-}
-
-// A job that counts as running may have looked for the event before it came again.
-func TestEventThatFindsARunningJobHasOneOfItsOwn(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	c.receive("evt_1")
-	c.exec("UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now()")
 	c.exec("DELETE FROM webhook_events")
 	c.receive("evt_1")
 	c.wantJobs("webhook", 2)
+}
+
+// The statement that stores an event writes its job and wakes the workers. River must do the same, but for the unique
+// key: the event's row says already that there is one job.
+func TestJobOfAnEventIsAsRiverWritesIt(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	listener, err := c.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Release()
+	channel := pgtest.Value[string](t, c.pool, "SELECT current_schema() || '.river_insert'")
+	pgtest.Exec(t, listener, "LISTEN "+pgx.Identifier{channel}.Sanitize())
+	var woken []string
+	for _, write := range []func(){
+		func() { c.receive("evt_<1>") },
+		func() {
+			c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_<1>") })
+		},
+	} {
+		write()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		told, err := listener.Conn().WaitForNotification(ctx)
+		if err != nil {
+			t.Fatalf("nobody is woken: %v", err)
+		}
+		woken = append(woken, strings.ReplaceAll(told.Payload, " ", ""))
+	}
+	if woken[0] != woken[1] {
+		t.Errorf("the workers are woken by %s", woken)
+	}
+	jobs := pgtest.Value[string](t, c.pool, `SELECT string_agg(DISTINCT (to_jsonb(j)
+		- '{id,created_at,scheduled_at,unique_key,unique_states}'::text[])::text, ' ') FROM river_job AS j`)
+	c.wantJobs("webhook", 2)
+	if strings.Count(jobs, "eventId") != 1 {
+		t.Errorf("the jobs differ: %s", jobs)
+	}
 }

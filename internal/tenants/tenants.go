@@ -103,12 +103,13 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 	}
 	slices.Sort(names)
 	var created time.Time
-	err = r.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err = r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		created, err = dbsqlc.New(tx).InsertKey(ctx, dbsqlc.InsertKeyParams{
 			ID: id, TenantID: postgres.Nullable(tenant), SecretSha256: digest[:], Scopes: names, Label: label,
 		})
 		return err
-	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
+	})
+	err = r.db.OrFind(ctx, err, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
 		keys, err := dbsqlc.New(q).ListKeys(ctx, dbsqlc.ListKeysParams{ID: &id, MaxRows: 1})
 		for _, key := range keys {
 			created = key.CreatedAt

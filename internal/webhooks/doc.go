@@ -2,7 +2,7 @@
 // Webhooks, https://www.standardwebhooks.com), stores it as it was signed, has it processed, and deletes it in the end.
 // It owns the table webhook_events.
 //
-// It does not know what a message means for a payment, which queue holds the work (EnqueueTx stands for the queue), and
+// It does not know what a message means for a payment, which queue holds the work (Job names it), and
 // on which route a message arrives.
 //
 // What must always hold:

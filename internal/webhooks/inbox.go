@@ -7,22 +7,32 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/time/rate"
 
 	"payonce/internal/postgres"
 	"payonce/internal/webhooks/internal/dbsqlc"
 )
 
-// EnqueueTx inserts the job of an event, in the caller's transaction, which has just stored the event.
-type EnqueueTx func(ctx context.Context, tx pgx.Tx, eventID string) error
+// Job is the job that processes an event, as River's table has it. Its args are {"eventId": "…"}.
+type Job struct {
+	Kind, Queue string
+	MaxAttempts int16
+}
 
 // Inbox stores the events.
 type Inbox struct {
-	db        *postgres.DB
-	enqueueTx EnqueueTx
+	db    *postgres.DB
+	job   Job
+	wake  rate.Sometimes // wakes the workers; once is enough for many jobs, as River does it
+	group *postgres.Group[Event, bool]
 }
 
-// New returns the inbox in db.
-func New(db *postgres.DB, enqueueTx EnqueueTx) *Inbox { return &Inbox{db: db, enqueueTx: enqueueTx} }
+// New returns the inbox in db, whose events are processed by a job of this kind.
+func New(db *postgres.DB, job Job) *Inbox {
+	i := &Inbox{db: db, job: job, wake: rate.Sometimes{Interval: 100 * time.Millisecond}}
+	i.group = postgres.NewGroup(db, func(e Event) string { return e.ID }, i.store)
+	return i
+}
 
 // Event is one verified message. Its body may have up to 64 KiB.
 type Event struct {
@@ -44,18 +54,19 @@ const (
 	Duplicate Receipt = "duplicate"
 )
 
-// Receive stores an event and inserts its job, in one transaction. After an error, the event may or may not be stored.
-// The sender does not know it either, and sends the event again.
+// Receive stores an event and inserts its job, in one transaction, which other events may share. After an error, the
+// event may or may not be stored. The sender does not know it either, and sends the event again.
 //
 // If another delivery of the same event is being stored, Receive waits for that commit, at most for the database's
 // lock_timeout.
 func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 	// Crash window 6: verified, not stored.
-	var receipt Receipt
-	err := i.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		receipt, err = i.storeTx(ctx, tx, e)
-		return err
-	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
+	receipt := Duplicate
+	first, err := i.group.Do(ctx, e)
+	if first {
+		receipt = Received
+	}
+	err = i.db.OrFind(ctx, err, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
 		receipt = Received // This or another delivery has stored the event. Every stored event has its job.
 		_, err = dbsqlc.New(q).GetEvent(ctx, e.ID)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -69,18 +80,24 @@ func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 	return receipt, nil // Crash window 7: stored with its job, not acknowledged.
 }
 
-// storeTx stores an event with its job. A duplicate writes no row, so its commit would be acknowledged at once, even if
-// the first delivery's commit still waits for the standby. Durable makes the commit of a duplicate wait, too
-// (docs/adr/0022).
-func (i *Inbox) storeTx(ctx context.Context, tx pgx.Tx, e Event) (Receipt, error) {
-	stored, err := dbsqlc.New(tx).StoreEvent(ctx, dbsqlc.StoreEventParams(e))
-	switch {
-	case err != nil:
-		return "", err
-	case stored == 0:
-		return Duplicate, postgres.PipelineTx(ctx, tx, postgres.Durable)
+// store stores events with their jobs, as one transaction. It says which of them are delivered for the first time.
+func (i *Inbox) store(ctx context.Context, events []Event) (first []bool, err error) {
+	asked := dbsqlc.StoreEventsParams{Kind: i.job.Kind, Queue: i.job.Queue, MaxAttempts: i.job.MaxAttempts}
+	for _, e := range events {
+		asked.Ids, asked.SentAt = append(asked.Ids, e.ID), append(asked.SentAt, e.SentAt)
+		asked.Bodies = append(asked.Bodies, e.Body)
 	}
-	return Received, i.enqueueTx(ctx, tx, e.ID)
+	calls := []postgres.Call{func(ctx context.Context, q postgres.Statement) (err error) {
+		first, err = dbsqlc.New(q).StoreEvents(ctx, asked)
+		return err
+	}}
+	i.wake.Do(func() {
+		calls = append(calls, func(ctx context.Context, q postgres.Statement) error {
+			return dbsqlc.New(q).WakeQueue(ctx, i.job.Queue)
+		})
+	})
+	err = i.db.GroupPipeline(ctx, len(events), calls...)
+	return first, err
 }
 
 // Prune deletes up to limit events that were processed longer than olderThan ago, the oldest first, and returns how

@@ -34,16 +34,25 @@ func TestEventIsKeptToTheByteWithOneJob(t *testing.T) {
 		if diff := cmp.Diff(want, stored); diff != "" {
 			t.Errorf("%s is kept otherwise (-want +got):\n%s", id, diff)
 		}
-		if n := d.count("SELECT count(*) FROM jobs WHERE event_id = $1", id); n != 1 {
+		if n := d.count(countJobs+" WHERE args = jsonb_build_object('eventId', $1::text)", id); n != 1 {
 			t.Errorf("%s has %d jobs", id, n)
 		}
 	}
 	d.want(5, 5)
 }
 
+// countMessages has each message that makes a commit durable leave a row.
+const countMessages = `CREATE TABLE messages (sent timestamptz DEFAULT now());
+	CREATE FUNCTION pg_logical_emit_message(boolean, text, text) RETURNS pg_lsn LANGUAGE plpgsql AS
+		$$ BEGIN INSERT INTO messages DEFAULT VALUES; RETURN '0/1'; END $$;
+	DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = %I, pg_catalog', current_database(),
+		current_schema()); END $$`
+
 func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
+	d.exec(countMessages)
+	d.inbox = d.anotherInbox() // finds our function before PostgreSQL's
 	d.receive("evt_1")
 	for range 3 {
 		if receipt := d.receive("evt_1"); receipt != Duplicate {
@@ -57,7 +66,7 @@ func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 	if receipt := d.receive("evt_1"); receipt != Duplicate {
 		t.Fatalf("repeated after it was processed, it is %#v", receipt)
 	}
-	if n := d.proxy.Sent("Durable"); n != 4 {
+	if n := d.count("SELECT count(*) FROM messages"); n != 4 {
 		t.Errorf("%d of 4 duplicates have something to be acknowledged", n)
 	}
 	d.receive("evt_2")
@@ -65,7 +74,7 @@ func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 }
 
 // fullQueue has the database refuse the job of evt_full.
-const fullQueue = "SELECT 1 / (length($1::text) - length('evt_full'))"
+const fullQueue = "PERFORM 1 / (length(NEW.args ->> 'eventId') - length('evt_full'))"
 
 const divisionByZero = "22012"
 
@@ -77,14 +86,13 @@ func refused(err error) bool {
 func TestEventThatCannotBeEnqueuedIsNotStored(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	goOn := d.beforeJob
-	d.beforeJob = fullQueue
+	d.beforeJob(fullQueue)
 	receipt, err := d.inbox.Receive(t.Context(), d.event("evt_full"))
 	if !refused(err) || receipt != "" {
 		t.Fatalf("%#v, %v", receipt, err)
 	}
 	d.want(0, 0)
-	d.beforeJob = goOn
+	d.beforeJob("NULL")
 	if receipt := d.receive("evt_full"); receipt != Received {
 		t.Fatalf("sent again, it is %#v", receipt)
 	}
@@ -159,7 +167,7 @@ func TestManyDeliveriesAtOnceAreOneEvent(t *testing.T) {
 func TestLostAcknowledgementIsResolvedByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	lost := d.proxy.On("commit", pgproxy.DropAcknowledgement)
+	lost := d.proxy.On("StoreEvents", pgproxy.DropAcknowledgement)
 	if receipt := d.receive("evt_1"); receipt != Received {
 		t.Fatalf("%#v", receipt)
 	}
@@ -176,7 +184,7 @@ func TestReadingIsTriedThreeTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
-			d.proxy.On("commit", pgproxy.DropAcknowledgement)
+			d.proxy.On("StoreEvents", pgproxy.DropAcknowledgement)
 			reading := d.proxy.OnNext(row.failures, "GetEvent", pgproxy.CutBefore)
 			receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 			for range row.failures {
@@ -201,7 +209,7 @@ func TestCommitThatNeverArrivedIsAnError(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.receive("evt_0") // That another event is stored says nothing of this one.
-	d.proxy.On("commit", pgproxy.CutBefore)
+	d.proxy.On("StoreEvents", pgproxy.CutBefore)
 	receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 	if !postgres.Unavailable(err) || receipt != "" {
 		t.Fatalf("%#v, %v", receipt, err)
@@ -217,7 +225,7 @@ func TestDuplicateWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.receive("evt_1")
-	d.proxy.On("commit", pgproxy.DropAcknowledgement)
+	d.proxy.On("StoreEvents", pgproxy.DropAcknowledgement)
 	if receipt := d.receive("evt_1"); receipt == "" {
 		t.Fatal("there is no receipt")
 	}
@@ -246,7 +254,7 @@ func TestSenderThatHasGoneLeavesNothingHalfDone(t *testing.T) {
 	wait.Until(t, "the end of what was sent", func() bool {
 		return d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0
 	})
-	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != j {
+	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count(countJobs); e != j {
 		t.Fatalf("%d events and %d jobs", e, j)
 	}
 }

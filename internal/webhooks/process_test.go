@@ -44,17 +44,11 @@ func TestEventThatIsNotThereIsNamed(t *testing.T) {
 	wantErr(t, err, ErrNoEvent)
 }
 
-// The sender repeats an event until it is told that the event is stored. An operator who is told that an event is open
-// again waits for its processing.
-func TestStatementThatFailsStoresAndOpensNothing(t *testing.T) {
+// An operator who is told that an event is open again waits for its processing.
+func TestStatementThatFailsOpensNothing(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	pool, outage := pgtest.WithOutage(t, d.pool)
-	inbox := New(postgres.Wrap(pool, patience), func(context.Context, pgx.Tx, string) error { return nil })
-	outage.On("name: StoreEvent", 1)
-	if receipt, err := inbox.Receive(t.Context(), d.event("evt_1")); err == nil || receipt != "" {
-		t.Errorf("stored: %#v, %v", receipt, err)
-	}
 	d.receive("evt_1")
 	outage.On("name: SetResult", 1)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return ReopenTx(t.Context(), tx, "evt_1") })

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
@@ -20,23 +19,19 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // patience is a limit that no test reaches.
 const patience = time.Minute
 
-// fixture is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.
+// fixture is an inbox on a database of the test's own.
 type fixture struct {
 	t     *testing.T
 	pool  *pgxpool.Pool // straight to the tables
 	proxy *pgproxy.Proxy
 	inbox *Inbox
 	sent  time.Time
-	// beforeJob is SQL that runs in the database before a job is written; $1 is the event's id.
-	beforeJob string
 }
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	d := &fixture{t: t, pool: pgtest.New(t), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
-		beforeJob: "SELECT $1::text"}
+	d := &fixture{t: t, pool: pgtest.New(t), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)}
 	d.proxy = pgproxy.Start(t, d.pool.Config().ConnString())
-	d.exec("CREATE TABLE jobs (event_id text NOT NULL)")
 	d.inbox = d.anotherInbox()
 	return d
 }
@@ -44,14 +39,17 @@ func setup(t *testing.T) *fixture {
 // anotherInbox is one in another process, on the same database. It goes through the proxy.
 func (f *fixture) anotherInbox() *Inbox {
 	f.t.Helper()
-	db := pgtest.Open(f.t, f.proxy.URL(), pgtest.Limits())
-	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		if _, err := tx.Exec(ctx, f.beforeJob, eventID); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
-		return err
-	})
+	return New(pgtest.Open(f.t, f.proxy.URL(), pgtest.Limits()), testJob)
+}
+
+var testJob = Job{Kind: "webhook", Queue: "webhook", MaxAttempts: 20}
+
+// beforeJob has the database run SQL before a job is written; NEW is the job.
+func (f *fixture) beforeJob(sql string) {
+	f.t.Helper()
+	f.exec("CREATE OR REPLACE FUNCTION before_job() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " + sql +
+		"; RETURN NEW; END $$")
+	f.exec("CREATE OR REPLACE TRIGGER before_job BEFORE INSERT ON river_job FOR EACH ROW EXECUTE FUNCTION before_job()")
 }
 
 func (f *fixture) event(id string) Event {
@@ -91,7 +89,7 @@ func (f *fixture) holdJobs() (release func()) {
 	}
 	const lock, unlock = "SELECT pg_advisory_lock(42)", "SELECT pg_advisory_unlock(42)"
 	pgtest.Exec(f.t, gate, lock)
-	f.beforeJob = "SELECT pg_advisory_xact_lock_shared(42) WHERE $1::text <> ''"
+	f.beforeJob("PERFORM pg_advisory_xact_lock_shared(42)")
 	release = sync.OnceFunc(func() {
 		defer gate.Release()
 		if _, err := gate.Exec(context.Background(), unlock); err != nil {
@@ -102,10 +100,12 @@ func (f *fixture) holdJobs() (release func()) {
 	return release
 }
 
+const countJobs = "SELECT count(*) FROM river_job"
+
 // want checks how many events and jobs there are.
 func (f *fixture) want(events, jobs int) {
 	f.t.Helper()
-	if e, j := f.count("SELECT count(*) FROM webhook_events"), f.count("SELECT count(*) FROM jobs"); e != events ||
+	if e, j := f.count("SELECT count(*) FROM webhook_events"), f.count(countJobs); e != events ||
 		j != jobs {
 		f.t.Fatalf("%d events and %d jobs, want %d and %d", e, j, events, jobs)
 	}

@@ -116,9 +116,9 @@ func ingestFlow() flow {
 	}
 	rows := []row{
 		{window: 6, step: "webhook verified | store it with its job",
-			at: boundary{at: database, name: "StoreEvent", side: before}},
+			at: boundary{at: database, name: "StoreEvents", side: before}},
 		{window: 7, step: "stored | its acknowledgement",
-			at: boundary{at: database, name: "StoreEvent", side: after, commit: true}},
+			at: boundary{at: database, name: "StoreEvents", side: after}},
 	}
 	for i := range rows {
 		rows[i].prepare, rows[i].begin, rows[i].heal = prepare, (*stage).askInBackground, (*stage).healLookups

@@ -212,7 +212,10 @@ var statementsAsked = map[string]asked{
 	"webhooks.SetResult":       {is: 0, with: values{"id": "'event-$n'", "result": "'resolved'"}},
 	"webhooks.SetResult, none": {is: 15, with: event},
 	"webhooks.PruneEvents":     {with: values{"olderthan": "'1 hour'"}},
-	"webhooks.StoreEvent":      {with: values{"id": "'new-$n'", "sentat": "now()", "body": "'x'"}},
+	"webhooks.StoreEvents": {with: values{
+		"ids": "ARRAY['new-$n']", "sentat": "ARRAY[now()]", "bodies": "ARRAY['x'::bytea]",
+		"kind": "'webhook'", "queue": "'webhook'", "maxattempts": "20"}},
+	"webhooks.WakeQueue": {with: values{"queue": "'webhook'"}},
 }
 
 // statementOf is the statement of a line of statementsAsked.

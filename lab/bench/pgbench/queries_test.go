@@ -27,7 +27,7 @@ func TestGeneratedQueriesAreFoundWithTheirParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(append([]string{"idempotency.FindKey", "webhooks.StoreEvent"}, reserving...),
+	for _, name := range append(append([]string{"idempotency.FindKey", "webhooks.StoreEvents"}, reserving...),
 		completing...) {
 		q, found := queries[name]
 		if !found || len(q.Parameters) < 2 || strings.Contains(q.SQL, "--") || !strings.Contains(q.SQL, "$1") {

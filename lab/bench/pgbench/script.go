@@ -116,7 +116,7 @@ func (s Sample) script(name string, queries map[string]Query, begin string, grou
 	return Script{Name: name, text: b.String(), variables: s.variables()}, nil
 }
 
-// Event writes a webhook event and nothing else, in a transaction of its own. The SQL is that of the API's StoreEvent.
+// Event writes a webhook event and nothing else, in a transaction of its own. The API's writes its job, too.
 func Event(body string) Script {
 	return Script{Name: "event", variables: map[string]string{"body": body, "n": "0"},
 		text: number + "INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_' || " + hex + "::uuid::text, " +

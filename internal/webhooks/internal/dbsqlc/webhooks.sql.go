@@ -76,24 +76,74 @@ func (q *Queries) SetResult(ctx context.Context, arg SetResultParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const storeEvent = `-- name: StoreEvent :execrows
+const storeEvents = `-- name: StoreEvents :many
 
-INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
+WITH asked AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS id, unnest($2::timestamptz[]) AS sent_at, unnest($3::bytea[]) AS body
+), stored AS (
+    INSERT INTO webhook_events (id, sent_at, body) SELECT a.id, a.sent_at, a.body FROM asked AS a
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+), enqueued AS (
+    INSERT INTO river_job (args, kind, queue, max_attempts)
+    SELECT jsonb_build_object('eventId', s.id), $4, $5, $6 FROM stored AS s
+)
+SELECT (s.id IS NOT NULL OR pg_logical_emit_message(true, 'payonce', '') IS NULL)::boolean AS stored
+FROM asked AS a LEFT JOIN stored AS s ON s.id = a.id
+ORDER BY a.id COLLATE "C"
 `
 
-type StoreEventParams struct {
-	ID     string
-	SentAt time.Time
-	Body   []byte
+type StoreEventsParams struct {
+	Ids         []string
+	SentAt      []time.Time
+	Bodies      [][]byte
+	Kind        string
+	Queue       string
+	MaxAttempts int16
 }
 
 // Webhooks as they were received.
-// none -> stored. Competes with another delivery of the same event: the second INSERT waits for the first transaction,
-// and does nothing if that one has committed.
-func (q *Queries) StoreEvent(ctx context.Context, arg StoreEventParams) (int64, error) {
-	result, err := q.db.Exec(ctx, storeEvent, arg.ID, arg.SentAt, arg.Body)
+// none -> stored, with the job that processes the event. Competes with another delivery of the same event: the second
+// INSERT waits for the first transaction, and does nothing if that one has committed. The caller gives each event once,
+// sorted by bytes, and gets the rows in that order. The job has no unique key, because the event's row says already
+// that there is one job. Its other columns have River's defaults (docs/adr/0041-river-for-jobs.md).
+//
+// A duplicate writes no row, so its commit would be acknowledged at once, even if the commit of the first delivery
+// still waits for the standby. The message makes it wait (docs/adr/0022).
+func (q *Queries) StoreEvents(ctx context.Context, arg StoreEventsParams) ([]bool, error) {
+	rows, err := q.db.Query(ctx, storeEvents,
+		arg.Ids,
+		arg.SentAt,
+		arg.Bodies,
+		arg.Kind,
+		arg.Queue,
+		arg.MaxAttempts,
+	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []bool
+	for rows.Next() {
+		var stored bool
+		if err := rows.Scan(&stored); err != nil {
+			return nil, err
+		}
+		items = append(items, stored)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const wakeQueue = `-- name: WakeQueue :exec
+SELECT pg_notify(current_schema() || '.river_insert', json_build_object('queue', $1::text)::text)
+`
+
+// Tells the workers of a queue, by the channel on which River's workers listen, that a job is there. Without it, they
+// find the job when they look the next time.
+func (q *Queries) WakeQueue(ctx context.Context, queue string) error {
+	_, err := q.db.Exec(ctx, wakeQueue, queue)
+	return err
 }
