@@ -73,6 +73,24 @@ func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 	d.want(2, 2)
 }
 
+// Those that arrive together share a statement. Each must be told what came of its own event.
+func TestEachOfAGroupIsToldOfItsOwnEvent(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	var group []Event
+	want := []bool{true, false, true, false, false, true}
+	for i, id := range []string{"EVT_9", "evt-1", "evt_1", "evt_10", "evt_2", "evt_B"} { // as Group sorts them
+		if group = append(group, d.event(id)); !want[i] {
+			d.receive(id)
+		}
+	}
+	first, err := d.inbox.store(t.Context(), group)
+	if diff := cmp.Diff(want, first); err != nil || diff != "" {
+		t.Errorf("%v; the first deliveries are others (-want +got):\n%s", err, diff)
+	}
+	d.want(6, 6)
+}
+
 // fullQueue has the database refuse the job of evt_full.
 const fullQueue = "PERFORM 1 / (length(NEW.args ->> 'eventId') - length('evt_full'))"
 
