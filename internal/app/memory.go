@@ -27,7 +27,7 @@ func setPercent() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	percent := 100 * garbage / (live[0].Value.Uint64() + 1)
-	debug.SetGCPercent(int(min(max(percent, leastPercent), mostPercent))) //nolint:gosec // at most mostPercent
+	debug.SetGCPercent(int(min(max(percent, leastPercent), mostPercent)))
 }
 
 // afterEachCollection calls f now and after each collection. The collection finds an object that nobody uses, and its
