@@ -10,7 +10,7 @@ import (
 
 const (
 	loadInterval = 200 * time.Millisecond
-	longWait     = 0.001 // seconds that a goroutine which could run waits for a processor
+	longWait     = 0.004 // seconds that a goroutine which could run waits for a processor
 )
 
 // FollowLoad keeps the program to one processor as long as that is enough, until ctx ends, unless the environment says
