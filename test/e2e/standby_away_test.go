@@ -308,7 +308,7 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 	t.Run("webhook", func(t *testing.T) {
 		w := w.in(t)
 		from := proxy.RoundTrips()
-		proxy.On("commit", pgproxy.DropAcknowledgement)
+		proxy.On("StoreEvents", pgproxy.DropAcknowledgement)
 		w.signed("evt_1", chargeEvent("succeeded", "ch_1", "somebody-elses-key", "invoice-7"))
 		wantRound(t, from, "GetEvent", "Durable")
 	})

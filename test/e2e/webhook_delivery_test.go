@@ -116,7 +116,7 @@ func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
 	proxy.Up(t)
 
 	// Stored, and the receiver does not hear of it: what comes again is a duplicate, and no second job.
-	lost := proxy.On("commit", pgproxy.DropAcknowledgement)
+	lost := proxy.On("StoreEvents", pgproxy.DropAcknowledgement)
 	if got := w.sendWebhook(charge, ""); !slices.Equal(got, []int{http.StatusNoContent}) &&
 		!slices.Equal(got, []int{http.StatusServiceUnavailable}) {
 		t.Fatalf("answered %v", got)
