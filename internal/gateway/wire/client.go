@@ -1,13 +1,20 @@
 package wire
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/tracing"
 )
 
 // MaxAnswer bounds the answer to a request that moves money, in bytes.
@@ -54,3 +61,89 @@ func (c *Client) Total() time.Duration { return c.limits.Total }
 
 // Close drops idle connections.
 func (c *Client) Close() { (&http.Client{Transport: c.transport}).CloseIdleConnections() }
+
+// Build makes a request.
+type Build func(ctx context.Context) (*http.Request, error)
+
+// Reply is what is known after a request: NotSent, or Lost, or an answer.
+type Reply struct {
+	NotSent string // why the PSP has certainly not seen the request; or ""
+	ByUs    bool   // we did not send it ourselves: too many requests were in flight, or the breaker was open
+	Lost    string // why there is no answer to a request that the PSP may have seen; or ""
+	Status  int
+	Header  http.Header
+	Body    []byte // at most MaxAnswer bytes
+}
+
+// NoAnswer says why there is no answer. It is "" if there is one.
+func (r Reply) NoAnswer() string { return cmp.Or(r.NotSent, r.Lost) }
+
+// Replayed reports whether the answer is that of an earlier request under the same key. The PSP has kept it.
+func (r Reply) Replayed() bool { return r.Header.Get("Idempotent-Replayed") == "true" }
+
+// Send takes a place for the account, asks its breaker, and sends one request once.
+func (c *Client) Send(ctx context.Context, account string, build Build) Reply {
+	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
+	if refusal != "" {
+		return Reply{NotSent: refusal, ByUs: true}
+	}
+	defer leave()
+	report, ok := c.breakers.allow(account)
+	if !ok {
+		return Reply{NotSent: "breaker open", ByUs: true}
+	}
+	reply, healthy := c.exchange(ctx, build)
+	report(healthy)
+	return reply
+}
+
+// exchange sends the request and reads the answer. healthy is the result for the breaker.
+func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bool) {
+	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
+	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	req, err := build(ctx)
+	if err != nil || !sentOnce(req) {
+		return Reply{NotSent: "request could not be built"}, true
+	}
+	tracing.Inject(ctx, req.Header)
+	res, err := c.transport.RoundTrip(req)
+	if err != nil {
+		if !connected.Load() {
+			return Reply{NotSent: "no connection to the PSP"}, false
+		}
+		return Reply{Lost: lostReason(err)}, false
+	}
+	defer res.Body.Close()
+	tracing.Current(ctx).Status(res.StatusCode)
+	raw, err := io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
+	switch {
+	case err != nil:
+		return Reply{Lost: lostReason(err)}, false
+	case len(raw) > MaxAnswer:
+		return Reply{Lost: fmt.Sprintf("answer longer than %d bytes", MaxAnswer)}, false
+	}
+	r = Reply{Status: res.StatusCode, Header: res.Header, Body: raw}
+	// A server error that was kept says how the PSP was. It can send it now.
+	return r, r.Status < http.StatusInternalServerError || r.Replayed()
+}
+
+// sentOnce keeps the transport from sending the request again by itself on another connection: we would not know of
+// that attempt. The transport cannot repeat a body that it has begun to read, if GetBody is nil. It does repeat a
+// request without a body, so sentOnce refuses one. The body has a length, because a proxy may answer 411 to one in
+// chunks (ADR 0053).
+func sentOnce(req *http.Request) bool {
+	req.GetBody = nil
+	return req.ContentLength > 0
+}
+
+// lostReason says why there is no answer, without details of the network.
+func lostReason(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return "connection lost"
+}
