@@ -125,6 +125,14 @@ func TestListOfDueDaysEndsWithTheStatementThatFails(t *testing.T) {
 		}
 	}
 	o.Over()
+	// An outage does not see the statements of a pipeline.
+	d.exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'kept'; END $$")
+	d.exec("CREATE TRIGGER refuse BEFORE DELETE ON statement_pending EXECUTE FUNCTION refuse()")
+	if _, err := d.reconciler().Due(t.Context(), 2); err == nil ||
+		!strings.Contains(err.Error(), "account acct_acme: forget movements that were not executed") {
+		t.Errorf("the movements are kept: %v", err)
+	}
+	d.exec("DROP TRIGGER refuse ON statement_pending")
 	if _, err := d.reconciler().Due(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
