@@ -35,6 +35,7 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 	}{
 		{"name: FindAccounts", 1, "list accounts"},
 		{"name: TryLock", 1, "account acct_acme, 2026-03-10: run transaction: lock account"},
+		{"name: FindAccounts", 2, "find account:"},
 		{"SET LOCAL", 1, "make room for lines"},
 		{"CREATE TEMP TABLE", 1, "make room for lines"},
 		{"COPY", 1, "copy statement"},
@@ -58,7 +59,9 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		{"name: ForgetPending", 1, "forget pending movements"},
 		{"name: ForgetListed", 1, "forget listed movements"},
 		{"name: WritePending", 1, "write pending movements"},
+		{"enable_seqscan = on", 2, "let the run scan"},
 		{"name: MarkGone", 1, "mark what has gone"},
+		{"enable_seqscan TO DEFAULT", 1, "end scans"},
 		{"name: WriteRun", 1, "write run"},
 		{"name: OpenBreaks", 1, "read breaks"},
 	} {
