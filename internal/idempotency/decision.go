@@ -81,9 +81,9 @@ type Free struct{ snapshot }
 // try is the Try that takes the key.
 func (f Free) try() Try {
 	if f.Status == ExpiredStatus {
-		return Try{seen: f.snapshot, Begins: true}
+		return Try{seen: &f.snapshot, Begins: true}
 	}
-	return Try{seen: f.snapshot, Resumes: f.Subject}
+	return Try{seen: &f.snapshot, Resumes: f.Subject}
 }
 
 // same reports whether f and other have read the same state of the key. Then nobody has taken the key in between.

@@ -22,8 +22,8 @@ type Try struct {
 	// Alone: the try must not share its transaction. Another's statement may have caused a failure of an earlier try.
 	Alone bool
 
-	doubt bool     // an acknowledgement was lost on the way
-	seen  snapshot // what the key must still be, if it has a row
+	doubt bool      // an acknowledgement was lost on the way
+	seen  *snapshot // what the key must still be; nil if the key is to be reserved
 }
 
 // Take takes the key of a reservation, or returns why the key cannot be taken. It is Free only if taking a free key has
@@ -80,14 +80,17 @@ func (k *Keys) Take(
 // its row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row
 // and write nothing. So the transaction then also waits until the row that it has read is durable.
 func (k *Keys) Calls(tries []Try, out *[]Decision, rows ...postgres.Call) []postgres.Call {
+	var key postgres.Call
 	first := tries[0]
-	key := k.reserve(tries, out)
-	if first.seen.Status != "" {
-		*out = make([]Decision, 1)
-		key = k.retake(first.Reservation, first.seen, &(*out)[0])
-		if first.seen.leaseOver {
-			key = k.expireLease(first.seen.KeyRow)
-		}
+	switch {
+	case first.seen == nil:
+		key = k.reserve(tries, out)
+	case first.seen.leaseOver:
+		*out = []Decision{nil} // The next read says where the key is.
+		key = k.expireLease(first.seen.KeyRow)
+	default:
+		*out = []Decision{nil}
+		key = k.retake(first.Reservation, *first.seen, &(*out)[0])
 	}
 	calls := append([]postgres.Call{key}, rows...)
 	if first.doubt {
@@ -127,7 +130,7 @@ func (t *taking) commit(ctx context.Context, try Try) (Decision, error) {
 
 // expire makes a key unknown after its lease is over. The caller reads it again, also if no answer comes.
 func (t *taking) expire(ctx context.Context, over KeyRow) error {
-	if _, err := t.sendTry(ctx, Try{seen: snapshot{KeyRow: over, leaseOver: true}}); postgres.RolledBack(err) {
+	if _, err := t.sendTry(ctx, Try{seen: &snapshot{KeyRow: over, leaseOver: true}}); postgres.RolledBack(err) {
 		return fmt.Errorf("expire lease: %w", err)
 	}
 	return nil

@@ -135,13 +135,16 @@ func (b *Books) beginPayments(members []reservation, out []reserved) postgres.Ca
 		if err != nil {
 			return err
 		}
+		begun := make(map[uuid.UUID]*payment.Payment, len(rows))
 		for _, row := range rows {
-			begun, err := paymentOf(row)
+			p, err := paymentOf(row)
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(members, func(m reservation) bool { return m.Subject == row.ID })
-			out[i].payment = &begun
+			begun[row.ID] = &p
+		}
+		for i, m := range members {
+			out[i].payment = begun[m.Subject]
 		}
 		return nil
 	}
