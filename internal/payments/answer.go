@@ -105,7 +105,7 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 	case nil:
 		return NotExecuted{}, nil
 	case idempotency.Free:
-		if err := s.load(ctx, m, d.Subject); err != nil {
+		if m, err = s.load(ctx, m, d.Subject); err != nil {
 			return nil, err
 		}
 		return NotExecuted{Resource: m.resource(), Expires: d.Expires}, nil
@@ -152,7 +152,8 @@ func (s *Service) answerDecision(
 func (s *Service) unfinished(
 	ctx context.Context, m *movement, key idempotency.KeyRow, otherwise func(*movement, time.Time) Answer,
 ) (Answer, error) {
-	if err := s.load(ctx, m, key.Subject); err != nil {
+	m, err := s.load(ctx, m, key.Subject)
+	if err != nil {
 		return nil, err
 	}
 	switch m.rowVerdict().Status {

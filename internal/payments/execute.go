@@ -88,7 +88,7 @@ func (s *Service) execute(
 	defer cancel()
 
 	// Crash window 1: nothing is sent.
-	decision, err := s.reserve(ctx, reservation, m)
+	decision, begun, err := s.reserve(ctx, reservation, m)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Service) execute(
 	}
 
 	// Crash window 2: reserved, not sent.
-	reply := s.send(ctx, won.Lease, m)
+	m, reply := s.send(ctx, won.Lease, begun)
 
 	// Crash window 3: sent, not written. The key is judged as it was reserved: nothing is read again. If somebody has
 	// moved the key meanwhile, or has opened a dead letter about it, the WHERE of the statement in apply refuses the
@@ -112,37 +112,37 @@ func (s *Service) execute(
 	return answerFor(g, step, applied), nil // Crash window 4: written, not answered.
 }
 
-// reserve is the first transaction. It takes the key and writes the row of the payment or refund. If it cannot take the
-// key, it returns why.
-func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m *movement) (idempotency.Decision, error) {
+// reserve is the first transaction. It takes the key and writes the row of the payment or refund, and returns the
+// movement with its row. If it cannot take the key, it returns why.
+func (s *Service) reserve(
+	ctx context.Context, r idempotency.Reservation, m *movement,
+) (_ idempotency.Decision, begun *movement, _ error) {
 	ctx, span := tracing.Start(ctx, "reserve")
 	defer span.End()
 	decision, err := s.keys.Take(ctx, r, func(ctx context.Context, t idempotency.Try) (idempotency.Decision, error) {
 		came, err := s.groups.reservations.Do(ctx, reservation{t, m, span})
-		m.begun(came)
+		begun = came.movement // that of an earlier try may have been rolled back
 		s.countLost(err)
 		return came.decision, err
 	})
 	switch {
 	case postgres.RolledBack(err) && exceedsPayment(err):
-		return nil, ErrRefundExceedsPayment
+		return nil, nil, ErrRefundExceedsPayment
 	case err != nil:
 		s.metrics.StoreFailed("reserve")
-		return nil, fmt.Errorf("reserve key: %w", err)
+		return nil, nil, fmt.Errorf("reserve key: %w", err)
 	}
 	won, ours := decision.(idempotency.Execute)
 	if !ours {
-		return decision, nil
+		return decision, nil, nil
 	}
 	s.noteReserved(span, won.Lease)
-	if m.resource() != nil {
-		return won, nil
+	if begun == nil { // The acknowledgement was lost, and the row that the statement returned was lost with it.
+		if begun, err = s.load(ctx, m, won.Lease.Subject); err != nil {
+			return nil, nil, fmt.Errorf("load what was reserved: %w", err)
+		}
 	}
-	// The acknowledgement was lost, and the rows that the statements returned were lost with it.
-	if err := s.load(ctx, m, won.Lease.Subject); err != nil {
-		return nil, fmt.Errorf("load what was reserved: %w", err)
-	}
-	return won, nil
+	return won, begun, nil
 }
 
 // exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
@@ -153,9 +153,9 @@ func exceedsPayment(err error) bool {
 // send asks the PSP to move the money, once. It sends nothing if this process was paused for so long that the lease may
 // be over before the PSP answers: somebody else may have acted on the end of the lease. A pause after this check is not
 // noticed. Then only the PSP prevents a second charge: it recognises the pass-through key, or it refuses to execute an
-// object that was cancelled meanwhile.
-func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) judge.Reply {
-	outcome := s.prepareAtPSP(ctx, l, m)
+// object that was cancelled meanwhile. It returns the movement as it was sent.
+func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) (*movement, judge.Reply) {
+	m, outcome := s.prepareAtPSP(ctx, l, m)
 	switch {
 	case outcome != nil:
 	case s.keys.Paused(l):
@@ -163,5 +163,5 @@ func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) ju
 	default:
 		outcome = m.send(ctx, l.Execution())
 	}
-	return judge.Reply{Attempt: l.Attempt, Outcome: outcome}
+	return m, judge.Reply{Attempt: l.Attempt, Outcome: outcome}
 }

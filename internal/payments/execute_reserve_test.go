@@ -24,7 +24,8 @@ import (
 func (s *stage) ask() (idempotency.Decision, error) {
 	c := s.keys.NewReservation(s.reservation.Ref, s.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
-	return s.service.reserve(s.t.Context(), c, s.again())
+	d, _, err := s.service.reserve(s.t.Context(), c, s.again())
+	return d, err
 }
 
 // After one lost acknowledgement, each statement that takes the key may find what this request itself has written, and
@@ -113,8 +114,8 @@ func TestReservationThatWasWrittenIsReadDurably(t *testing.T) {
 		}
 		before := proxy.RoundTrips()
 		m := s.charge(k)
-		d, err := s.service.reserve(t.Context(), s.reservation(payment.CreateOperation, k), m)
-		if _, won := d.(idempotency.Execute); won != c.ours || (err == nil) != c.ours || c.ours && m.resource() == nil {
+		d, begun, err := s.service.reserve(t.Context(), s.reservation(payment.CreateOperation, k), m)
+		if _, won := d.(idempotency.Execute); won != c.ours || (err == nil) != c.ours || (begun != nil) != c.ours {
 			t.Errorf("%s: %T, %v", name, d, err)
 		}
 		var read []string
@@ -268,9 +269,9 @@ func TestPaymentThatTheDatabaseRefusesIsNotBegun(t *testing.T) {
 	k := keyed(t, "order-0000000001")
 	m := s.charge(k)
 	m.wanted.AmountCents = 0
-	if d, err := s.service.reserve(t.Context(), s.reservation(payment.CreateOperation, k), m); err == nil ||
-		m.resource() != nil {
-		t.Errorf("decided %T, of %v", d, m.resource())
+	if d, begun, err := s.service.reserve(t.Context(), s.reservation(payment.CreateOperation, k), m); err == nil ||
+		begun != nil {
+		t.Errorf("decided %T, of %v", d, begun)
 	}
 	if n := s.count("SELECT count(*) FROM idempotency_keys"); n != 0 {
 		t.Errorf("%d keys are taken", n)

@@ -75,9 +75,9 @@ func (r reservation) trace() tracing.Span  { return r.span }
 // reserved is the result of a reservation.
 type reserved struct {
 	decision idempotency.Decision // nil if the key must be read again
-	// The row that was written. Both are nil if the key is not ours, or if an earlier try has written the row.
-	payment *payment.Payment
-	refund  *payment.Refund
+	// The movement with the row that was written. It is nil if the key is not ours, or if an earlier try has written the
+	// row.
+	movement *movement
 }
 
 func (b *Books) sendReservations(ctx context.Context, members []reservation) ([]reserved, error) {
@@ -135,16 +135,13 @@ func (b *Books) beginPayments(members []reservation, out []reserved) postgres.Ca
 		if err != nil {
 			return err
 		}
-		begun := make(map[uuid.UUID]*payment.Payment, len(rows))
 		for _, row := range rows {
-			p, err := paymentOf(row)
+			begun, err := paymentOf(row)
 			if err != nil {
 				return err
 			}
-			begun[row.ID] = &p
-		}
-		for i, m := range members {
-			out[i].payment = begun[m.Subject]
+			i := slices.Index(p.Ids, row.ID)
+			out[i].movement = members[i].movement.withPayment(begun)
 		}
 		return nil
 	}
@@ -161,7 +158,7 @@ func resumePayment(r reservation, out *reserved) postgres.Call {
 			return err
 		}
 		resumed, err := paymentOf(row)
-		out.payment = &resumed
+		out.movement = r.movement.withPayment(resumed)
 		return err
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"payonce/internal/payment"
 )
 
-// movement is a charge or a refund.
+// movement is a charge or a refund. It does not change: what is known better is another movement.
 type movement struct {
 	merchant payment.Merchant
 	psp      gateway.PSP    // the merchant's
@@ -45,28 +45,27 @@ func newRefund(psp gateway.PSP, m payment.Merchant, p payment.Payment, r payment
 
 func (m *movement) isRefund() bool { return m.object == gateway.RefundObject }
 
-// begun keeps the row that a try has written. It forgets the row of an earlier try, which may have been rolled back.
-func (m *movement) begun(by reserved) {
-	if m.refund = by.refund; !m.isRefund() {
-		m.payment = by.payment
-	}
+// withPayment is the charge with its row, as it was written or read.
+func (m movement) withPayment(p payment.Payment) *movement {
+	m.payment = &p
+	return &m
 }
 
-// load reads the row, durably: a client is told of it. It is for a request whose acknowledgement was lost, and for a
-// request that does not own the key.
-func (s *Service) load(ctx context.Context, m *movement, subject uuid.UUID) error {
+// withRefund is the refund with its row, as it was written or read.
+func (m movement) withRefund(r payment.Refund) *movement {
+	m.refund = &r
+	return &m
+}
+
+// load is the movement with its row, which it reads durably: a client is told of it. It is for a request whose
+// acknowledgement was lost, and for a request that does not own the key.
+func (s *Service) load(ctx context.Context, m *movement, subject uuid.UUID) (*movement, error) {
 	if m.isRefund() {
 		r, err := s.readRefund(ctx, m.merchant.Tenant, payment.RefundID(subject), s.readDurably)
-		if err == nil {
-			m.refund = &r
-		}
-		return err
+		return m.withRefund(r), err
 	}
 	p, err := s.readPayment(ctx, m.merchant.Tenant, payment.ID(subject), s.readDurably)
-	if err == nil {
-		m.payment = &p
-	}
-	return err
+	return m.withPayment(p), err
 }
 
 // resource is the row that was begun, resumed or loaded. It is nil before.

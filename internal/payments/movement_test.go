@@ -66,7 +66,7 @@ func (s *shop) rows(m *movement, t idempotency.Try) {
 	s.t.Helper()
 	came := make([]reserved, 1)
 	s.mustSend(s.service.rowsOf([]reservation{{Try: t, movement: m}}, came)...)
-	m.begun(came[0])
+	m.become(came[0].movement)
 }
 
 // record writes a verdict to the row, without the key.

@@ -207,7 +207,7 @@ func TestReleasedRefundDoesNotTakeWhatOthersHaveMoved(t *testing.T) {
 	s.tells(judge.SourceScan, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 8000), true)
 	c := s.keys.NewReservation(released.reservation.Ref, released.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
-	if _, err := s.service.reserve(t.Context(), c, released.again()); !errors.Is(err, ErrRefundExceedsPayment) {
+	if _, _, err := s.service.reserve(t.Context(), c, released.again()); !errors.Is(err, ErrRefundExceedsPayment) {
 		t.Fatalf("the refund is tried again: %v", err)
 	}
 	s.wantTotals(p, 0, 0)
@@ -232,7 +232,7 @@ func TestRefundsOfOursAndOfOthersAtOnceAreBounded(t *testing.T) {
 		k := keyed(t, fmt.Sprintf("refund-%09d", i))
 		c := s.keys.NewReservation(s.reservation(payment.RefundOperation, k).Ref, idempotency.Fingerprint{},
 			uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
-		switch _, err := s.service.reserve(t.Context(), c, m); {
+		switch _, _, err := s.service.reserve(t.Context(), c, m); {
 		case err == nil:
 			granted.Add(1)
 		case !errors.Is(err, ErrRefundExceedsPayment):

@@ -83,11 +83,12 @@ func (s *Service) answerFromRow(ctx context.Context, g Gathered, o gateway.Outco
 // failed, the payment is not processing any more. But if the late reply says that money has moved, a dead letter is
 // open, and the client is not told that nothing was executed.
 func (s *Service) answerGone(ctx context.Context, g Gathered, step judge.Step) Answer {
-	l, m := g.lease, g.movement
-	if err := s.load(ctx, m, l.Subject); err != nil {
-		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),
+	l := g.lease
+	m, err := s.load(ctx, g.movement, l.Subject)
+	if err != nil {
+		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", g.movement.resource().Location()),
 			slog.Any("error", err))
-		return pendingFor(m, l.KeyExpires())
+		return pendingFor(g.movement, l.KeyExpires())
 	}
 	if m.rowVerdict().Status == payment.Failed && step.Open() == nil {
 		return NotExecuted{Resource: m.resource(), Expires: l.KeyExpires()}

@@ -203,8 +203,9 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"),
 		"refund": s.refunding("refund-000000009", p, 100)} {
 		g.evidenceBy(judge.SourceWebhook, g.record)
-		if err := s.service.load(t.Context(), g.movement, g.lease.Subject); err != nil ||
-			g.movement.rowVerdict().Status != payment.Succeeded {
+		var err error
+		g.movement, err = s.service.load(t.Context(), g.movement, g.lease.Subject)
+		if err != nil || g.movement.rowVerdict().Status != payment.Succeeded {
 			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.rowVerdict().Status, err)
 		}
 		away, cancel := context.WithCancel(t.Context())

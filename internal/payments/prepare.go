@@ -17,26 +17,30 @@ import (
 //
 // The id is stored before the charge is executed. So a lookup that finds the key unknown can ask the PSP for this very
 // object. If no id is stored, nobody has executed anything: only an object whose id is stored is executed.
-func (s *Service) prepareAtPSP(ctx context.Context, l idempotency.Lease, m *movement) (refused gateway.Outcome) {
+func (s *Service) prepareAtPSP(
+	ctx context.Context, l idempotency.Lease, m *movement,
+) (prepared *movement, refused gateway.Outcome) {
 	if m.isRefund() {
-		return nil // No PSP of ours makes an object of a refund first.
+		return m, nil // No PSP of ours makes an object of a refund first.
 	}
 	objectID, refused := m.psp.Prepare(ctx, m.chargeRequest(l.Execution()))
 	if refused != nil || objectID == "" {
-		return refused
+		return m, refused
 	}
 	// Crash window 27: made, not remembered. The object is never executed.
 	if !s.remember(ctx, l, m, objectID) {
-		return gateway.NotExecuted{Reason: "the PSP's object was not stored"}
+		return m, gateway.NotExecuted{Reason: "the PSP's object was not stored"}
 	}
-	return nil // Crash window 28: remembered, not executed.
+	p := *m.payment
+	p.PSPObjectID = objectID
+	return m.withPayment(p), nil // Crash window 28: remembered, not executed.
 }
 
 // remember stores the id of the PSP's object. It passes only for the owner of the key: if the sweeper has made the key
 // unknown, somebody may be cancelling the object already. It can be sent again after a lost acknowledgement, because
 // the second statement finds the id that the first one has written. If the database does not say, the id counts as not
 // stored, and nothing is executed.
-func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement, objectID string) (stored bool) {
+func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement, objectID string) bool {
 	ctx, span := tracing.Start(ctx, "remember")
 	defer span.End()
 	var rows int64
@@ -56,8 +60,5 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement
 		s.log.ErrorContext(ctx, "the PSP's object was not stored", slog.String("resource", m.resource().Location()),
 			slog.Any("error", err))
 	}
-	if stored = err == nil && rows == 1; stored {
-		m.payment.PSPObjectID = objectID
-	}
-	return stored
+	return err == nil && rows == 1
 }

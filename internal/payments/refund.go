@@ -140,8 +140,7 @@ func writeRefund(
 		if err != nil {
 			return err
 		}
-		refund := refundOf(row)
-		out.refund = &refund
+		out.movement = r.movement.withRefund(refundOf(row))
 		return nil
 	})
 }

@@ -246,15 +246,16 @@ func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, aske
 	return g
 }
 
-// reserve runs tx 1 for the stage's key, as a new request.
+// reserve runs tx 1 for the stage's key, as a new request. m becomes the movement with its row.
 func (s *stage) reserve(m *movement) idempotency.Lease {
 	s.t.Helper()
 	c := s.keys.NewReservation(s.reservation.Ref, s.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
 		uuid.Must(uuid.NewV7()))
-	d, err := s.service.reserve(s.t.Context(), c, m)
+	d, begun, err := s.service.reserve(s.t.Context(), c, m)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	m.become(begun)
 	return is[idempotency.Execute](s.t, d).Lease
 }
 
@@ -475,15 +476,27 @@ func (s *shop) reservation(operation idempotency.Operation, k Keyed) idempotency
 	return s.keys.NewReservation(ref, idempotency.Fingerprint{1}, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 }
 
-// reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
+// reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win. m becomes the movement with its row.
 func (s *shop) reserveOnce(c idempotency.Reservation, m *movement) idempotency.Lease {
 	s.t.Helper()
 	came, err := s.service.groups.reservations.Do(s.t.Context(), reservation{Try: beginning(c), movement: m})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	m.begun(came)
+	m.become(came.movement)
 	return is[idempotency.Execute](s.t, came.decision).Lease
+}
+
+// become makes m the movement with the row that was written. If none was written, m has none.
+func (m *movement) become(begun *movement) {
+	switch {
+	case begun != nil:
+		*m = *begun
+	case m.isRefund():
+		m.refund = nil
+	default:
+		m.payment = nil
+	}
 }
 
 // psp is that of the shop's merchants.
