@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/judge"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 )
@@ -39,18 +38,6 @@ type Pending struct {
 // contradict the status 202.
 func pendingFor(m *movement, expires time.Time) Pending {
 	return Pending{Resource: payment.Undecided(m.resource()), Expires: expires}
-}
-
-// answerFor is the answer to a request whose own step was written.
-func answerFor(g Gathered, step judge.Step, applied Applied) Answer {
-	switch step.To() {
-	case idempotency.CompletedStatus:
-		return Final{Response: applied.Response, Expires: applied.Expires}
-	case idempotency.FailedRetryableStatus:
-		return NotExecuted{Resource: g.movement.resource(), Expires: applied.Expires}
-	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
-	}
-	return pendingFor(g.movement, applied.Expires)
 }
 
 // InFlight says that another request with the key is being executed now.

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -11,6 +12,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/tracing"
@@ -61,7 +63,7 @@ func (s *Service) Create(ctx context.Context, k Keyed, r payment.CreateRequest) 
 // execute is the path of every charge and every refund. No other code asks the PSP to move money.
 //
 //	reserve  takes the key and writes the payment as processing    commit (tx 1)
-//	send     passes the key to the PSP; no transaction is open (a PSP that executes in two steps: prepare.go)
+//	send     passes the key to the PSP; no transaction is open (two steps at some PSPs: prepareAtPSP)
 //	judge    makes a step of what the reply means for the key
 //	apply    writes the step to the key and the payment            commit (tx 2)
 //
@@ -164,4 +166,78 @@ func (s *Service) send(ctx context.Context, l idempotency.Lease, m *movement) (*
 		outcome = m.send(ctx, l.Execution())
 	}
 	return m, judge.Reply{Attempt: l.Attempt, Outcome: outcome}
+}
+
+// gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
+// read. What matters for an unknown key alone (GraceLeft, MemoryOver, Failures) stays zero.
+func gatherReserved(l idempotency.Lease, m *movement) Gathered {
+	return Gathered{
+		movement: m, lease: l,
+		Seen: seenOf(m, l.Execution(), idempotency.KeyView{Status: idempotency.InProgressStatus,
+			Execution: l.Execution()}),
+	}
+}
+
+// answerFor is the answer to a request whose own step was written.
+func answerFor(g Gathered, step judge.Step, applied Applied) Answer {
+	switch step.To() {
+	case idempotency.CompletedStatus:
+		return Final{Response: applied.Response, Expires: applied.Expires}
+	case idempotency.FailedRetryableStatus:
+		return NotExecuted{Resource: g.movement.resource(), Expires: applied.Expires}
+	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
+	}
+	return pendingFor(g.movement, applied.Expires)
+}
+
+// prepareAtPSP is the first of two steps, for a PSP that executes a charge in two. The PSP makes an object that moves
+// no money, and its id is stored in the payment's row. For other PSPs it does nothing. refused is nil if the charge may
+// be executed now.
+//
+// The id is stored before the charge is executed. So a lookup that finds the key unknown can ask the PSP for this very
+// object. If no id is stored, nobody has executed anything: only an object whose id is stored is executed.
+func (s *Service) prepareAtPSP(
+	ctx context.Context, l idempotency.Lease, m *movement,
+) (prepared *movement, refused gateway.Outcome) {
+	if m.isRefund() {
+		return m, nil // No PSP of ours makes an object of a refund first.
+	}
+	objectID, refused := m.psp.Prepare(ctx, m.chargeRequest(l.Execution()))
+	if refused != nil || objectID == "" {
+		return m, refused
+	}
+	// Crash window 27: made, not remembered. The object is never executed.
+	if !s.remember(ctx, l, m, objectID) {
+		return m, gateway.NotExecuted{Reason: "the PSP's object was not stored"}
+	}
+	p := *m.payment
+	p.PSPObjectID = objectID
+	return m.withPayment(p), nil // Crash window 28: remembered, not executed.
+}
+
+// remember stores the id of the PSP's object. It passes only for the owner of the key: if the sweeper has made the key
+// unknown, somebody may be cancelling the object already. It can be sent again after a lost acknowledgement, because
+// the second statement finds the id that the first one has written. If the database does not say, the id counts as not
+// stored, and nothing is executed.
+func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement, objectID string) bool {
+	ctx, span := tracing.Start(ctx, "remember")
+	defer span.End()
+	var rows int64
+	var err error
+	postgres.Recall(ctx, func(int) (done bool) {
+		err = s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+			rows, err = dbsqlc.New(q).RememberObject(ctx, dbsqlc.RememberObjectParams{
+				ObjectID: objectID, TenantID: l.Ref.Tenant, ID: m.subject(), Operation: string(l.Ref.Operation),
+				Key: l.Ref.Key.String(), LeaseID: l.LeaseID,
+			})
+			return err
+		})
+		return !postgres.Unavailable(err) // It is written, or refused.
+	})
+	if err != nil {
+		s.metrics.StoreFailed("remember")
+		s.log.ErrorContext(ctx, "the PSP's object was not stored", slog.String("resource", m.resource().Location()),
+			slog.Any("error", err))
+	}
+	return err == nil && rows == 1
 }

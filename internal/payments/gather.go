@@ -88,16 +88,6 @@ func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) ju
 	}
 }
 
-// gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
-// read. What matters for an unknown key alone (GraceLeft, MemoryOver, Failures) stays zero.
-func gatherReserved(l idempotency.Lease, m *movement) Gathered {
-	return Gathered{
-		movement: m, lease: l,
-		Seen: seenOf(m, l.Execution(), idempotency.KeyView{Status: idempotency.InProgressStatus,
-			Execution: l.Execution()}),
-	}
-}
-
 // GatherRecord reads the movement that a record is about. For a record about nothing of ours, the result has no
 // movement. It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may
 // have lost it.

@@ -75,8 +75,7 @@ func (r reservation) trace() tracing.Span  { return r.span }
 // reserved is the result of a reservation.
 type reserved struct {
 	decision idempotency.Decision // nil if the key must be read again
-	// The movement with the row that was written. It is nil if the key is not ours, or if an earlier try has written the
-	// row.
+	// The movement with the row that was written. It is nil if the key is not ours, or if an earlier try wrote the row.
 	movement *movement
 }
 
