@@ -89,9 +89,12 @@ func TestDurableReadsForClientsTakeFewConnections(t *testing.T) {
 	for range most {
 		go func() {
 			done <- db.ReadDurably(t.Context(), func(ctx context.Context, q postgres.DBTX) error {
+				if err := readNotes(ctx, q); err != nil {
+					return err
+				}
 				waiting <- struct{}{}
 				<-back
-				return readNotes(ctx, q)
+				return nil
 			})
 		}()
 	}

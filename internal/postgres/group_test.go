@@ -72,7 +72,9 @@ func (g *groups) write(ctx context.Context, members []row) ([]string, error) {
 		calls = append(calls, func(ctx context.Context, q postgres.Statement) error {
 			var w string
 			err := q.QueryRow(ctx, "INSERT INTO rows (name) VALUES ($1) RETURNING name", name).Scan(&w)
-			written = append(written, w)
+			if err == nil {
+				written = append(written, w)
+			}
 			return err
 		})
 	}
