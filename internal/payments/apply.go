@@ -68,12 +68,12 @@ func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e 
 // sends the step again. Any other caller gets Doubt. JudgeAndApply reads the key again then; a lookup that has found
 // nothing does so in its next run. A step that was written after all is then confirmed.
 func (s *Service) Apply(ctx context.Context, g Gathered, step judge.Step) (applied Applied, err error) {
+	ctx, span := tracing.Start(ctx, "outcome")
+	defer span.End()
 	p, err := s.payloadOf(g, step)
 	if err != nil {
 		return Applied{}, err
 	}
-	ctx, span := tracing.Start(ctx, "outcome")
-	defer span.End()
 	certain := postgres.Recall(ctx, func(try int) (done bool) {
 		g.alone = g.alone || try > 1
 		applied, err = s.commitStep(ctx, g, step, p)

@@ -3,7 +3,6 @@ package payments
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -114,15 +113,13 @@ func (s *Service) execute(
 	return answerFor(g, step, applied), nil // Crash window 4: written, not answered.
 }
 
-// reserve is the first transaction. It takes the key and writes the row of the payment or refund, and returns the
+// take is the first transaction. It takes the key and writes the row of the payment or refund, and returns the
 // movement with its row. If it cannot take the key, it returns why.
-func (s *Service) reserve(
+func (s *Service) take(
 	ctx context.Context, r idempotency.Reservation, m *movement,
 ) (_ idempotency.Decision, begun *movement, _ error) {
-	ctx, span := tracing.Start(ctx, "reserve")
-	defer span.End()
 	decision, err := s.keys.Take(ctx, r, func(ctx context.Context, t idempotency.Try) (idempotency.Decision, error) {
-		came, err := s.groups.reservations.Do(ctx, reservation{t, m, span})
+		came, err := s.groups.reservations.Do(ctx, reservation{t, m, tracing.Current(ctx)})
 		begun = came.movement // that of an earlier try may have been rolled back
 		s.countLost(err)
 		return came.decision, err
@@ -131,20 +128,15 @@ func (s *Service) reserve(
 	case postgres.RolledBack(err) && exceedsPayment(err):
 		return nil, nil, ErrRefundExceedsPayment
 	case err != nil:
-		s.metrics.StoreFailed("reserve")
 		return nil, nil, fmt.Errorf("reserve key: %w", err)
 	}
 	won, ours := decision.(idempotency.Execute)
-	if !ours {
-		return decision, nil, nil
-	}
-	s.noteReserved(span, won.Lease)
-	if begun == nil { // The acknowledgement was lost, and the row that the statement returned was lost with it.
+	if ours && begun == nil { // The acknowledgement was lost, and the row that the statement returned was lost with it.
 		if begun, err = s.load(ctx, m, won.Lease.Subject); err != nil {
 			return nil, nil, fmt.Errorf("load what was reserved: %w", err)
 		}
 	}
-	return won, begun, nil
+	return decision, begun, nil
 }
 
 // exceedsPayment reports whether a constraint has refused a refund, because it is for more than is left of its payment.
@@ -215,15 +207,14 @@ func (s *Service) prepareAtPSP(
 	return m.withPayment(p), nil // Crash window 28: remembered, not executed.
 }
 
-// remember stores the id of the PSP's object. It passes only for the owner of the key: if the sweeper has made the key
+// store stores the id of the PSP's object. It passes only for the owner of the key: if the sweeper has made the key
 // unknown, somebody may be cancelling the object already. It can be sent again after a lost acknowledgement, because
 // the second statement finds the id that the first one has written. If the database does not say, the id counts as not
 // stored, and nothing is executed.
-func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement, objectID string) bool {
-	ctx, span := tracing.Start(ctx, "remember")
-	defer span.End()
+func (s *Service) store(
+	ctx context.Context, l idempotency.Lease, m *movement, objectID string,
+) (stored bool, err error) {
 	var rows int64
-	var err error
 	postgres.Recall(ctx, func(int) (done bool) {
 		err = s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
 			rows, err = dbsqlc.New(q).RememberObject(ctx, dbsqlc.RememberObjectParams{
@@ -234,10 +225,5 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement
 		})
 		return !postgres.Unavailable(err) // It is written, or refused.
 	})
-	if err != nil {
-		s.metrics.StoreFailed("remember")
-		s.log.ErrorContext(ctx, "the PSP's object was not stored", slog.String("resource", m.resource().Location()),
-			slog.Any("error", err))
-	}
-	return err == nil && rows == 1
+	return err == nil && rows == 1, err
 }

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"payonce/internal/idempotency"
@@ -35,15 +36,40 @@ func (s *Service) committed(ctx context.Context, g Gathered, step judge.Step) {
 	}
 }
 
-// noteReserved counts a reservation, and says in its trace what it has taken.
-func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
-	outcome := "created"
-	if l.Attempt > 1 {
-		outcome = "failed_retry"
+// reserve is take. It counts a reservation, and says in its trace what it has taken.
+func (s *Service) reserve(
+	ctx context.Context, r idempotency.Reservation, m *movement,
+) (idempotency.Decision, *movement, error) {
+	ctx, span := tracing.Start(ctx, "reserve")
+	defer span.End()
+	decision, begun, err := s.take(ctx, r, m)
+	won, ours := decision.(idempotency.Execute)
+	switch {
+	case ours:
+		outcome := "created"
+		if won.Lease.Attempt > 1 {
+			outcome = "failed_retry"
+		}
+		s.metrics.Reserved(outcome)
+		span.Outcome(outcome)
+		span.Executes(won.Lease.Subject, won.Lease.Attempt)
+	case err != nil && !errors.Is(err, ErrRefundExceedsPayment):
+		s.metrics.StoreFailed("reserve")
 	}
-	s.metrics.Reserved(outcome)
-	span.Outcome(outcome)
-	span.Executes(l.Subject, l.Attempt)
+	return decision, begun, err
+}
+
+// remember is store. It reports an object that was not stored, because the database does not answer.
+func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement, objectID string) (stored bool) {
+	ctx, span := tracing.Start(ctx, "remember")
+	defer span.End()
+	stored, err := s.store(ctx, l, m, objectID)
+	if err != nil {
+		s.metrics.StoreFailed("remember")
+		s.log.ErrorContext(ctx, "the PSP's object was not stored", slog.String("resource", m.resource().Location()),
+			slog.Any("error", err))
+	}
+	return stored
 }
 
 // logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
