@@ -472,7 +472,10 @@ func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
 		"malformed source": listOf(false, bookIs("charge", at, replace(chargeIs(1, "succeeded", at), `"usd"`,
 			`"US"`))),
 		"source not expanded": listOf(false, bookIs("charge", at, `"ch_1"`)),
-		"another object":      listOf(false, chargeIs(1, "succeeded", at)),
+		"a dispute without its source": listOf(false, replace(bookIs("adjustment", at, `null`), `"type"`,
+			`"reporting_category":"dispute","type"`)),
+		"a debit that came back, without its source": listOf(false, bookIs("payment_failure_refund", at, `"py_1"`)),
+		"another object": listOf(false, chargeIs(1, "succeeded", at)),
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(body)}})
 		if err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -78,11 +79,17 @@ func (t transaction) read(account string) (r gateway.Record, err error) {
 		}
 		return t.reversal(account)
 	}
-	switch t.Type {
-	case "charge", "payment", "refund", "payment_refund", "refund_failure":
+	if slices.Contains(ofCustomers, t.Type) || slices.Contains(ofCustomers, t.Category) {
 		return r, errNoRecord
 	}
 	return r, foreign // a payout, a transfer
+}
+
+// ofCustomers are the types and the reporting categories of transactions that move a customer's money. Each has a
+// source: without it, nobody can tell whose money it was.
+var ofCustomers = []string{
+	"charge", "payment", "refund", "payment_refund", "refund_failure", "payment_failure_refund", "payment_reversal",
+	"charge_failure", "partial_capture_reversal", "dispute", "dispute_reversal",
 }
 
 // reversal reads a transaction by which the money of a charge goes back without a refund: a payment_failure_refund of a
