@@ -73,8 +73,8 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 // executedUnder finds other intents with our key that were executed. After a restore of our database, such an intent
 // may be of a payment that our books have lost. If Stripe has forgotten its key, the creation makes a second intent,
 // which says nothing about it. The search lags behind by about a minute, and until then Stripe still knows the key
-// (https://docs.stripe.com/search#data-freshness). If we know no intent of ours, one that Stripe is processing is an
-// error: it may be executed.
+// (https://docs.stripe.com/search#data-freshness). If we know no intent of ours, one that waits for a bank or for the
+// customer is an error: it may be executed, and to end another intent proves nothing about it.
 func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records []gateway.Record, err error) {
 	query := url.Values{"limit": {strconv.Itoa(gateway.MaxPage)},
 		"query": {"metadata['" + keyMark + "']:" + quoted(ch.Key)}}
@@ -93,8 +93,8 @@ func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records 
 		case in.ID == ch.ObjectID || r.Key != ch.Key:
 		case ok && r.Executed():
 			records = append(records, r)
-		case in.Status == "processing" && ch.ObjectID == "":
-			err = errors.New("the PSP is processing another intent under this key")
+		case ch.ObjectID == "" && (in.state() == processing || in.state() == action):
+			err = errors.New("another intent under this key may still be executed")
 		}
 	}
 	return records, err

@@ -391,6 +391,7 @@ func TestIntentThatWasExecutedUnderTheKeyIsFoundWithoutItsID(t *testing.T) {
 		"executed":          {searchOf(intentIs("canceled"), executed), "lookup_found"},
 		"of another":        {searchOf(strings.Replace(executed, aCharge().Reference, "pay_other", 1)), "lookup_found"},
 		"being processed":   {searchOf(intentIs("processing")), "lookup_failed"},
+		"at the customer":   {searchOf(intentIs("requires_action")), "lookup_failed"},
 		"only cancelled":    {searchOf(intentIs("canceled")), "lookup_ended"},
 		"more than a page":  {ok(`{"object":"search_result","has_more":true,"data":[]}`), "lookup_failed"},
 		"no search results": {ok(`{"object":"list","has_more":false,"data":[]}`), "lookup_failed"},
