@@ -21,7 +21,7 @@ import (
 // Refund gives back a part of a payment, once for each key. The request must have passed Validate. If it fails with
 // ErrPaymentNotFound, ErrPaymentNotRefundable or ErrRefundExceedsPayment, the key is not consumed.
 func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.RefundRequest) (Answer, error) {
-	p, err := s.Payment(ctx, k.Merchant.Tenant, id)
+	p, err := s.PaymentToTell(ctx, k.Merchant.Tenant, id) // A refusal tells of the payment.
 	if err != nil {
 		return nil, err
 	}

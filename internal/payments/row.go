@@ -113,9 +113,9 @@ func (b *Books) readDurably(ctx context.Context, query postgres.Query) error {
 
 var errGone = errors.New("what was read a moment ago is not there")
 
-// readToTell reads what a client will act on. A row that is final was reserved durably, because it was sent. Of any
-// other row, nobody knows: its reservation may be one that was answered 503, and that a failover undoes. So it is read
-// again, durably.
+// readToTell reads what a client will act on. A row with a verdict was reserved durably, because it was sent. A failed
+// row tells only that nothing was executed, which no failover undoes. Of a row that is processing, nobody knows: its
+// reservation may be one that was answered 503, and that a failover undoes. So it is read again, durably.
 func readToTell[T any](b *Books, read func(reading) (value T, final bool, err error)) (T, error) {
 	value, final, err := read(b.db.ReadNow)
 	if err == nil && !final {

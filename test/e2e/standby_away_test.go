@@ -113,6 +113,7 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 		"the payment's id":  {method: "GET", path: payment.Payment{ID: id}.Location()},
 		"the key":           {method: "GET", path: "/idempotency-keys/" + key},
 		"the list":          {method: "GET", path: "/payments?limit=1"},
+		"its refund":        refundOf(id.String(), freshKey(), `{}`),
 	}
 	tell := func(status string) {
 		t.Helper()
