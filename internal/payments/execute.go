@@ -126,6 +126,10 @@ func (s *Service) take(
 	})
 	switch {
 	case postgres.RolledBack(err) && exceedsPayment(err):
+		// The rest may be held by a refund that a failover undoes. A client gives up because of this answer.
+		if _, err := s.readPayment(ctx, r.Ref.Tenant, m.payment.ID, s.readDurably); err != nil {
+			return nil, nil, err
+		}
 		return nil, nil, ErrRefundExceedsPayment
 	case err != nil:
 		return nil, nil, fmt.Errorf("reserve key: %w", err)

@@ -141,6 +141,23 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 	}
 }
 
+// A refund that was answered 503 holds the rest of its payment until a failover undoes it. Nobody gives up another
+// refund because of it.
+func TestRefundThatTheStandbyDoesNotHaveRefusesNoOther(t *testing.T) {
+	t.Parallel()
+	w, leave, back := setupWaiting(t)
+	paid := w.pay(freshKey(), "pm_ok").text(t, "paymentId")
+	leave()
+	first, other := freshKey(), refundOf(paid, freshKey(), `{}`)
+	w.do(refundOf(paid, first, `{}`)).expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	if k := w.keyRow(first); k.Status != "in_progress" {
+		t.Fatalf("the server hides what it has committed, so this shows nothing: %+v", k)
+	}
+	w.do(other).expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	back()
+	w.do(other).expect(t, http.StatusConflict, "refund_exceeds_payment")
+}
+
 // Charged, and written where a failover would not find it: that is no final answer yet.
 func TestOutcomeThatTheStandbyDoesNotHaveIsNotFinal(t *testing.T) {
 	t.Parallel()
