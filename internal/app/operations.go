@@ -98,12 +98,12 @@ func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
 		return telemetry.Backlog{}, err
 	}
 	b := telemetry.Backlog{
-		Keys: map[string]int64{}, OldestUnknown: s.Keys.OldestUnknown,
+		Keys: map[string]int64{}, OldestUnknown: s.OldestUnknown,
 		DeadLettersOpen: map[string]int64{}, OldestDeadLetter: s.DeadLetters.Oldest,
 		WebhooksWaiting: s.Webhooks.Count, OldestWebhook: s.Webhooks.Oldest,
 		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest,
 	}
-	for status, n := range s.Keys.ByStatus {
+	for status, n := range s.Keys {
 		b.Keys[string(status)] = n
 	}
 	for kind, n := range s.DeadLetters.Open {

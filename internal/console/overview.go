@@ -85,7 +85,7 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 		v.Oldest = max(v.Oldest, w.Age)
 	}
 	byStatus := map[idempotency.Status]int64{}
-	maps.Copy(byStatus, summary.Keys.ByStatus)
+	maps.Copy(byStatus, summary.Keys)
 	for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
 		idempotency.FailedRetryableStatus, idempotency.CompletedStatus, idempotency.ExpiredStatus} {
 		byStatus[status] += 0 // A status without keys is shown, too.

@@ -42,12 +42,12 @@ var (
 	ErrQueued = errors.New("an equal job is in the queue")
 )
 
-// Resolution is how a dead letter was closed.
+// Resolution is how a dead letter was closed. The operator's API shows it.
 type Resolution struct {
-	At     time.Time
-	Action Action
-	Actor  string
-	Reason string
+	At     time.Time `json:"at"`
+	Action Action    `json:"action"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason"`
 }
 
 // Decision is what somebody decides about a dead letter, as the audit trail has it.
@@ -135,15 +135,15 @@ func Clip(s string) string {
 	return s
 }
 
-// AuditEntry is one row of a dead letter's audit trail.
+// AuditEntry is one row of a dead letter's audit trail. The operator's API shows it.
 type AuditEntry struct {
-	At      time.Time
-	Version int32 // the version of the dead letter that the operator has sent
-	Actor   string
-	Action  Action
-	Reason  string
-	Done    bool   // true if it was carried out, false if it was refused
-	Detail  string // why it was refused
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Action  Action    `json:"action"`
+	Reason  string    `json:"reason"`
+	Version int32     `json:"version"` // the version of the dead letter that the operator has sent
+	Outcome string    `json:"outcome"` // done, or refused
+	Detail  string    `json:"detail,omitempty"`
 }
 
 // maxAuditTrail bounds the entries that are read. Of a longer audit trail, the oldest entries are read.
@@ -160,7 +160,7 @@ func AuditTrail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]AuditEntr
 	for _, r := range rows {
 		trail = append(trail, AuditEntry{
 			At: r.At, Version: r.DeadLetterVersion, Actor: r.Actor, Action: Action(r.Action), Reason: r.Reason,
-			Done: r.Outcome == "done", Detail: r.Detail,
+			Outcome: r.Outcome, Detail: r.Detail,
 		})
 	}
 	return trail, nil

@@ -37,7 +37,7 @@ func TestResolutionIsKeptWithItsActorReasonAndAuditRow(t *testing.T) {
 		r.At.IsZero() {
 		t.Fatalf("dead letter is %+v, resolution %+v", read, r)
 	}
-	want := []AuditEntry{{Version: 1, Actor: "ann", Action: Executed, Reason: "seen to it", Done: true}}
+	want := []AuditEntry{{Version: 1, Actor: "ann", Action: Executed, Reason: "seen to it", Outcome: "done"}}
 	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)
 	}
@@ -117,8 +117,10 @@ func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []AuditEntry{
-		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Detail: "the PSP knows it"},
-		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Detail: strings.Repeat("é", 500)},
+		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Outcome: "refused",
+			Detail: "the PSP knows it"},
+		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Outcome: "refused",
+			Detail: strings.Repeat("é", 500)},
 	}
 	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)

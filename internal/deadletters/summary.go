@@ -11,8 +11,8 @@ import (
 
 // Summary counts the open dead letters.
 type Summary struct {
-	Open   map[Kind]int64 // only kinds with an open dead letter
-	Oldest time.Duration  // the age of the oldest open dead letter; zero if there is none
+	Open   map[Kind]int64 `json:"open"`          // only kinds with an open dead letter
+	Oldest time.Duration  `json:"oldestSeconds"` // the age of the oldest open dead letter; zero if there is none
 }
 
 // Summarize counts the open dead letters.

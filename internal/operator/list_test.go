@@ -101,7 +101,7 @@ func TestCaseOfAnEarlierGenerationHasNoKeyStatus(t *testing.T) {
 func TestCaseHasThePaymentOrTheRefundAndWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	c := Case{AuditTrail: []deadletters.AuditEntry{{Detail: "no"}, {Done: true}}}
+	c := Case{AuditTrail: []deadletters.AuditEntry{{Outcome: "refused", Detail: "no"}, {Outcome: "done"}}}
 	c.Evidence = []byte(`{}`)
 	wantForm(t, "of nothing", c, []string{`"outcome":"refused","detail":"no"`, `"outcome":"done"`},
 		[]string{"paymentId", "paymentStatus", "refundId", "refundStatus", "resolution"})

@@ -312,7 +312,7 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 				t.Fatalf("refused is %+v", no)
 			}
 			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.AuditTrail) != 1 ||
-				c.AuditTrail[0].Done {
+				c.AuditTrail[0].Outcome != "refused" {
 				t.Fatalf("case is %+v", c)
 			}
 		})

@@ -34,7 +34,7 @@ func TestResolvedDeadLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
 	}
 	c := o.show(l.ID)
 	want := []deadletters.AuditEntry{{Version: 1, Actor: "ann", Action: deadletters.Executed, Reason: "seen to it",
-		Done: true}}
+		Outcome: "done"}}
 	if diff := cmp.Diff(want, c.AuditTrail, cmpopts.IgnoreFields(deadletters.AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)
 	}
@@ -83,7 +83,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 		c := o.show(l.ID)
 		done := 0
 		for _, d := range c.AuditTrail {
-			if d.Done {
+			if d.Outcome == "done" {
 				done++
 			}
 		}

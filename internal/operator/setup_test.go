@@ -213,7 +213,7 @@ func (f *fixture) refusedOn(d Decision, ground problem.Code) string {
 	}
 	trail := f.show(d.DeadLetter).AuditTrail
 	last := trail[len(trail)-1]
-	if last.Done || last.Detail != no.Detail || last.Actor != d.Actor || last.Reason != d.Reason ||
+	if last.Outcome != "refused" || last.Detail != no.Detail || last.Actor != d.Actor || last.Reason != d.Reason ||
 		last.Action != d.Action || last.Version != d.Version {
 		f.t.Fatalf("%s: audit row is %+v", d.Action, last)
 	}

@@ -16,12 +16,13 @@ import (
 // Summary counts what is open, and says how far the work is behind. Its parts are read one after the other, so they are
 // not of one moment.
 type Summary struct {
-	Keys        idempotency.KeyCounts
-	DeadLetters deadletters.Summary
-	Webhooks    Lag // webhooks that are stored and not processed yet
-	Lookups     Lag // lookups of unknown keys that are due and have not begun
-	Ledger      []Watermark
-	Jobs        map[string]int64 // the jobs in the queue, by state
+	Keys          map[idempotency.Status]int64 `json:"keys"`
+	OldestUnknown time.Duration                `json:"oldestUnknownSeconds"`
+	DeadLetters   deadletters.Summary          `json:"deadLetters"`
+	Webhooks      Lag                          `json:"webhooks"` // webhooks that are stored and not processed yet
+	Lookups       Lag                          `json:"lookups"`  // lookups that are due and have not begun
+	Ledger        []Watermark                  `json:"ledger"`
+	Jobs          map[string]int64             `json:"jobs"` // the jobs in the queue, by state
 }
 
 // Lag says how many items wait, and how long the oldest has waited.
@@ -43,16 +44,15 @@ const maxWatermarks = 200
 
 // Summary reads the summary.
 func (s *Service) Summary(ctx context.Context) (Summary, error) {
-	var out Summary
-	var err error
-	if out.Keys, err = s.config.Keys.KeyCounts(ctx); err != nil {
+	keys, err := s.config.Keys.KeyCounts(ctx)
+	if err != nil {
 		return Summary{}, err
 	}
+	out := Summary{Keys: keys.ByStatus, OldestUnknown: keys.OldestUnknown}
 	if out.DeadLetters, err = deadletters.Summarize(ctx, s.config.DB); err != nil {
 		return Summary{}, err
 	}
-	err = out.readLags(ctx, dbsqlc.New(s.config.DB.Reader()))
-	if err != nil {
+	if err := out.readLags(ctx, dbsqlc.New(s.config.DB.Reader())); err != nil {
 		return Summary{}, fmt.Errorf("read lags: %w", err)
 	}
 	return out, nil
@@ -92,25 +92,10 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 // seconds is never negative. A difference of two clocks may be.
 func seconds(s float64) time.Duration { return max(0, time.Duration(s*float64(time.Second))) }
 
-// deadLettersBody is the summary of the dead letters as the operator's API shows it.
-type deadLettersBody struct {
-	Open   map[deadletters.Kind]int64 `json:"open"`
-	Oldest time.Duration              `json:"oldestSeconds"`
-}
-
 // MarshalJSON writes the summary as the operator's API shows it.
 func (s Summary) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Keys          map[idempotency.Status]int64 `json:"keys"`
-		OldestUnknown time.Duration                `json:"oldestUnknownSeconds"`
-		DeadLetters   deadLettersBody              `json:"deadLetters"`
-		Webhooks      Lag                          `json:"webhooks"`
-		Lookups       Lag                          `json:"lookups"`
-		Ledger        []Watermark                  `json:"ledger"`
-		Jobs          map[string]int64             `json:"jobs"`
-	}{
-		s.Keys.ByStatus, s.Keys.OldestUnknown, deadLettersBody(s.DeadLetters), s.Webhooks, s.Lookups, s.Ledger, s.Jobs,
-	}, json.Deterministic(true), json.WithMarshalers(json.MarshalFunc(wholeSeconds)))
+	type members Summary
+	return json.Marshal(members(s), json.Deterministic(true), json.WithMarshalers(json.MarshalFunc(wholeSeconds)))
 }
 
 func wholeSeconds(d time.Duration) ([]byte, error) {

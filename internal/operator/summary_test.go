@@ -64,10 +64,10 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 			t.Errorf("%s is %s old, want %s", what, got, want)
 		}
 	}
-	near("unknown key", s.Keys.OldestUnknown, 3*time.Hour)
+	near("unknown key", s.OldestUnknown, 3*time.Hour)
 	near("lookup", s.Lookups.Oldest, 2*time.Hour)
 	near("webhook", s.Webhooks.Oldest, 4*time.Hour)
-	if s.Keys.ByStatus[idempotency.UnknownStatus] != 1 || s.Lookups.Count != 1 || s.Webhooks.Count != 2 ||
+	if s.Keys[idempotency.UnknownStatus] != 1 || s.Lookups.Count != 1 || s.Webhooks.Count != 2 ||
 		s.DeadLetters.Open[deadletters.LookupsExhausted] != 1 {
 		t.Errorf("summary is %+v", s)
 	}
