@@ -23,18 +23,11 @@ type deadLetterView struct {
 
 	KeyURL   string // of the page of the key; or ""
 	Evidence string
-	Actions  []action // for those who may decide, while it is open
-	Checked  bool     // whether it was found out which of them would be refused
-	KeyID    string   // of the operator who sees the page
-	Refused  string   // why the last decision was refused; or ""
+	Actions  []operator.Preview // for those who may decide, while it is open
+	Checked  bool               // whether it was found out which of them would be refused
+	KeyID    string             // of the operator who sees the page
+	Refused  string             // why the last decision was refused; or ""
 	Asked    operator.Decision
-}
-
-// action is what an operator can decide.
-type action struct {
-	operator.Preview
-
-	Does string
 }
 
 // does says what each action does.
@@ -82,8 +75,8 @@ func (c *Console) showDeadLetter(
 // longestPreview bounds how long the page waits for the PSP. Without a preview, the actions are shown all the same.
 const longestPreview = 3 * time.Second
 
-func (c *Console) actions(r *http.Request, id uuid.UUID) (actions []action, checked bool) {
-	previews := []operator.Preview{{Action: deadletters.Retry}, {Action: deadletters.Executed},
+func (c *Console) actions(r *http.Request, id uuid.UUID) (previews []operator.Preview, checked bool) {
+	previews = []operator.Preview{{Action: deadletters.Retry}, {Action: deadletters.Executed},
 		{Action: deadletters.NotExecuted}, {Action: deadletters.Dismiss}}
 	ctx, cancel := context.WithTimeout(r.Context(), longestPreview)
 	defer cancel()
@@ -96,10 +89,10 @@ func (c *Console) actions(r *http.Request, id uuid.UUID) (actions []action, chec
 		}
 	case <-ctx.Done():
 	}
-	for _, p := range previews {
-		actions = append(actions, action{p, does(p.Action)})
+	for i := range previews {
+		previews[i].Does = does(previews[i].Action)
 	}
-	return actions, checked
+	return previews, checked
 }
 
 // sentBy reports whether the operator who sends a form is the one who was shown it. Otherwise it says that nothing was

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -66,13 +67,8 @@ type keyReader struct {
 	c   *Console
 	ref idempotency.Ref
 
-	life sequence.Life
-	rows rows
-	held string // the open dead letter that holds a key without a row, or ""
-	// merchant is whose key it is at the PSP. It is read once, because a tenant never changes its provider.
-	merchant payment.Merchant
-	waits    bool      // the PSP has said that it waits for somebody else
-	asked    time.Time // when the PSP was asked the last time
+	seen  keyView   // without what view adds
+	asked time.Time // when the PSP was asked the last time
 }
 
 // How often the PSP is asked for a key that is watched, beside each change of the key: a charge may appear in the PSP's
@@ -92,7 +88,7 @@ func (k *keyReader) render(ctx context.Context, changed bool, show func(string))
 			return err
 		}
 		// A page that was never shown the ledger waits for it. It would show nothing in its place for a moment.
-		if !k.asked.IsZero() || k.life.Row.Attempt == 0 {
+		if !k.asked.IsZero() || k.seen.Row.Attempt == 0 {
 			if err := k.show(show); err != nil {
 				return err
 			}
@@ -110,14 +106,14 @@ func (k *keyReader) show(show func(string)) error { return k.c.showPart("key-liv
 // due reports whether the PSP should be asked although the key has not changed.
 func (k *keyReader) due() bool {
 	since := k.c.config.Now().Sub(k.asked)
-	switch k.life.Row.Status {
+	switch k.seen.Row.Status {
 	case idempotency.InProgressStatus, idempotency.UnknownStatus:
 		return since >= askOften
 	case idempotency.FailedRetryableStatus:
 		return since >= askSeldom
 	case idempotency.CompletedStatus, idempotency.ExpiredStatus:
 	}
-	return k.life.LedgerUnread != "" && since >= askSeldom
+	return k.seen.LedgerUnread != "" && since >= askSeldom
 }
 
 // read reads the key's rows and timeline. A key that does not exist is no error: it may exist in a moment.
@@ -140,53 +136,53 @@ func (k *keyReader) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if row.Generation != k.life.Row.Generation { // The ledger that was read was that of another generation.
-		k.life.Ledger, k.life.LedgerUnread = nil, "it was not asked yet"
+	if row.Generation != k.seen.Row.Generation { // The ledger that was read was that of another generation.
+		k.seen.Ledger, k.seen.LedgerUnread = nil, "it was not asked yet"
 	}
 	if err := k.readMerchant(ctx); err != nil {
 		return err
 	}
-	k.rows = rowsOf(shown)
-	k.life.Object = k.rows.ofMovement("psp_object_id")
-	k.life.Row, k.life.Timeline = row, row.Timeline(events)
-	k.life.Requests, k.life.Started = k.c.config.Recent.Of(k.ref), k.c.config.Recent.Since()
-	k.life.GracePeriod = k.c.config.GracePeriod
+	k.seen.Rows = rows{columnsOf("key", shown.Key), columnsOf("movement", shown.Movement), shown.Response}
+	k.seen.Object = k.seen.Rows.Movement.value("psp_object_id")
+	k.seen.Row, k.seen.Timeline = row, row.Timeline(events)
+	k.seen.Requests, k.seen.Started = k.c.config.Recent.Of(k.ref), k.c.config.Recent.Since()
+	k.seen.GracePeriod = k.c.config.GracePeriod
 	return nil
 }
 
 // readNothing is read for a key that does not exist. Requests that were refused may be remembered.
 func (k *keyReader) readNothing(ctx context.Context) (err error) {
-	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.Of(k.ref)}
-	k.rows = rows{}
-	k.held, err = k.c.config.Operators.Holder(ctx, k.ref)
+	k.seen.Life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.Of(k.ref)}
+	k.seen.Rows = rows{}
+	k.seen.HeldBy, err = k.c.config.Operators.Holder(ctx, k.ref)
 	return err
 }
 
 // ask asks the PSP what its ledger has under the key. If it does not answer, the page keeps what it has said before.
 func (k *keyReader) ask(ctx context.Context) {
-	if k.life.Row.Attempt == 0 {
+	if k.seen.Row.Attempt == 0 {
 		return // There is no such key.
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestAsking)
 	defer cancel()
 	defer func() { k.asked = k.c.config.Now() }()
-	k.life.LedgerUnread, k.waits = "it did not answer in time", false
+	k.seen.LedgerUnread, k.seen.Waits = "it did not answer in time", false
 	select {
 	case k.c.asking <- struct{}{}:
 		defer func() { <-k.c.asking }()
 	case <-ctx.Done():
 		return
 	}
-	answer, err := k.c.config.Payments.LookUp(ctx, k.life.Row.Execution())
+	answer, err := k.c.config.Payments.LookUp(ctx, k.seen.Row.Execution())
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		k.life.LedgerUnread = "it could not be asked"
+		k.seen.LedgerUnread = "it could not be asked"
 		return
 	}
-	_, k.waits = answer.(gateway.Waiting)
-	k.life.SetLedger(answer)
+	_, k.seen.Waits = answer.(gateway.Waiting)
+	k.seen.SetLedger(answer)
 }
 
 // keyView is the page of a key.
@@ -199,7 +195,7 @@ type keyView struct {
 	Picture  template.HTML
 	Diagram  sequence.Diagram
 	Rows     rows
-	Merchant payment.Merchant // empty if it is not known
+	Merchant payment.Merchant // whose key it is at the PSP; empty if it is not known
 	Waits    bool             // the PSP has the request, and waits for the customer or a bank
 	Next     string           // what happens next with the key
 	Held     bool             // whether an open dead letter holds it
@@ -208,17 +204,16 @@ type keyView struct {
 }
 
 func (k *keyReader) view() keyView {
-	v := keyView{Life: k.life, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
-		Refund: k.ref.Operation == payment.RefundOperation, Rows: k.rows, Merchant: k.merchant, Waits: k.waits,
-		HeldBy: k.held}
-	if !v.Exists && len(k.life.Requests) == 0 {
+	v := k.seen
+	v.URL, v.Exists, v.Refund = keyURL(k.ref), v.Row.Attempt > 0, k.ref.Operation == payment.RefundOperation
+	if !v.Exists && len(v.Requests) == 0 {
 		return v
 	}
-	v.Diagram = sequence.Draw(k.life)
+	v.Diagram = sequence.Draw(v.Life)
 	var svg strings.Builder
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
-	v.Next, v.Held = nextOf(k.life.Row, k.life.Started), k.rows.value("dead_letter_hold") != "none"
+	v.Next, v.Held = nextOf(v.Row, v.Started), v.Rows.Key.value("dead_letter_hold") != "none"
 	if v.LedgerUnread == "" {
 		v.Executed = executed(v.Ledger)
 	}
@@ -228,7 +223,7 @@ func (k *keyReader) view() keyView {
 func (c *Console) key(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	if k, ok := c.readKey(w, r); ok {
 		status := http.StatusOK
-		if k.life.Row.Attempt == 0 {
+		if k.seen.Row.Attempt == 0 {
 			status = http.StatusNotFound
 		}
 		c.show(w, r, status, "key.html", "Key "+k.ref.Key.String(), &by, k.view())
@@ -260,4 +255,20 @@ func (c *Console) keyLive(w http.ResponseWriter, r *http.Request, _ tenants.Prin
 	c.stream(w, r, keyURL(ref), func() *topic {
 		return &topic{ref: &ref, every: askOften, render: (&keyReader{c: c, ref: ref}).render}
 	})
+}
+
+const svgType = "image/svg+xml"
+
+// picture is the page of a key's picture as a file.
+func (c *Console) picture(contentType string, draw func(sequence.Diagram, io.Writer) error) page {
+	return func(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
+		if k, ok := c.readKey(w, r); ok {
+			w.Header().Set("Content-Type", contentType)
+			if contentType == svgType { // The image brings its own style.
+				w.Header().Set("Content-Security-Policy",
+					"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+			}
+			_ = draw(sequence.Draw(k.seen.Life), w)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, name string, ma
 					out.send("signed-out", message{})
 					return
 				}
-				if !out.ping() {
+				if !out.write(": still here\n\n") {
 					return
 				}
 			}
@@ -93,8 +93,6 @@ func (e events) send(name string, m message) bool {
 	data, err := json.Marshal(m)
 	return err == nil && e.write("event: "+name+"\ndata: "+string(data)+"\n\n")
 }
-
-func (e events) ping() bool { return e.write(": still here\n\n") }
 
 func (e events) write(text string) bool {
 	_ = e.ctrl.SetWriteDeadline(e.now().Add(writeLimit))

@@ -84,8 +84,7 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 	for _, w := range summary.Ledger {
 		v.Oldest = max(v.Oldest, w.Age)
 	}
-	byStatus := map[idempotency.Status]int64{}
-	maps.Copy(byStatus, summary.Keys)
+	byStatus := maps.Clone(summary.Keys)
 	for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
 		idempotency.FailedRetryableStatus, idempotency.CompletedStatus, idempotency.ExpiredStatus} {
 		byStatus[status] += 0 // A status without keys is shown, too.

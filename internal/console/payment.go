@@ -79,13 +79,14 @@ func (c *Console) readPayment(r *http.Request) (paymentView, error) {
 	return v, err
 }
 
-// readMerchant reads the tenant's provider and its account there. A key that was deleted at this moment has none.
+// readMerchant reads the tenant's provider and its account there, once, because a tenant never changes its provider. A
+// key that was deleted at this moment has none.
 func (k *keyReader) readMerchant(ctx context.Context) error {
-	if k.merchant.PSP != "" {
+	if k.seen.Merchant.PSP != "" {
 		return nil
 	}
 	var err error
-	if k.merchant, err = k.c.config.Payments.MerchantOfKey(ctx, k.ref); errors.Is(err, payments.ErrPaymentNotFound) {
+	if k.seen.Merchant, err = k.c.config.Payments.MerchantOfKey(ctx, k.ref); errors.Is(err, payments.ErrPaymentNotFound) {
 		return nil
 	}
 	return err

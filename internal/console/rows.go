@@ -7,15 +7,16 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"payonce/internal/operator"
 )
 
 // rows are the rows of a key and of its payment or refund.
 type rows struct {
-	Key, Movement []column
+	Key, Movement columns
 	Response      string
 }
+
+// columns are a row.
+type columns []column
 
 // column is a column of a row, in the words of the database.
 type column struct{ Table, Name, Value string }
@@ -23,18 +24,14 @@ type column struct{ Table, Name, Value string }
 // Field names the column on its page.
 func (c column) Field() string { return c.Table + " " + c.Name }
 
-// value is a column of the key's row.
-func (r rows) value(name string) string { return valueIn(r.Key, name) }
-
-// ofMovement is a column of the row of the payment or refund.
-func (r rows) ofMovement(name string) string { return valueIn(r.Movement, name) }
-
-func valueIn(columns []column, name string) string {
-	i := slices.IndexFunc(columns, func(c column) bool { return c.Name == name })
-	if i < 0 {
-		return ""
+// value is what the column of this name has; "" without such a column.
+func (r columns) value(name string) string {
+	for _, c := range r {
+		if c.Name == name {
+			return c.Value
+		}
 	}
-	return columns[i].Value
+	return ""
 }
 
 // hidden are columns that tell a reader nothing.
@@ -53,32 +50,25 @@ func first() []string {
 	}
 }
 
-func rowsOf(shown operator.KeyRows) rows {
-	return rows{
-		Key: columnsOf("key", shown.Key), Movement: columnsOf("movement", shown.Movement), Response: shown.Response,
-	}
-}
-
 // columnsOf are the members of a JSON object.
-func columnsOf(table string, object []byte) []column {
+func columnsOf(table string, object []byte) (found columns) {
 	d := jsontext.NewDecoder(strings.NewReader(string(object)))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil
 	}
-	var columns []column
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return columns
+			return found
 		}
 		c := column{Table: table, Name: name.String()} // The token is valid only until the next one is read.
 		value, err := d.ReadValue()
 		if err != nil {
-			return columns
+			return found
 		}
 		if !hidden(c.Name) {
 			c.Value = plain(value)
-			columns = append(columns, c)
+			found = append(found, c)
 		}
 	}
 	rank := func(c column) int {
@@ -87,8 +77,8 @@ func columnsOf(table string, object []byte) []column {
 		}
 		return len(first())
 	}
-	slices.SortStableFunc(columns, func(a, b column) int { return cmp.Compare(rank(a), rank(b)) })
-	return columns
+	slices.SortStableFunc(found, func(a, b column) int { return cmp.Compare(rank(a), rank(b)) })
+	return found
 }
 
 // plain is a JSON value as psql would show it.

@@ -11,20 +11,17 @@ import (
 
 // severalView is the page of one decision about several dead letters: the plan, or what has come of it.
 type severalView struct {
-	Does    string         // what the action does
-	Plan    *operator.Plan // before it is carried out
-	Ran     *operator.Ran  // afterwards
-	KeyID   string         // of the operator who sees the page
-	Reason  string
-	Refused string // why the plan was not carried out; or ""
-	List    string // the address of the list
+	Does  string         // what the action does
+	Plan  *operator.Plan // before it is carried out
+	Ran   *operator.Ran  // afterwards
+	KeyID string         // of the operator who sees the page
+	List  string         // the address of the list
 }
 
 // severalActions are the actions that the list offers for several dead letters.
-func severalActions() []action {
-	var actions []action
+func severalActions() (actions []operator.Preview) {
 	for _, a := range []deadletters.Action{deadletters.Retry, deadletters.Executed, deadletters.Dismiss} {
-		actions = append(actions, action{operator.Preview{Action: a}, severalDoes(a)})
+		actions = append(actions, operator.Preview{Action: a, Does: severalDoes(a)})
 	}
 	return actions
 }
