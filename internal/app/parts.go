@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -140,9 +139,6 @@ func (p *parts) Close() {
 	p.db.Close()
 	p.tracer.Close()
 }
-
-// jitter draws from [0, 1).
-func jitter() float64 { return mathrand.Float64() }
 
 // schemaPoll is how often a process looks whether its database is ready for it.
 const schemaPoll = time.Second

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"time"
@@ -48,7 +49,7 @@ func (r *Reconciler) assemble() error {
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
 		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, reconcile.WebhookJob()),
-		Further: further, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Tracer: r.tracer,
+		Further: further, NewID: NewID, Now: time.Now, Jitter: rand.Float64, Metrics: r.metrics, Tracer: r.tracer,
 		Log: r.log, Reconciler: c,
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ func TestColumnsAreThoseOfTheRow(t *testing.T) {
 	t.Parallel()
 	got := columnsOf("key", []byte(`{"key": "x", "status": "unknown", "attempt": 2, "finished_at": null, `+
 		`"metadata": {"a": "b"}, "tenant_id": "acme"}`))
-	want := []column{{"key", "status", "unknown"}, {"key", "attempt", "2"}, {"key", "finished_at", ""},
+	want := columns{{"key", "status", "unknown"}, {"key", "attempt", "2"}, {"key", "finished_at", ""},
 		{"key", "metadata", `{"a": "b"}`}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -126,3 +126,23 @@ func deadLetterOf(r dbsqlc.GetDeadLetterRow) DeadLetter {
 
 // seconds is never negative. A difference of two times may be, if the database's clock was set back.
 func seconds(s float64) time.Duration { return max(0, time.Duration(s*float64(time.Second))) }
+
+// Summary counts the open dead letters.
+type Summary struct {
+	Open   map[Kind]int64 `json:"open"`          // only kinds with an open dead letter
+	Oldest time.Duration  `json:"oldestSeconds"` // the age of the oldest open dead letter; zero if there is none
+}
+
+// Summarize counts the open dead letters.
+func Summarize(ctx context.Context, db *postgres.DB) (Summary, error) {
+	rows, err := dbsqlc.New(db.Reader()).CountOpen(ctx)
+	if err != nil {
+		return Summary{}, fmt.Errorf("count open dead letters: %w", err)
+	}
+	s := Summary{Open: map[Kind]int64{}}
+	for _, r := range rows {
+		s.Open[Kind(r.Kind)] = r.DeadLetters
+		s.Oldest = max(s.Oldest, seconds(r.OldestSeconds))
+	}
+	return s, nil
+}

@@ -8,7 +8,7 @@ import (
 
 // The JSON of a Record is evidence: in a timeline, in a dead letter, and in the job that judges it again. It is a form
 // of our own. No provider's dialect may change it, because stored evidence is read for years. db/queries and
-// saysCharged in package judge read its status.
+// hasStatus in package judge read its status.
 
 // Evidence is the record as JSON for a timeline or a dead letter. PostgreSQL's jsonb can store it.
 func (r Record) Evidence() []byte {

@@ -28,7 +28,7 @@ func (s Seen) foundRecord(kind deadletters.Kind, rep report, reason string) *Cas
 		return s.byKey(kind, reason, rep.kept())
 	}
 	finding := RecordFinding(cmp.Or(rep.account, s.Account), rep.id)
-	aboutKey := s.named() && kind != deadletters.OtherAccount
+	aboutKey := s.Own.Generation > 0 && kind != deadletters.OtherAccount
 	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
 	if rep.object == gateway.RefundObject || s.Own.Ref.Operation == payment.RefundOperation {
 		finding = "refund " + finding

@@ -78,9 +78,6 @@ const (
 // Known reports whether the evidence is about a movement of ours.
 func (s Seen) Known() bool { return s.Own.Subject != uuid.UUID{} }
 
-// named reports whether the evidence names a key of a tenant of ours.
-func (s Seen) named() bool { return s.Own.Generation > 0 }
-
 // stands reports whether the key's row, in whatever status, still belongs to the movement.
 func (s Seen) stands() bool {
 	return s.Status != "" && s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
@@ -132,17 +129,14 @@ func (s Seen) After(step Step) Seen {
 		s.Failures = step.askAgain.Failures
 	}
 	if c := step.open; c != nil && c.AboutKey && s.Status != "" {
-		s.Charged = s.Charged || saysCharged(c.Evidence)
+		s.Charged = s.Charged || hasStatus(c.Evidence, "succeeded")
 		s.Held = s.Held || s.Charged || s.stands()
 	}
 	return s
 }
 
-// saysCharged reports whether the evidence of a dead letter has a record, or an answer of the PSP, by which money has
-// moved. The column hold of the table dead_letters is computed by the same rule.
-func saysCharged(evidence []byte) bool { return hasStatus(evidence, "succeeded") }
-
-// hasStatus reports whether the record or the answer in evidence has this status.
+// hasStatus reports whether the record, or the answer of the PSP, in evidence has this status. By succeeded, money has
+// moved: the column hold of the table dead_letters is computed by the same rule.
 func hasStatus(evidence []byte, status string) bool {
 	type told struct {
 		Status jsontext.Value `json:"status"`

@@ -86,26 +86,18 @@ func (pruneArgs) Kind() string      { return "prune" }
 const scheduledAttempts = 1
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
-func (scanLedgerArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: scheduledAttempts, Queue: ledgerQueue, UniqueOpts: whileOpen()}
-}
+func (scanLedgerArgs) InsertOpts() river.InsertOpts { return whileOpen(ledgerQueue, scheduledAttempts) }
 
 // InsertOpts implements river.JobArgsWithInsertOpts. If a job is discarded, ClaimDueTx returns its key again later. A
 // job fails only because of the database. So a dead letter for an operator is opened only after the database has failed
 // for about half an hour.
-func (lookupArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: 15, Queue: lookupQueue, UniqueOpts: whileOpen()}
-}
+func (lookupArgs) InsertOpts() river.InsertOpts { return whileOpen(lookupQueue, 15) }
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
-func (webhookArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: webhookAttempts, Queue: webhookQueue, UniqueOpts: whileOpen()}
-}
+func (webhookArgs) InsertOpts() river.InsertOpts { return whileOpen(webhookQueue, webhookAttempts) }
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
-func (evidenceArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: webhookAttempts, Queue: webhookQueue, UniqueOpts: whileOpen()}
-}
+func (evidenceArgs) InsertOpts() river.InsertOpts { return whileOpen(webhookQueue, webhookAttempts) }
 
 // onceEvery is for a job of the schedule. There is one job in each interval, even if two processes both believe that
 // they run the schedule. A job that has died with its process does not block the next one.
@@ -119,11 +111,12 @@ func onceEvery(interval time.Duration) *river.InsertOpts {
 
 // whileOpen allows only one unfinished job with the same arguments. A completed job does not count, because the same
 // key may have to be looked up again.
-func whileOpen() river.UniqueOpts {
-	return river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
-		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
-		rivertype.JobStateRetryable, rivertype.JobStateScheduled,
-	}}
+func whileOpen(queue string, attempts int) river.InsertOpts {
+	return river.InsertOpts{Queue: queue, MaxAttempts: attempts, UniqueOpts: river.UniqueOpts{
+		ByArgs: true, ByState: []rivertype.JobState{
+			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
+			rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+		}}}
 }
 
 // backoff sets when a failed job runs again: after 1, 2, 4, … seconds, at most 5 minutes. Each wait is shortened by up

@@ -70,9 +70,9 @@ func (statementDayArgs) Kind() string  { return "statement_day" }
 // InsertOpts implements river.JobArgsWithInsertOpts. A day whose job was discarded has a dead letter, and gets no
 // second job.
 func (statementDayArgs) InsertOpts() river.InsertOpts {
-	unique := whileOpen()
-	unique.ByState = append(unique.ByState, rivertype.JobStateDiscarded)
-	return river.InsertOpts{MaxAttempts: 10, Queue: statementQueue, UniqueOpts: unique}
+	opts := whileOpen(statementQueue, 10)
+	opts.UniqueOpts.ByState = append(opts.UniqueOpts.ByState, rivertype.JobStateDiscarded)
+	return opts
 }
 
 const (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -37,10 +36,7 @@ func (q *Queue) WebhookTx(ctx context.Context, tx pgx.Tx, eventID string) error 
 
 // EvidenceTx enqueues another judgement of a record of the PSP.
 func (q *Queue) EvidenceTx(ctx context.Context, tx pgx.Tx, record []byte) error {
-	return q.insert(ctx, tx, func(after int64) river.JobArgs {
-		return evidenceArgs{Record: jsontext.Value(record),
-			After: after}
-	})
+	return q.insert(ctx, tx, func(after int64) river.JobArgs { return evidenceArgs{Record: record, After: after} })
 }
 
 // RetryTx makes a discarded job run again. It fails with deadletters.ErrGone or deadletters.ErrQueued.
