@@ -41,7 +41,7 @@ func listen(ctx context.Context, set settings) (*listeners, error) {
 		addresses = append(addresses, app.Address{Setting: "MOCKPSP_STRIPE_ADDR", Addr: set.own.StripeAddr})
 	}
 	opened, err := app.Listen(ctx, addresses...)
-	if errors.Is(err, app.ErrTaken) {
+	if _, taken := errors.AsType[app.TakenError](err); taken {
 		return nil, fmt.Errorf("%w\nif another demo is running, stop it, or set DEMO_DATA_DIR as well", err)
 	}
 	if err != nil {

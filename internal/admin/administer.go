@@ -72,6 +72,10 @@ func administer(ctx context.Context, g group, args []string, getenv func(string)
 	return lacksRight(do(ctx, stdout, registry{tenants.NewRegistry(db, uuid.NewV7), tenants.PSP(settings.PSP)}))
 }
 
+func withoutArgs(name string, do action) func(args []string) (action, error) {
+	return func(args []string) (action, error) { return do, cli.Parse(cli.NewFlags(name), args, 0) }
+}
+
 func load(getenv func(string) string) (config.API, error) {
 	settings, err := config.Load(getenv)
 	if err != nil {

@@ -33,7 +33,7 @@ If the database has roles (api roles), run these commands as payonce_migrator. T
 func Keys(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
 	return administer(ctx, group{name: "api keys", help: keysHelp, choice: "create, list or expire",
 		commands: map[string]func([]string) (action, error){
-			"create": createKey, "list": listKeys, "expire": expireKey,
+			"create": createKey, "list": withoutArgs("api keys", listKeys), "expire": expireKey,
 		}}, args, getenv, stdout)
 }
 
@@ -105,11 +105,7 @@ func permissionsOf(scopes string, operator bool) []tenants.Permission {
 	return all
 }
 
-func listKeys(args []string) (action, error) {
-	return printKeys, cli.Parse(cli.NewFlags("api keys"), args, 0)
-}
-
-func printKeys(ctx context.Context, stdout io.Writer, registry registry) error {
+func listKeys(ctx context.Context, stdout io.Writer, registry registry) error {
 	all, err := registry.Keys(ctx)
 	if err != nil {
 		return err

@@ -36,15 +36,11 @@ api keys create creates tenants, too.
 func Tenants(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
 	return administer(ctx, group{name: "api tenants", help: tenantsHelp, choice: "create, list or rate",
 		commands: map[string]func([]string) (action, error){
-			"create": createTenant, "list": listTenants, "rate": limitTenant,
+			"create": createTenant, "list": withoutArgs("api tenants", listTenants), "rate": limitTenant,
 		}}, args, getenv, stdout)
 }
 
-func listTenants(args []string) (action, error) {
-	return printTenants, cli.Parse(cli.NewFlags("api tenants"), args, 0)
-}
-
-func printTenants(ctx context.Context, stdout io.Writer, registry registry) error {
+func listTenants(ctx context.Context, stdout io.Writer, registry registry) error {
 	all, err := registry.Tenants(ctx)
 	if err != nil {
 		return err

@@ -204,7 +204,8 @@ func TestAddressThatCannotBeUsedIsNamedWithItsSetting(t *testing.T) {
 		"localhost:": `HTTP_ADDR is "localhost:": its port`, "203.0.113.1:1": "listen on HTTP_ADDR=203.0.113.1:1",
 	} {
 		opened, err := app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: addr})
-		if err == nil || opened != nil || !strings.HasPrefix(err.Error(), want) || errors.Is(err, app.ErrTaken) {
+		_, taken := errors.AsType[app.TakenError](err)
+		if err == nil || opened != nil || !strings.HasPrefix(err.Error(), want) || taken {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
@@ -222,7 +223,7 @@ func TestTakenAddressesAreSaidTogetherWithFreeOnesThatDiffer(t *testing.T) {
 	opened, err := app.Listen(t.Context(), app.Address{Setting: "ONE", Addr: addr},
 		app.Address{Setting: "TWO", Addr: addr},
 		app.Address{Setting: "THREE", Addr: "127.0.0.1:x"}, app.Address{Setting: "FOUR", Addr: "127.0.0.1:0"})
-	if !errors.Is(err, app.ErrTaken) || opened != nil {
+	if _, is := errors.AsType[app.TakenError](err); !is || opened != nil {
 		t.Fatalf("got %v", err)
 	}
 	said := regexp.MustCompile(`(?m)^(\w+)=`+addr+

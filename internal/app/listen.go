@@ -16,14 +16,10 @@ import (
 // Address is where to listen, and the setting that says so.
 type Address struct{ Setting, Addr string }
 
-// ErrTaken says that somebody else listens on an address.
-var ErrTaken = errors.New("address taken")
+// TakenError says that somebody else listens on an address. Its text is for the person who sets the address.
+type TakenError string
 
-// takenError says that an address is already in use. Its text is for the person who sets the address.
-type takenError struct{ text string }
-
-func (e takenError) Error() string        { return e.text }
-func (e takenError) Is(target error) bool { return target == ErrTaken }
+func (e TakenError) Error() string { return string(e) }
 
 // Listen opens all addresses, or none. It names the setting of each that cannot be opened, and for those that are
 // taken, free ones that differ from each other.
@@ -80,7 +76,7 @@ func explain(ctx context.Context, taken []Address, held map[string]string) []err
 			host, _, _ := net.SplitHostPort(a.Addr)
 			text += ", such as " + net.JoinHostPort(host, portOf(free.Addr().String()))
 		}
-		all = append(all, takenError{text})
+		all = append(all, TakenError(text))
 	}
 	return all
 }

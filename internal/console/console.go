@@ -49,14 +49,13 @@ type Console struct {
 	watch     *watched
 	templates *template.Template
 	asking    chan struct{} // bounds the questions to the PSP
-	handler   http.Handler
 }
 
 // maxAsking is how many questions to the PSP pages may have in flight. The places of the PSP's client are for payments.
 const maxAsking = 2
 
-// New returns a Console.
-func New(c Config) (*Console, error) {
+// New returns the handler of a Console.
+func New(c Config) (http.Handler, error) {
 	sealing, err := newSessions(c.Secret, c.Now)
 	if err != nil {
 		return nil, err
@@ -65,12 +64,8 @@ func New(c Config) (*Console, error) {
 		templates: template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/*.html")),
 		asking:    make(chan struct{}, maxAsking)}
 	c.Recent.OnAdd(s.watch.keys.Wake)
-	s.handler = s.routes()
-	return s, nil
+	return s.routes(), nil
 }
-
-// ServeHTTP answers a request below /console/.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
 // route is an address below /console/. Without a permission, it needs no session.
 type route struct {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -66,12 +67,6 @@ func ended() *http.Cookie {
 		SameSite: http.SameSiteStrictMode}
 }
 
-// apiKey is the API key of a request's session. It fails with errNoSession.
-func (s *sessions) apiKey(r *http.Request) (string, error) {
-	apiKey, _, _, err := s.open(r)
-	return apiKey, err
-}
-
 // signOut ends a request's session, and remembers it until its end. If there are too many, it forgets another one.
 func (s *sessions) signOut(r *http.Request) {
 	_, sealed, end, err := s.open(r)
@@ -121,7 +116,7 @@ func (c *Console) operator(r *http.Request) (tenants.Principal, error) {
 	if apiKey, sent := bearer(r); sent && r.Method == http.MethodGet {
 		return c.authenticate(r, apiKey)
 	}
-	apiKey, err := c.sessions.apiKey(r)
+	apiKey, _, _, err := c.sessions.open(r)
 	if err != nil {
 		return tenants.Principal{}, err
 	}
@@ -146,4 +141,54 @@ func (c *Console) authenticate(r *http.Request, apiKey string) (tenants.Principa
 func bearer(r *http.Request) (apiKey string, sent bool) {
 	scheme, apiKey, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(apiKey), strings.EqualFold(scheme, "Bearer")
+}
+
+// signInView is the form where people sign in.
+type signInView struct {
+	Next    string
+	Refused string // why the last try was refused; or ""
+}
+
+func (c *Console) signInForm(w http.ResponseWriter, r *http.Request) {
+	if _, err := c.operator(r); err == nil {
+		http.Redirect(w, r, c.ownPath(r.URL.Query().Get("next")), http.StatusSeeOther)
+		return
+	}
+	c.show(w, r, http.StatusOK, "signin.html", "Sign in", nil, signInView{Next: c.ownPath(r.URL.Query().Get("next"))})
+}
+
+// signIn begins a session. The API key is in the body, so it does not appear in any URL or log.
+func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
+	apiKey, next := strings.TrimSpace(r.PostFormValue("key")), c.ownPath(r.PostFormValue("next"))
+	_, err := c.authenticate(r, apiKey)
+	switch {
+	case errors.Is(err, errNoSession):
+		c.show(w, r, http.StatusUnauthorized, "signin.html", "Sign in", nil, signInView{Next: next,
+			Refused: "This is not the API key of an operator, or it has ended."})
+	case err != nil:
+		c.explain(w, r, err)
+	default:
+		secure := r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+		http.SetCookie(w, c.sessions.cookie(apiKey, secure))
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	}
+}
+
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	c.sessions.signOut(r)
+	http.SetCookie(w, ended())
+	http.Redirect(w, r, "/console/sign-in", http.StatusSeeOther)
+}
+
+// ownPath is a path of the console, or of the page beside it, so that nobody is led elsewhere after signing in.
+func (c *Console) ownPath(next string) string {
+	if u, err := url.Parse(next); err == nil && c.config.DemoPage != "" && u.Host == "" && u.Scheme == "" &&
+		u.Path == c.config.DemoPage {
+		return (&url.URL{Path: c.config.DemoPage, RawQuery: u.Query().Encode()}).String()
+	}
+	if !strings.HasPrefix(next, "/console/") || strings.HasPrefix(next, "/console/sign-") ||
+		strings.ContainsAny(next, "\\\r\n") {
+		return "/console/"
+	}
+	return next
 }

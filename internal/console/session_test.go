@@ -37,10 +37,10 @@ func TestSessionEndsAndCannotBeMade(t *testing.T) {
 	if err != nil || strings.Contains(string(raw), "operator") {
 		t.Errorf("the cookie can be read: %q, %v", raw, err)
 	}
-	if key, err := s.apiKey(with(cookie)); key != "test-operator-key" || err != nil {
+	if key, _, _, err := s.open(with(cookie)); key != "test-operator-key" || err != nil {
 		t.Fatalf("%q, %v", key, err)
 	}
-	if key, err := sessionsAt(t, "another secret", &now).apiKey(with(cookie)); err == nil {
+	if key, _, _, err := sessionsAt(t, "another secret", &now).open(with(cookie)); err == nil {
 		t.Errorf("another process reads %q", key)
 	}
 	for i := range raw {
@@ -48,12 +48,12 @@ func TestSessionEndsAndCannotBeMade(t *testing.T) {
 		changed[i] ^= 1
 		forged := *cookie
 		forged.Value = base64.RawURLEncoding.EncodeToString(changed)
-		if key, err := s.apiKey(with(&forged)); err == nil {
+		if key, _, _, err := s.open(with(&forged)); err == nil {
 			t.Fatalf("byte %d was changed, and the session is %q's", i, key)
 		}
 	}
 	now = noon.Add(sessionLength)
-	if key, err := s.apiKey(with(cookie)); err == nil {
+	if key, _, _, err := s.open(with(cookie)); err == nil {
 		t.Errorf("after its end, the session is %q's", key)
 	}
 	if end := ended(); end.MaxAge >= 0 || end.Name != cookie.Name || end.Path != cookie.Path {
@@ -71,7 +71,7 @@ func FuzzSession(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		r := &http.Request{Header: http.Header{"Cookie": {cookieName + "=" + value}}}
-		if key, err := s.apiKey(r); err == nil && (value != good || key != "test-operator-key") {
+		if key, _, _, err := s.open(r); err == nil && (value != good || key != "test-operator-key") {
 			t.Errorf("%q is a session of %q", value, key)
 		}
 	})

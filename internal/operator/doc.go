@@ -4,7 +4,7 @@
 // Read it in this order: service.go (what a Service needs), list.go (the dead letters), decide.go (what an operator
 // may ask for), resolve.go (one decision, one transaction), inquiry.go (what is read, asked and judged for it),
 // several.go (one decision about several), answered.go (dead letters that close by themselves), listing.go and
-// listkeys.go (the other lists), search.go, spell.go (the JSON), summary.go.
+// keys.go (the other lists), search.go, spell.go (the JSON), summary.go.
 //
 // This package decides nothing about money: package judge says what a decision does. Package payments moves keys and
 // payments, and package deadletters changes dead letters. It knows no HTTP and no job queue: the retries that need the
