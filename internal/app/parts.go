@@ -145,13 +145,11 @@ const schemaPoll = time.Second
 
 // await calls done again and again until it returns true. It reports false if ctx has ended first.
 func await(ctx context.Context, done func() bool) bool {
-	poll := time.NewTicker(schemaPoll)
-	defer poll.Stop()
 	for !done() {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-poll.C:
+		case <-time.After(schemaPoll):
 		}
 	}
 	return true

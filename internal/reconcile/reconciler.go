@@ -185,8 +185,6 @@ const (
 
 // start starts the job queue. If ctx ends first, the queue is not started, and there is no error.
 func (r *Reconciler) start(ctx context.Context) (bool, error) {
-	pause := time.NewTicker(startPause)
-	defer pause.Stop()
 	for try := 1; ; try++ {
 		// River must not get ctx, because the end of ctx would cancel the running jobs.
 		err := r.client.Start(context.WithoutCancel(ctx))
@@ -200,7 +198,7 @@ func (r *Reconciler) start(ctx context.Context) (bool, error) {
 		select {
 		case <-ctx.Done():
 			return false, nil
-		case <-pause.C:
+		case <-time.After(startPause):
 		}
 	}
 }

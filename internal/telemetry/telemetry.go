@@ -18,13 +18,22 @@ import (
 // Metrics are the counters of the request path and of the reconciler. Both processes have them all: what one does not
 // do stays at zero.
 type Metrics struct {
-	reconciler
 	reserve         *prometheus.CounterVec
 	storeErrors     *prometheus.CounterVec
 	fencedWrites    prometheus.Counter
 	commitAmbiguous prometheus.Counter
 	pspSeconds      *prometheus.HistogramVec
 	httpSeconds     *prometheus.HistogramVec
+
+	// What happens behind the request path.
+	zombies       prometheus.Counter
+	pruned        prometheus.Counter
+	reconciled    *prometheus.CounterVec
+	webhooks      *prometheus.CounterVec
+	webhookLag    prometheus.Observer
+	discrepancies *prometheus.CounterVec
+	foreign       *prometheus.CounterVec
+	jobs          *prometheus.HistogramVec
 }
 
 // Gauges are figures that are read when they are asked for.
@@ -35,7 +44,6 @@ type Gauges struct {
 // NewMetrics registers everything on reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		reconciler: newReconciler(reg),
 		reserve: counters(reg, "payonce_idempotency_reserve_total",
 			"Requests with an idempotency key, by the state of the key that the reservation found.", "outcome"),
 		storeErrors: counters(reg, "payonce_idempotency_store_errors_total",
@@ -50,10 +58,38 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		httpSeconds: seconds(reg, "payonce_http_request_duration_seconds",
 			"Duration of HTTP requests, by route and status.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "route", "status"),
+		zombies: counters(reg, "payonce_idempotency_zombie_keys_total",
+			"Keys whose lease ended before the owner wrote an outcome.").WithLabelValues(),
+		pruned: counters(reg, "payonce_idempotency_ttl_pruned_total",
+			"Keys that expired because their retention time was over.").WithLabelValues(),
+		reconciled: counters(reg, "payonce_idempotency_reconcile_total",
+			"Evidence about keys, by result and source: the key is resolved, another lookup is scheduled, or "+
+				"a dead letter is open.", "result", "source"),
+		webhooks: counters(reg, "payonce_webhooks_total", "Webhooks that were received, by result.", "result"),
+		webhookLag: seconds(reg, "payonce_webhook_lag_seconds",
+			"Time from the sending of a webhook to the end of its processing.",
+			[]float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}).WithLabelValues(),
+		discrepancies: counters(reg, "payonce_ledger_discrepancies_total",
+			"Differences between the PSP's records and ours, by kind. Each dead letter and each new "+
+				"break is counted once.", "kind"),
+		foreign: counters(reg, "payonce_psp_foreign_total",
+			"Readings of records in the PSP's account that Payonce did not make, and events that say nothing "+
+				"about a movement. A record is read again by each scan that overlaps.", "object"),
+		jobs: seconds(reg, "payonce_job_duration_seconds", "Duration of background jobs, by kind and result.",
+			[]float64{.005, .01, .05, .1, .5, 1, 5, 10, 30}, "kind", "result"),
 	}
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{"created", "replay", "in_progress", "key_misuse", "failed_retry", "unknown"} {
 		m.reserve.WithLabelValues(outcome)
+	}
+	for _, source := range []string{"lookup", "webhook", "scan"} {
+		for _, result := range []string{"resolved", "scheduled", "failed"} {
+			m.reconciled.WithLabelValues(result, source)
+		}
+	}
+	for _, result := range []string{"stored", "duplicate", "bad_signature", "stale", "malformed", "too_large",
+		"store_error"} {
+		m.webhooks.WithLabelValues(result)
 	}
 	return m
 }
@@ -110,6 +146,34 @@ func (m *Metrics) PSPRequest(outcome string, took time.Duration) {
 // HTTPRequest records a request to us. route is the pattern, never the path.
 func (m *Metrics) HTTPRequest(route, status string, took time.Duration) {
 	m.httpSeconds.WithLabelValues(route, status).Observe(took.Seconds())
+}
+
+// Swept counts keys whose lease ran out.
+func (m *Metrics) Swept(keys int) { m.zombies.Add(float64(keys)) }
+
+// Pruned counts keys that were expired.
+func (m *Metrics) Pruned(keys int64) { m.pruned.Add(float64(keys)) }
+
+// Reconciled counts evidence by its result: resolved, scheduled or failed.
+func (m *Metrics) Reconciled(result, source string) {
+	m.reconciled.WithLabelValues(result, source).Inc()
+}
+
+// WebhookReceived counts a webhook by its result.
+func (m *Metrics) WebhookReceived(result string) { m.webhooks.WithLabelValues(result).Inc() }
+
+// WebhookLag records the time from the sending of a webhook to the end of its processing.
+func (m *Metrics) WebhookLag(lag time.Duration) { m.webhookLag.Observe(max(lag, 0).Seconds()) }
+
+// Discrepancy counts a difference between the PSP's books and ours.
+func (m *Metrics) Discrepancy(kind string) { m.discrepancies.WithLabelValues(kind).Inc() }
+
+// Foreign counts what a PSP has told of others: of a charge, a refund, or an event.
+func (m *Metrics) Foreign(object string, n int) { m.foreign.WithLabelValues(object).Add(float64(n)) }
+
+// JobRan records one run of a background job.
+func (m *Metrics) JobRan(kind, result string, took time.Duration) {
+	m.jobs.WithLabelValues(kind, result).Observe(took.Seconds())
 }
 
 // NewLogger writes JSON lines from level on.

@@ -109,12 +109,10 @@ func (d *Directory) refresh(ctx context.Context) error {
 	// All requests use the reading, so the end of the request that began it must not stop it.
 	ctx = context.WithoutCancel(ctx)
 	result := d.reading.DoChan("", func() (any, error) { return nil, d.readTable(ctx) })
-	limit := time.NewTimer(longestReading)
-	defer limit.Stop()
 	select {
 	case r := <-result:
 		return r.Err
-	case <-limit.C:
+	case <-time.After(longestReading):
 		return &postgres.UnavailableError{Op: "read API keys", Err: context.DeadlineExceeded}
 	}
 }
