@@ -68,23 +68,22 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 		}
 		o.summary, o.read = summary, now
 	}
-	summary := o.summary
 	latest, err := c.config.Operators.LatestKeys(ctx, latestKeys)
 	if err != nil {
 		return overviewView{}, err
 	}
-	v := overviewView{Summary: summary, Latest: latest, Serves: !c.config.Recent.Since().IsZero(),
+	v := overviewView{Summary: o.summary, Latest: latest, Serves: !c.config.Recent.Since().IsZero(),
 		Requests: countsOf(c.config.Recent.ByOutcome())}
-	for _, n := range summary.DeadLetters.Open {
+	for _, n := range o.summary.DeadLetters.Open {
 		v.Open += n
 	}
-	for n := range maps.Values(summary.Jobs) {
+	for n := range maps.Values(o.summary.Jobs) {
 		v.Jobs += n
 	}
-	for _, w := range summary.Ledger {
+	for _, w := range o.summary.Ledger {
 		v.Oldest = max(v.Oldest, w.Age)
 	}
-	byStatus := maps.Clone(summary.Keys)
+	byStatus := maps.Clone(o.summary.Keys)
 	for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
 		idempotency.FailedRetryableStatus, idempotency.CompletedStatus, idempotency.ExpiredStatus} {
 		byStatus[status] += 0 // A status without keys is shown, too.

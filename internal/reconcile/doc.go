@@ -12,9 +12,9 @@
 //	prune      what is past its time      → expired, then deleted                      every ten seconds or so
 //
 // A job decides nothing about an outcome. Package judge does, and the guards of a step make a repeated run harmless.
-// Only what cannot be read at all opens a dead letter here (webhook.go, unreadable.go, failwalk.go). If a lookup's job
-// is lost, another one is made, because its key is still unknown. A webhook has only its one job: both are stored in
-// one transaction. If a job that is not of the schedule fails for the last time, it becomes a dead letter. A trigger on
+// Only what cannot be read at all opens a dead letter here (webhook.go, failwalk.go). If a lookup's job is lost,
+// another one is made, because its key is still unknown. A webhook has only its one job: both are stored in one
+// transaction. If a job that is not of the schedule fails for the last time, it becomes a dead letter. A trigger on
 // River's own table (discarded_jobs_become_dead_letters) opens the dead letter in the statement that discards the job.
 //
 // Only this package, and the wiring in package app, know River.
