@@ -85,8 +85,9 @@ func (k *keyReader) readMerchant(ctx context.Context) error {
 	if k.seen.Merchant.PSP != "" {
 		return nil
 	}
-	var err error
-	if k.seen.Merchant, err = k.c.config.Payments.MerchantOfKey(ctx, k.ref); errors.Is(err, payments.ErrPaymentNotFound) {
+	merchant, err := k.c.config.Payments.MerchantOfKey(ctx, k.ref)
+	k.seen.Merchant = merchant
+	if errors.Is(err, payments.ErrPaymentNotFound) {
 		return nil
 	}
 	return err

@@ -63,7 +63,8 @@ func TestDeadLetterIsClosedWhenItsKeyWasCompletedMeanwhile(t *testing.T) {
 			}
 			c := o.show(l.ID)
 			if r := c.Resolution; r == nil || r.Action != deadletters.Answered || r.Actor != "reconciler" ||
-				!strings.Contains(r.Reason, "completed") || len(c.AuditTrail) != 1 || c.AuditTrail[0].Outcome != "done" {
+				!strings.Contains(r.Reason, "completed") || len(c.AuditTrail) != 1 ||
+				c.AuditTrail[0].Outcome != "done" {
 				t.Errorf("case is %+v", c)
 			}
 			if hold := scan[string](o, "SELECT dead_letter_hold::text FROM idempotency_keys"); hold != "none" {
