@@ -276,7 +276,7 @@ var ofType = map[string]string{
 	"bytea":  `\x00`, "bytea[]": `{"\\x00"}`, "integer": "1", "integer[]": "{1}", "smallint": "1", "smallint[]": "{1}",
 	"bigint": "1", "bigint[]": "{1}",
 	"boolean": "true", "boolean[]": "{true}", "interval": "1 s", "timestamp with time zone": "2026-01-01Z",
-	"date": "2026-01-01", "date[]": "{2026-01-01}",
+	"timestamp with time zone[]": "{2026-01-01Z}", "date": "2026-01-01", "date[]": "{2026-01-01}",
 	"jsonb": "{}", "jsonb[]": "{null}", "name": "acme", "oid": "1", "bigint[][]": "{1}", "regclass": "payments",
 }
 
