@@ -70,7 +70,7 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 // withoutStandby cuts the line while one payment is charged and not yet written, and asks for new ones and a replay. It
 // returns the keys.
 func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]string, error) {
-	done := s.crowd.answered(final)[0]
+	done := s.crowd.answered(func(status int) bool { return status == http.StatusCreated })[0]
 	const fresh = 6
 	first := "charged-when-the-standby-left-" + time
 	held := s.apis[0].PSP.On(world.Charge, httpproxy.HoldAfter)
