@@ -9,9 +9,6 @@
 -- by index, one by one. `key = key || ''` is always true, and makes the planner expect one row from the arrays.
 -- Otherwise the planner would read a small table as a whole, in the order of the table (plans_test.go).
 --
--- only_tenant is NULL on one server. With Citus it is the tenant of all rows of the arrays: Citus cannot see the tenant
--- in an array, and would ask every worker. The comparison needs the column's collation (docs/adr/0033-citus.md).
---
 -- dead_letter_hold says what the open dead letters about a key forbid: none < expiry < release < decline. A dead letter
 -- is opened under the lock of the key's row, or of its tombstone if it has no row. So a statement that waited for this
 -- lock sees the new hold (docs/adr/0031-hold-on-the-row.md).
@@ -32,11 +29,9 @@ WITH asked AS MATERIALIZED (
 ), seen AS MATERIALIZED (
     SELECT k.* FROM asked AS a
     JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
-    WHERE (sqlc.narg(only_tenant)::text IS NULL OR a.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ), tombstones AS MATERIALIZED (
     SELECT t.* FROM asked AS a
     JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
-    WHERE (sqlc.narg(only_tenant)::text IS NULL OR a.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
@@ -125,7 +120,6 @@ FROM (
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
   AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
-  AND (sqlc.narg(only_tenant)::text IS NULL OR c.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
 -- name: ReleaseKey :one
@@ -192,7 +186,6 @@ WITH completed AS (
       AND k.subject = r.subject AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
       AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
-      AND (sqlc.narg(only_tenant)::text IS NULL OR r.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at,
               r.actor, r.seen, r.reason, r.evidence
 ), noted AS (

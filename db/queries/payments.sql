@@ -1,6 +1,6 @@
 -- Payments and refunds. A statement of the request path follows a statement of package idempotency in one transaction,
 -- and joins the key or checks it by EXISTS: without the key's transition nothing is written. idempotency.sql explains
--- arrays, key || '' and only_tenant, and ListUndecided there DISTINCT ON. An id from a subquery has the same reason.
+-- arrays and key || '', and ListUndecided there DISTINCT ON. An id from a subquery has the same reason.
 
 -- name: BeginPayments :many
 -- none -> processing: writes the payments of the keys that were just reserved, after ReserveKeys or RenewKey. For a
@@ -19,7 +19,6 @@ FROM (
            unnest(@descriptions::text[]) AS description, unnest(@metadata::jsonb[]) AS metadata
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
-  AND (sqlc.narg(only_tenant)::text IS NULL OR b.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING *;
 
@@ -61,7 +60,6 @@ WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
-  AND (sqlc.narg(only_tenant)::text IS NULL OR o.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 RETURNING p.id;
 
 -- name: GetPayment :one

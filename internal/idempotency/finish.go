@@ -35,7 +35,6 @@ func (k *Keys) Complete(completions []Completion, out *[]GuardResult) postgres.C
 		p.ResponseSchemaVersions = append(p.ResponseSchemaVersions, version)
 		p.ResponseBodies = append(p.ResponseBodies, c.Response.Body)
 	}
-	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).CompleteKeys(ctx, p)
 		if err != nil {

@@ -119,12 +119,12 @@ func overArrays(n int) map[string]planned {
 	of := fmt.Sprintf(" of %d", n)
 	return map[string]planned{
 		"reservation" + of: {func(q *dbsqlc.Queries) { _, _ = q.ReserveKeys(ctx, dbsqlc.ReserveKeysParams{}) },
-			strings.Join([]string{keys, all("sha256('x')", "bytea"), ids, ids, "NULL", "'30 s'", "'48 h'"}, ", "),
+			strings.Join([]string{keys, all("sha256('x')", "bytea"), ids, ids, "'30 s'", "'48 h'"}, ", "),
 			inOrder},
 		"completion" + of: {func(q *dbsqlc.Queries) { _, _ = q.CompleteKeys(ctx, dbsqlc.CompleteKeysParams{}) },
-			strings.Join([]string{"NULL", keys, ones, ones, all("true", "bool"), response}, ", "), inOrder},
+			strings.Join([]string{keys, ones, ones, all("true", "bool"), response}, ", "), inOrder},
 		"resolution" + of: {func(q *dbsqlc.Queries) { _, _ = q.ResolveKeys(ctx, dbsqlc.ResolveKeysParams{}) },
-			strings.Join([]string{"'48 h'", "NULL", keys, ids, ones, ones, all("'unknown'", "text"),
+			strings.Join([]string{"'48 h'", keys, ids, ones, ones, all("'unknown'", "text"),
 				all("true", "bool"), all("'lookup'", "text"),
 				all("'found'", "text"), all("NULL", "jsonb"), response}, ", "), inOrder},
 	}

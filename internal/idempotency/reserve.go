@@ -89,7 +89,6 @@ func (k *Keys) reserve(tries []Try, out *[]Decision) postgres.Call {
 		p.LeaseIds = append(p.LeaseIds, r.LeaseID)
 		p.Subjects = append(p.Subjects, r.Subject)
 	}
-	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).ReserveKeys(ctx, p)
 		if err != nil {

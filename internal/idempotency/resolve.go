@@ -58,7 +58,6 @@ func (k *Keys) Resolve(resolutions []Resolution, out *[]GuardResult) postgres.Ca
 		p.ResponseSchemaVersions = append(p.ResponseSchemaVersions, version)
 		p.ResponseBodies = append(p.ResponseBodies, r.Response.Body)
 	}
-	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).ResolveKeys(ctx, p)
 		if err != nil {

@@ -49,8 +49,7 @@ func newGroup[In grouped, Out any](
 		defer span.End()
 		return send(ctx, members)
 	}
-	return postgres.NewGroup(db, func(m In) string { return lockOrder(m.ref()) }, traced).
-		ByTenant(func(m In) string { return m.ref().Tenant }).Alone(In.alone)
+	return postgres.NewGroup(db, func(m In) string { return lockOrder(m.ref()) }, traced).Alone(In.alone)
 }
 
 // lockOrder is the order in which the members of a group lock their keys: tenant, operation, key. Neither a tenant's id
@@ -128,7 +127,6 @@ func (b *Books) beginPayments(members []reservation, out []reserved) postgres.Ca
 		p.Descriptions = append(p.Descriptions, wanted.Description)
 		p.Metadata = append(p.Metadata, m.movement.metadata)
 	}
-	p.OnlyTenant = b.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).BeginPayments(ctx, p)
 		if err != nil {
@@ -236,7 +234,6 @@ func (b *Books) recordPayments(updates []rowUpdate, out []written) postgres.Call
 		p.Attempts = append(p.Attempts, u.key.Attempt)
 		p.KeyStatuses = append(p.KeyStatuses, string(u.to))
 	}
-	p.OnlyTenant = b.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		ids, err := dbsqlc.New(q).RecordPayments(ctx, p)
 		for i, u := range updates {

@@ -151,9 +151,9 @@ func overArrays(n int) map[string]overArray {
 	return map[string]overArray{
 		"begin": {func(q *dbsqlc.Queries) { _, _ = q.BeginPayments(ctx, dbsqlc.BeginPaymentsParams{}) },
 			[]string{id, tenant, operation, key, id, text, all("1", "int8"), all("'USD'", "text"), text, text,
-				all("'{}'", "jsonb"), "NULL"}},
+				all("'{}'", "jsonb")}},
 		"record": {func(q *dbsqlc.Queries) { _, _ = q.RecordPayments(ctx, dbsqlc.RecordPaymentsParams{}) },
-			[]string{"NULL", id, all("'succeeded'", "text"), text, text, tenant, operation, key, one, one,
+			[]string{id, all("'succeeded'", "text"), text, text, tenant, operation, key, one, one,
 				all("'completed'", "text")}},
 	}
 }

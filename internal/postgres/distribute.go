@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"regexp"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Distribute is Migrate, and then distributes the tables of tenants over the workers of Citus. url names the
@@ -40,15 +43,54 @@ func (db *DB) askWhetherSpread(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// OnlyTenant is the tenant of all elements of a statement over arrays, if the tables are distributed and there is only
-// one tenant. Citus cannot see the tenant in an array, and would send the statement to all workers. On one server, and
-// for several tenants, the result is nil.
-func (db *DB) OnlyTenant(tenants []string) *string {
-	if !db.spread.Load() || len(tenants) == 0 ||
-		slices.ContainsFunc(tenants, func(t string) bool { return t != tenants[0] }) {
-		return nil
+// sendSpread sends a pipeline if the tables are distributed. Without BEGIN, Citus would treat each statement of a batch
+// as a transaction of its own, and a worker would commit each one separately.
+func (db *DB) sendSpread(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {
+	block, ended := &pgx.Batch{}, false
+	block.Queue("BEGIN")
+	for _, q := range batch.QueuedQueries {
+		q.SQL = nameTenant(q.SQL)
+		block.QueuedQueries = append(block.QueuedQueries, q)
 	}
-	return &tenants[0]
+	block.Queue("COMMIT").Fn = func(results pgx.BatchResults) error {
+		ended = true
+		_, err := results.Exec()
+		return err
+	}
+	err := conn.SendBatch(ctx, block).Close()
+	if err != nil && !ended {
+		// After an error of the server, the COMMIT has rolled back and the ROLLBACK does nothing. After an error of
+		// ours, such as a row that could not be read, the COMMIT may have passed. That error is not the server's, so
+		// classifyCommit calls it ambiguous.
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+		return classifyCommit(err)
+	}
+	return db.classifyEnd(err)
+}
+
+// classifyEnd says what is known after an explicit COMMIT was sent. If the tables are distributed, an ERROR does not
+// prove that the transaction was rolled back. The coordinator sends the COMMIT to a worker, and reports an error if the
+// worker's answer is lost.
+func (db *DB) classifyEnd(err error) error {
+	if _, answered := errors.AsType[*pgconn.PgError](err); answered && db.spread.Load() {
+		return &AmbiguousError{Err: err}
+	}
+	return classifyCommit(err)
+}
+
+var (
+	tenantIDs  = regexp.MustCompile(`unnest\((\$\d+::text\[\])\) AS tenant_id`)
+	sameTenant = regexp.MustCompile(`(\w+\.tenant_id) = \w+\.tenant_id`)
+)
+
+// nameTenant adds the tenants to each join of a statement over arrays. By the join alone, Citus does not see which
+// shards have the rows, and would send the statement to all workers.
+func nameTenant(sql string) string {
+	array := tenantIDs.FindStringSubmatch(sql)
+	if array == nil {
+		return sql
+	}
+	return sameTenant.ReplaceAllString(sql, "$0 AND $1 = ANY ($"+array[1]+")")
 }
 
 // spread distributes the tables that are not distributed yet.

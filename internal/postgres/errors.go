@@ -81,16 +81,6 @@ func classifyCommit(err error) error {
 	return &AmbiguousError{Err: err}
 }
 
-// classifyEnd says what is known after an explicit COMMIT was sent. If the tables are distributed, an ERROR does not
-// prove that the transaction was rolled back. The coordinator sends the COMMIT to a worker, and reports an error if the
-// worker's answer is lost.
-func (db *DB) classifyEnd(err error) error {
-	if _, answered := errors.AsType[*pgconn.PgError](err); answered && db.spread.Load() {
-		return &AmbiguousError{Err: err}
-	}
-	return classifyCommit(err)
-}
-
 // classifyRead says what is known after a failure of statements that write nothing.
 func classifyRead(err error) error {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -134,61 +134,33 @@ func TestOnlyWhatWasRolledBackIsTriedAlone(t *testing.T) {
 	}
 }
 
-// waitingOf is a group whose members wait in this order, each named "tenant key".
-func waitingOf(spread bool, names ...string) *Group[string, string] {
-	db := &DB{}
-	db.slots.Members = 3
-	db.spread.Store(spread)
-	g := NewGroup[string, string](db, func(name string) string { return name }, nil).ByTenant(func(name string) string {
-		tenant, _, _ := strings.Cut(name, " ")
-		return tenant
-	})
-	for _, name := range names {
-		g.waiting = append(g.waiting, &member[string, string]{key: name, in: name})
-	}
-	return g
-}
-
-func takeAll(g *Group[string, string]) (groups []string) {
-	for len(g.waiting) > 0 {
-		var names []string
-		for _, m := range g.take() {
-			names = append(names, m.in)
-		}
-		groups = append(groups, strings.Join(names, ", "))
-	}
-	return groups
-}
-
-// Who has waited longest is always in the next group: a tenant with many payments starves nobody.
-func TestTwoTenantsNeverShareAGroupWhereTablesAreDistributed(t *testing.T) {
+// A transaction of several tenants would be one of several servers. So nobody waits for company, even without a slot.
+func TestNobodySharesATransactionWhereTablesAreDistributed(t *testing.T) {
 	t.Parallel()
-	names := []string{"acme 1", "acme 2", "globex 1", "acme 3", "acme 4", "globex 2", "acme 5"}
-	for spread, want := range map[bool][]string{
-		true:  {"acme 1, acme 2, acme 3", "globex 1, globex 2", "acme 4, acme 5"},
-		false: {"acme 1, acme 2, globex 1", "acme 3, acme 4, globex 2", "acme 5"},
-	} {
-		if got := takeAll(waitingOf(spread, names...)); !slices.Equal(got, want) {
-			t.Errorf("distributed: %t: groups are %q, want %q", spread, got, want)
-		}
-	}
-}
-
-// A statement that names a tenant passes over rows of any other.
-func TestTenantIsNamedOnlyWhereThereIsNoOther(t *testing.T) {
-	t.Parallel()
-	db := &DB{}
-	if got := db.OnlyTenant([]string{"acme"}); got != nil {
-		t.Errorf("on one server: %s", *got)
+	db := &DB{acquire: time.Millisecond}
+	db.slots.AtOnce, db.slots.taken = 1, 1
+	g := NewGroup(db, strings.Clone, func(_ context.Context, names []string) ([]string, error) { return names, nil })
+	if _, err := g.Do(t.Context(), "acme"); !Unavailable(err) {
+		t.Errorf("on one server, somebody has not waited for a slot: %v", err)
 	}
 	db.spread.Store(true)
-	if got := db.OnlyTenant([]string{"acme", "acme"}); got == nil || *got != "acme" {
-		t.Error("the only tenant is not named")
+	if name, err := g.Do(t.Context(), "acme"); err != nil || name != "acme" {
+		t.Errorf("%q, %v", name, err)
 	}
-	for _, tenants := range [][]string{{"acme", "globex"}, {"acme", "acme", "globex"}, nil} {
-		if got := db.OnlyTenant(tenants); got != nil {
-			t.Errorf("%v: %s", tenants, *got)
-		}
+}
+
+// Only by a condition on the column does Citus know which worker has the rows.
+func TestStatementOverArraysNamesItsTenants(t *testing.T) {
+	t.Parallel()
+	const sql = "SELECT k.* FROM (SELECT unnest($1::text[]) AS key, unnest($2::text[]) AS tenant_id) AS a " +
+		"JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.key = a.key"
+	want := strings.Replace(sql, " AND", " AND k.tenant_id = ANY ($2::text[]) AND", 1)
+	if got := nameTenant(sql); got != want {
+		t.Errorf("it is %s, want %s", got, want)
+	}
+	const other = "SELECT p.id FROM payments AS p JOIN refunds AS r ON r.tenant_id = p.tenant_id"
+	if got := nameTenant(other); got != other {
+		t.Errorf("a statement without such an array has become %s", got)
 	}
 }
 

@@ -23,11 +23,10 @@ import (
 // For each member, the transaction has happened or not, as if the member had sent its own. If the database rolls a
 // group back, and one member may be the cause, each member is tried alone.
 type Group[In, Out any] struct {
-	db     *DB
-	key    func(In) string
-	tenant func(In) string // or nil
-	alone  func(In) bool   // or nil
-	send   func(ctx context.Context, members []In) ([]Out, error)
+	db    *DB
+	key   func(In) string
+	alone func(In) bool // or nil
+	send  func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
 	queued  bool // whether the Group is in slots.next
@@ -62,35 +61,16 @@ func NewGroup[In, Out any](
 	return &Group[In, Out]{db: db, key: key, send: send}
 }
 
-// ByTenant limits each group to one tenant if the tables are distributed. There, a transaction of several tenants would
-// be a transaction of several servers.
-func (g *Group[In, Out]) ByTenant(tenant func(In) string) *Group[In, Out] {
-	g.tenant = tenant
-	return g
-}
-
 // Alone sets who never shares a transaction. Such a caller needs no slot.
 func (g *Group[In, Out]) Alone(alone func(In) bool) *Group[In, Out] {
 	g.alone = alone
 	return g
 }
 
-// together reports whether two members may be in one group.
-func (g *Group[In, Out]) together(a, b In) bool {
-	return g.tenant == nil || !g.db.spread.Load() || g.tenant(a) == g.tenant(b)
-}
-
 // GroupPipeline is Pipeline for a group of n members. If n is more than one, no statement waits long for a lock.
 func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 	if limit := db.slots.LockTimeout; n > 1 && limit > 0 {
-		settings := []Call{setting("lock_timeout", milliseconds(limit))}
-		if db.spread.Load() {
-			// The workers lock the rows, so they must get the setting. Citus passes on SET LOCAL to them, but not
-			// set_config. SET LOCAL takes no parameters.
-			settings = []Call{execute("SET LOCAL citus.propagate_set_commands = 'local'"),
-				execute("SET LOCAL lock_timeout = '" + milliseconds(limit) + "'")}
-		}
-		calls = slices.Concat(settings, calls)
+		calls = slices.Concat([]Call{setting("lock_timeout", milliseconds(limit))}, calls)
 	}
 	return db.Pipeline(ctx, calls...)
 }
@@ -100,7 +80,8 @@ func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 //
 // After an AmbiguousError, the next try should be alone, because another member may have caused the delay.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
-	if g.alone != nil && g.alone(in) {
+	// Where tables are distributed, a transaction of several tenants would be one of several servers.
+	if g.alone != nil && g.alone(in) || g.db.spread.Load() {
 		return g.sendOne(ctx, in)
 	}
 	m, wait := g.enter(in)
@@ -224,8 +205,7 @@ func (g *Group[In, Out]) take() []*member[In, Out] {
 	var members, left []*member[In, Out]
 	keys := map[string]bool{}
 	for _, m := range g.waiting {
-		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] ||
-			(len(members) > 0 && !g.together(members[0].in, m.in)) {
+		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] {
 			left = append(left, m)
 			continue
 		}

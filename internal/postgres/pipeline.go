@@ -46,7 +46,10 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 	if err != nil {
 		return err
 	}
-	return classifyCommit(conn.SendBatch(ctx, batch).Close())
+	if db.spread.Load() {
+		return db.sendSpread(ctx, conn, batch)
+	}
+	return classifyCommit(conn.SendBatch(ctx, batch).Close()) // It hands each call its rows, until one fails.
 }
 
 // Sender sends calls as one transaction, as Pipeline does, or in a transaction.

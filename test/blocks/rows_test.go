@@ -31,7 +31,7 @@ var usual = values{
 	"idempotencykey": "'key-$n'", "key": "'key-$n'", "keystatus": "'in_progress'",
 	"kind":  "CASE $n WHEN 5002 THEN 'unknown_movement' ELSE 'kind-$n' END",
 	"lease": "'1 hour'", "leaseid": "'$id'", "lookupfailure": "1", "maxrow": "21", "maxevent": "21",
-	"metadata": "NULL", "object": "'charge'", "objectid": "'object'", "onlytenant": "NULL",
+	"metadata": "NULL", "object": "'charge'", "objectid": "'object'",
 	"operation": "'POST /payments'", "overlap": "'1 hour'", "paymentid": "'$id'", "paymentmethod": "'pm_ok'",
 	"psp": "'native'", "pspaccount": "'acme'", "pspchargeid": "'new-$n'", "pspmemory": "'100 years'",
 	"psprefundid": "'new-$n'", "reason": "'test'", "responsebody": "'x'", "responsecontenttype": "'text/plain'",

@@ -82,24 +82,22 @@ SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_location = c.response_location, response_schema_version = c.response_schema_version,
     response_body = c.response_body
 FROM (
-    SELECT unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation,
-           unnest($4::text[]) AS key, unnest($5::integer[]) AS generation,
-           unnest($6::integer[]) AS attempt, unnest($7::boolean[]) AS unless_charged,
-           unnest($8::smallint[]) AS response_status,
-           unnest($9::text[]) AS response_content_type,
-           unnest($10::text[]) AS response_location,
-           unnest($11::smallint[]) AS response_schema_version,
-           unnest($12::bytea[]) AS response_body
+    SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
+           unnest($3::text[]) AS key, unnest($4::integer[]) AS generation,
+           unnest($5::integer[]) AS attempt, unnest($6::boolean[]) AS unless_charged,
+           unnest($7::smallint[]) AS response_status,
+           unnest($8::text[]) AS response_content_type,
+           unnest($9::text[]) AS response_location,
+           unnest($10::smallint[]) AS response_schema_version,
+           unnest($11::bytea[]) AS response_body
 ) AS c
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
   AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
-  AND ($1::text IS NULL OR c.tenant_id COLLATE "C" = $1)
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at
 `
 
 type CompleteKeysParams struct {
-	OnlyTenant             *string
 	TenantIds              []string
 	Operations             []string
 	Keys                   []string
@@ -126,7 +124,6 @@ type CompleteKeysRow struct {
 // returned, somebody has moved it, or such a dead letter is open.
 func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
 	rows, err := q.db.Query(ctx, completeKeys,
-		arg.OnlyTenant,
 		arg.TenantIds,
 		arg.Operations,
 		arg.Keys,
@@ -1039,11 +1036,9 @@ WITH asked AS MATERIALIZED (
 ), seen AS MATERIALIZED (
     SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM asked AS a
     JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
-    WHERE ($7::text IS NULL OR a.tenant_id COLLATE "C" = $7)
 ), tombstones AS MATERIALIZED (
     SELECT t.tenant_id, t.operation, t.key, t.generation, t.dead_letter_hold FROM asked AS a
     JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
-    WHERE ($7::text IS NULL OR a.tenant_id COLLATE "C" = $7)
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
@@ -1051,7 +1046,7 @@ WITH asked AS MATERIALIZED (
     SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
            1 + coalesce((SELECT t.generation FROM tombstones AS t
                          WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
-           a.lease_id, a.subject, a.at, a.at, a.at + $8::interval, a.at + $9::interval
+           a.lease_id, a.subject, a.at, a.at, a.at + $7::interval, a.at + $8::interval
     FROM asked AS a
     WHERE NOT EXISTS (SELECT FROM seen AS s
                       WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
@@ -1072,7 +1067,6 @@ type ReserveKeysParams struct {
 	Fingerprints [][]byte
 	LeaseIds     []uuid.UUID
 	Subjects     []uuid.UUID
-	OnlyTenant   *string
 	Lease        time.Duration
 	Retention    time.Duration
 }
@@ -1116,9 +1110,6 @@ type ReserveKeysRow struct {
 // by index, one by one. `key = key || ”` is always true, and makes the planner expect one row from the arrays.
 // Otherwise the planner would read a small table as a whole, in the order of the table (plans_test.go).
 //
-// only_tenant is NULL on one server. With Citus it is the tenant of all rows of the arrays: Citus cannot see the tenant
-// in an array, and would ask every worker. The comparison needs the column's collation (docs/adr/0033-citus.md).
-//
 // dead_letter_hold says what the open dead letters about a key forbid: none < expiry < release < decline. A dead letter
 // is opened under the lock of the key's row, or of its tombstone if it has no row. So a statement that waited for this
 // lock sees the new hold (docs/adr/0031-hold-on-the-row.md).
@@ -1136,7 +1127,6 @@ func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]Res
 		arg.Fingerprints,
 		arg.LeaseIds,
 		arg.Subjects,
-		arg.OnlyTenant,
 		arg.Lease,
 		arg.Retention,
 	)
@@ -1194,22 +1184,21 @@ WITH completed AS (
         response_location = r.response_location, response_schema_version = r.response_schema_version,
         response_body = r.response_body
     FROM (
-        SELECT unnest($3::text[]) AS tenant_id, unnest($4::text[]) AS operation,
-               unnest($5::text[]) AS key, unnest($6::uuid[]) AS subject,
-               unnest($7::integer[]) AS generation, unnest($8::integer[]) AS attempt,
-               unnest($9::text[]) AS seen, unnest($10::boolean[]) AS unless_charged,
-               unnest($11::text[]) AS actor, unnest($12::text[]) AS reason,
-               unnest($13::jsonb[]) AS evidence, unnest($14::smallint[]) AS response_status,
-               unnest($15::text[]) AS response_content_type,
-               unnest($16::text[]) AS response_location,
-               unnest($17::smallint[]) AS response_schema_version,
-               unnest($18::bytea[]) AS response_body
+        SELECT unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation,
+               unnest($4::text[]) AS key, unnest($5::uuid[]) AS subject,
+               unnest($6::integer[]) AS generation, unnest($7::integer[]) AS attempt,
+               unnest($8::text[]) AS seen, unnest($9::boolean[]) AS unless_charged,
+               unnest($10::text[]) AS actor, unnest($11::text[]) AS reason,
+               unnest($12::jsonb[]) AS evidence, unnest($13::smallint[]) AS response_status,
+               unnest($14::text[]) AS response_content_type,
+               unnest($15::text[]) AS response_location,
+               unnest($16::smallint[]) AS response_schema_version,
+               unnest($17::bytea[]) AS response_body
     ) AS r
     WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key
       AND k.subject = r.subject AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
       AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
-      AND ($2::text IS NULL OR r.tenant_id COLLATE "C" = $2)
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at,
               r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
@@ -1223,7 +1212,6 @@ SELECT tenant_id, operation, key, expires_at FROM completed
 
 type ResolveKeysParams struct {
 	Retention              time.Duration
-	OnlyTenant             *string
 	TenantIds              []string
 	Operations             []string
 	Keys                   []string
@@ -1256,7 +1244,6 @@ type ResolveKeysRow struct {
 func (q *Queries) ResolveKeys(ctx context.Context, arg ResolveKeysParams) ([]ResolveKeysRow, error) {
 	rows, err := q.db.Query(ctx, resolveKeys,
 		arg.Retention,
-		arg.OnlyTenant,
 		arg.TenantIds,
 		arg.Operations,
 		arg.Keys,

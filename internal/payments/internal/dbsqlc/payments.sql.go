@@ -28,7 +28,6 @@ FROM (
            unnest($10::text[]) AS description, unnest($11::jsonb[]) AS metadata
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
-  AND ($12::text IS NULL OR b.tenant_id COLLATE "C" = $12)
 ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
 `
@@ -45,12 +44,11 @@ type BeginPaymentsParams struct {
 	PaymentMethods []string
 	Descriptions   []string
 	Metadata       [][]byte
-	OnlyTenant     *string
 }
 
 // Payments and refunds. A statement of the request path follows a statement of package idempotency in one transaction,
 // and joins the key or checks it by EXISTS: without the key's transition nothing is written. idempotency.sql explains
-// arrays, key || ” and only_tenant, and ListUndecided there DISTINCT ON. An id from a subquery has the same reason.
+// arrays and key || ”, and ListUndecided there DISTINCT ON. An id from a subquery has the same reason.
 // none -> processing: writes the payments of the keys that were just reserved, after ReserveKeys or RenewKey. For a
 // reservation that is sent again, the payment exists already: nothing is written, and no row is returned.
 func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([]Payment, error) {
@@ -66,7 +64,6 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 		arg.PaymentMethods,
 		arg.Descriptions,
 		arg.Metadata,
-		arg.OnlyTenant,
 	)
 	if err != nil {
 		return nil, err
@@ -803,23 +800,21 @@ const recordPayments = `-- name: RecordPayments :many
 UPDATE payments AS p
 SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
 FROM (
-    SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS status,
-           unnest($4::text[]) AS psp_charge_id, unnest($5::text[]) AS decline_code,
-           unnest($6::text[]) AS tenant_id, unnest($7::text[]) AS operation,
-           unnest($8::text[]) AS key, unnest($9::integer[]) AS generation,
-           unnest($10::integer[]) AS attempt, unnest($11::text[]) AS key_status
+    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS status,
+           unnest($3::text[]) AS psp_charge_id, unnest($4::text[]) AS decline_code,
+           unnest($5::text[]) AS tenant_id, unnest($6::text[]) AS operation,
+           unnest($7::text[]) AS key, unnest($8::integer[]) AS generation,
+           unnest($9::integer[]) AS attempt, unnest($10::text[]) AS key_status
 ) AS o
 WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
   AND p.status IN ('processing', 'failed') AND p.status <> o.status
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
-  AND ($1::text IS NULL OR o.tenant_id COLLATE "C" = $1)
 RETURNING p.id
 `
 
 type RecordPaymentsParams struct {
-	OnlyTenant   *string
 	Ids          []uuid.UUID
 	Statuses     []string
 	PspChargeIds []string
@@ -836,7 +831,6 @@ type RecordPaymentsParams struct {
 // payment that is not returned was not written.
 func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, recordPayments,
-		arg.OnlyTenant,
 		arg.Ids,
 		arg.Statuses,
 		arg.PspChargeIds,
