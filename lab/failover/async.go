@@ -66,9 +66,10 @@ func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 	limited, cancel := context.WithTimeout(ctx, deadLettersLimit)
 	defer cancel()
 	err = world.Until(limited, askEvery, func() (bool, error) {
-		err := s.DB.QueryRow(ctx,
-			"SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND finding = ANY($1)", orphans).Scan(
-			&found)
+		// Behind the record, a finding that holds a key names the key.
+		err := s.DB.QueryRow(ctx, `SELECT count(DISTINCT record)
+			FROM dead_letters, split_part(finding, ' key ', 1) AS record
+			WHERE kind = 'unknown_movement' AND record = ANY($1)`, orphans).Scan(&found)
 		return found == len(orphans), err
 	})
 	if err != nil && ctx.Err() == nil && found < len(orphans) {
