@@ -37,15 +37,15 @@ type Call func(ctx context.Context, q Statement) error
 func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 	ctx, cancel := bounded(ctx, db.answer)
 	defer cancel()
+	batch, err := batchOf(ctx, calls)
+	if err != nil {
+		return err
+	}
 	conn, err := db.borrow(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.giveBack(ctx, conn)
-	batch, err := batchOf(ctx, calls)
-	if err != nil {
-		return err
-	}
 	if db.spread.Load() {
 		return db.sendSpread(ctx, conn, batch)
 	}
