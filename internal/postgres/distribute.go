@@ -38,9 +38,17 @@ func (db *DB) askWhetherSpread(ctx context.Context, c *pgx.Conn) error {
 		return fmt.Errorf("ask whether tables are distributed: %w", err)
 	}
 	if yes {
-		db.spread.Store(true)
+		db.becomeSpread()
 	}
 	return nil
+}
+
+// becomeSpread also lets no payments share a transaction: one of several tenants would be one of several servers.
+func (db *DB) becomeSpread() {
+	db.spread.Store(true)
+	db.slots.mu.Lock()
+	defer db.slots.mu.Unlock()
+	db.slots.Members = 1
 }
 
 // sendSpread sends a pipeline if the tables are distributed. Without BEGIN, Citus would treat each statement of a batch

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -134,18 +133,19 @@ func TestOnlyWhatWasRolledBackIsTriedAlone(t *testing.T) {
 	}
 }
 
-// A transaction of several tenants would be one of several servers. So nobody waits for company, even without a slot.
 func TestNobodySharesATransactionWhereTablesAreDistributed(t *testing.T) {
 	t.Parallel()
-	db := &DB{acquire: time.Millisecond}
-	db.slots.AtOnce, db.slots.taken = 1, 1
-	g := NewGroup(db, strings.Clone, func(_ context.Context, names []string) ([]string, error) { return names, nil })
-	if _, err := g.Do(t.Context(), "acme"); !Unavailable(err) {
-		t.Errorf("on one server, somebody has not waited for a slot: %v", err)
-	}
-	db.spread.Store(true)
-	if name, err := g.Do(t.Context(), "acme"); err != nil || name != "acme" {
-		t.Errorf("%q, %v", name, err)
+	for _, want := range []int{2, 1} {
+		db := &DB{}
+		db.slots.Members = 2
+		if want == 1 {
+			db.becomeSpread()
+		}
+		g := NewGroup[string, string](db, strings.Clone, nil)
+		g.waiting = []*member[string, string]{{key: "a"}, {key: "b"}}
+		if got := g.take(); len(got) != want {
+			t.Errorf("%d share a transaction, want %d", len(got), want)
+		}
 	}
 }
 

@@ -80,8 +80,7 @@ func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 //
 // After an AmbiguousError, the next try should be alone, because another member may have caused the delay.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
-	// Where tables are distributed, a transaction of several tenants would be one of several servers.
-	if g.alone != nil && g.alone(in) || g.db.spread.Load() {
+	if g.alone != nil && g.alone(in) {
 		return g.sendOne(ctx, in)
 	}
 	m, wait := g.enter(in)
