@@ -20,8 +20,8 @@ import (
 //	}
 //	err := db.Pipeline(ctx, reserve, begin)
 //
-// Each call is run twice: first to learn its statement, and again with the statement's rows when the server has answered
-// all of them. The first time, the generated method gets an error instead of rows, and the call returns it. So a call
+// Each call is run twice: first to learn its statement, and again with the statement's rows when the server has
+// answered. The first time, the generated method gets an error instead of rows, and the call must return it. So a call
 // does nothing before its statement, and it cannot use the rows of another call in the same pipeline. If a statement
 // depends on an earlier one, its WHERE must check that.
 //
@@ -86,8 +86,8 @@ func batchOf(ctx context.Context, calls []Call) (*pgx.Batch, error) {
 	return batch, nil
 }
 
-// Statement is a DBTX for sqlc's generated code. It takes exactly one statement: in the first run of a call for a batch,
-// and in the second run with its rows.
+// Statement is a DBTX for sqlc's generated code. It takes exactly one statement: in the first run of a call for the
+// batch, and in the second run with its rows.
 type Statement struct {
 	batch *pgx.Batch
 	rows  pgx.Rows
