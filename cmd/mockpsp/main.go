@@ -111,7 +111,7 @@ func (s settings) addresses() []app.Address {
 // stripeConfig turns the settings into the config of the Stripe dialect.
 func (s settings) stripeConfig() stripe.Config {
 	config := stripe.DefaultConfig()
-	config.Secret, config.ActionDelay = s.StripeSecret, s.StripeActionDelay
+	config.Secret, config.ActionDelay, config.APIVersion = s.StripeSecret, s.StripeActionDelay, s.StripeAPIVersion
 	config.WebhookURL, config.WebhookSecrets = s.StripeWebhookURL, s.StripeWebhookSecrets
 	return config
 }

@@ -208,7 +208,7 @@ func TestDefaultsAreThoseOfTheDemo(t *testing.T) {
 		SlowDelay: demo.SlowDelay, HangLimit: demo.HangLimit, LateDelay: demo.LateDelay,
 		WebhookSecret: demo.WebhookSecret, WebhookDelay: demo.WebhookDelay, WebhookSchedule: demo.WebhookSchedule,
 		StripeSecret: stripe.DemoSecret, StripeWebhookSecrets: []string{stripe.DemoWebhookSecret},
-		StripeActionDelay: dialect.ActionDelay,
+		StripeActionDelay: dialect.ActionDelay, StripeAPIVersion: dialect.APIVersion,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

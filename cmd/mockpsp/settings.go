@@ -26,6 +26,7 @@ type settings struct {
 
 	StripeAddr           string        `env:"MOCKPSP_STRIPE_ADDR" desc:"address to speak the dialect of Stripe on, such as 127.0.0.1:8085; without an address, the dialect is off"`
 	StripeSecret         string        `env:"MOCKPSP_STRIPE_SECRET" envDefault:"sk_test_demo" desc:"API key that callers of the Stripe dialect must send: sk_ and any text"`
+	StripeAPIVersion     string        `env:"MOCKPSP_STRIPE_API_VERSION" envDefault:"2026-02-25.clover" desc:"API version of the accounts: that of the events, and of requests without a Stripe-Version"`
 	StripeActionDelay    time.Duration `env:"MOCKPSP_STRIPE_ACTION_DELAY" envDefault:"3s" desc:"how long customers take to authenticate, and bank debits to clear"`
 	StripeWebhookURL     string        `env:"MOCKPSP_STRIPE_WEBHOOK_URL" desc:"receiver of the events of the Stripe dialect; without a receiver, no events are sent"`
 	StripeWebhookSecrets []string      `env:"MOCKPSP_STRIPE_WEBHOOK_SECRETS" envDefault:"whsec_demo_stripe_webhook_secret" desc:"secrets that sign the events, separated by commas: whsec_ and any text; each makes a signature of its own"`

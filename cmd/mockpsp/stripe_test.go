@@ -54,8 +54,8 @@ func TestBadStripeSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"MOCKPSP_STRIPE_ADDR": "nowhere", "MOCKPSP_STRIPE_SECRET": "secret",
-		"MOCKPSP_STRIPE_ACTION_DELAY": "-1s",
-		"MOCKPSP_STRIPE_WEBHOOK_URL":  "localhost", "MOCKPSP_STRIPE_WEBHOOK_SECRETS": "secret",
+		"MOCKPSP_STRIPE_ACTION_DELAY": "-1s", "MOCKPSP_STRIPE_API_VERSION": "2020-08-27",
+		"MOCKPSP_STRIPE_WEBHOOK_URL": "localhost", "MOCKPSP_STRIPE_WEBHOOK_SECRETS": "secret",
 	} {
 		set := map[string]string{
 			"MOCKPSP_STRIPE_ADDR": "127.0.0.1:0", "MOCKPSP_STRIPE_WEBHOOK_URL": "http://127.0.0.1:1",

@@ -71,6 +71,7 @@ var parsers = map[string]string{
 	"demo/mockpsp.view":            "- what CheckWebhookURL has taken",
 	"demo/mockpsp.webhookKey":      "- one secret, of who starts it",
 
+	"demo/mockpsp/stripe.between":    "FuzzIntentForm",
 	"demo/mockpsp/stripe.number":     "FuzzIntentForm",
 	"demo/mockpsp/stripe.readParams": "FuzzIntentForm",
 	"demo/mockpsp/stripe.readNote":   "FuzzNote",

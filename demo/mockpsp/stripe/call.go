@@ -15,7 +15,6 @@ const (
 	// defaultAccount is the account of requests without a Stripe-Account.
 	defaultAccount   = "default"
 	maxAccountLength = 64
-	maxVersionLength = 64
 )
 
 // reply says how a call ends on the wire.
@@ -26,6 +25,7 @@ type call struct {
 	w       http.ResponseWriter // only for its limits and deadlines; handlers return what to answer
 	r       *http.Request
 	account string
+	version string // of the API
 	note    mockpsp.Call
 	params  *params
 	asked   asked
@@ -34,10 +34,11 @@ type call struct {
 
 // v1 wraps what every endpoint does first and last. The reply is delivered after the call was counted out: a client
 // that reads slowly does not keep the PSP from closing.
-func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
+func (s *Server) v1(check func(*params) error, handle func(*call) (reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account := cmp.Or(r.Header.Get("Stripe-Account"), defaultAccount)
-		c := &call{w: w, r: r, account: account, note: s.psp.BeginCall(r, account)}
+		c := &call{w: w, r: r, account: account, note: s.psp.BeginCall(r, account),
+			version: cmp.Or(r.Header.Get("Stripe-Version"), s.config.APIVersion)}
 		c.asked.from = origin{Request: newID("req_"), Key: r.Header.Get("Idempotency-Key")}
 		c.asked.call = c
 		// Deferred, because some calls end by a panic.
@@ -46,7 +47,7 @@ func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 				release()
 			}
 		}()
-		answered, err := s.admit(c, handle)
+		answered, err := s.admit(c, check, handle)
 		if err != nil {
 			answered = s.refuse(err)
 		}
@@ -59,16 +60,15 @@ func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 func (s *Server) setHeaders(c *call) {
 	header := c.w.Header()
 	header.Set("Request-Id", c.asked.from.Request)
-	header.Set("Stripe-Version", apiVersion)
-	if asked := c.r.Header.Get("Stripe-Version"); mockpsp.IsPrintable(asked, maxVersionLength) {
-		header.Set("Stripe-Version", asked)
+	if version.MatchString(c.version) {
+		header.Set("Stripe-Version", c.version)
 	}
 	if c.asked.key.Key != "" {
 		header.Set("Idempotency-Key", c.asked.key.Key)
 	}
 }
 
-func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error) {
+func (s *Server) admit(c *call, check func(*params) error, handle func(*call) (reply, error)) (reply, error) {
 	leave, err := s.psp.Enter()
 	if err != nil {
 		return reply{}, err
@@ -82,12 +82,19 @@ func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error
 		return reply{}, apiError{status: http.StatusForbidden, kind: invalidRequest, code: "account_invalid",
 			message: "The provided key does not have access to this account, or the account does not exist."}
 	}
+	if !version.MatchString(c.version) {
+		return reply{}, invalid("", "Invalid Stripe API version: "+c.version)
+	}
 	if s.rates.Hit(rateRateLimited) {
 		return reply{}, rateLimited()
 	}
 	if c.params, err = readParams(c.w, c.r); err != nil {
 		return reply{}, err
 	}
+	if err := check(c.params); err != nil {
+		return reply{}, err
+	}
+	c.asked.expand = c.params.texts("expand")
 	if c.r.Method == http.MethodGet && s.rates.Hit(rateRead500) {
 		return reply{}, serverError()
 	}
@@ -110,16 +117,16 @@ func (s *Server) authenticate(r *http.Request) error {
 	return nil
 }
 
-// keyed wraps what every POST does about its key. Prepare checks the request and returns how to execute it: what it
+// keyed wraps what every POST does about its key. Write checks the request and returns how to execute it: what it
 // refuses, the key has never seen.
-func (s *Server) keyed(prepare func(*call) (execute func() (reply, error), err error)) func(*call) (reply, error) {
+func (s *Server) keyed(e endpoint) func(*call) (reply, error) {
 	return func(c *call) (reply, error) {
 		key := c.r.Header.Get("Idempotency-Key")
 		if len(key) > maxKeyLength {
 			return reply{}, invalid("", "Idempotency keys can have up to 255 characters.")
 		}
 		c.asked.hash = hashRequest(c.r, c.params)
-		execute, err := prepare(c)
+		execute, err := e.write(s, c)
 		if err != nil || key == "" {
 			if err != nil {
 				return reply{}, err
@@ -159,7 +166,7 @@ func (s *Server) refuse(err error) reply {
 		s.log.Error("call failed", "error", err)
 		e = serverError()
 	}
-	return reply{Status: e.status, Body: e.body()}
+	return reply{Status: e.status, Body: mockpsp.Render(e.shown())}
 }
 
 // end delivers a result in the way of a fault.

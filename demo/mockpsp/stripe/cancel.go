@@ -8,14 +8,10 @@ func (s *Server) cancelIntent(c *call) (func() (reply, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	reason := c.params.oneOf("cancellation_reason", "duplicate", "fraudulent", "requested_by_customer", "abandoned")
-	if err := c.params.rest(); err != nil {
-		return nil, err
-	}
 	if s.rates.Hit(rateConflict) {
 		return nil, lockTimeout()
 	}
-	return func() (reply, error) { return s.executeCancel(c, found, reason) }, nil
+	return func() (reply, error) { return s.executeCancel(c, found, c.params.text("cancellation_reason")) }, nil
 }
 
 // executeCancel cancels, unless one of the random faults of a cancellation strikes: its answer is lost, or is a 500,

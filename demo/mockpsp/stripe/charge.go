@@ -78,6 +78,7 @@ const (
 // transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded.
 type transaction struct {
 	id       string
+	account  string
 	kind     string // charge, payment, refund, payment_refund or refund_failure
 	amount   int64  // of a refund negative
 	fee      int64
@@ -94,16 +95,18 @@ func transactionID(source string) string {
 
 func failureTransactionID(refund string) string { return transactionID(refund) + "_failure" }
 
-func transactionOfCharge(c *charge) transaction {
-	t := transaction{transactionID(c.ID), "charge", c.Amount, feeOf(c.Amount), c.Currency, c.Created, c.ID}
+func transactionOfCharge(c *charge) *transaction {
+	t := &transaction{id: transactionID(c.ID), account: c.Account, kind: "charge", amount: c.Amount,
+		fee: feeOf(c.Amount), currency: c.Currency, source: c.ID}
 	if strings.HasPrefix(c.ID, "py_") {
 		t.kind = "payment"
 	}
 	return t
 }
 
-func transactionOfRefund(r *refund) transaction {
-	t := transaction{transactionID(r.ID), "refund", -r.Amount, 0, r.Currency, r.Created, r.ID}
+func transactionOfRefund(r *refund) *transaction {
+	t := &transaction{id: transactionID(r.ID), account: r.Account, kind: "refund", amount: -r.Amount,
+		currency: r.Currency, source: r.ID}
 	if strings.HasPrefix(r.Charge, "py_") {
 		t.kind = "payment_refund"
 	}
@@ -111,8 +114,9 @@ func transactionOfRefund(r *refund) transaction {
 }
 
 // transactionOfFailure gives back what a refund has taken that has failed later.
-func transactionOfFailure(r *refund) transaction {
-	return transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, r.Created, r.ID}
+func transactionOfFailure(r *refund) *transaction {
+	return &transaction{id: failureTransactionID(r.ID), account: r.Account, kind: refundFailure, amount: r.Amount,
+		currency: r.Currency, source: r.ID}
 }
 
 // feeOf is 2.9 percent. A refund gives no fee back.

@@ -18,7 +18,7 @@ type work struct {
 	fault    fault
 	// result is what the request is answered and what is saved under its key. Nil saves nothing. It is called when the
 	// objects have their times.
-	result func() (status int, body []byte)
+	result func() (status int, shown object)
 }
 
 // commit writes the work on one line and publishes it. It returns the result, if the work has one.
@@ -29,9 +29,13 @@ func (s *Server) commit(by asked, w *work) (reply, error) {
 	line := &mockpsp.Line{
 		Prepare: func(at time.Time) (mockpsp.Booking, error) {
 			written = at
-			w.date(at, by.from)
+			w.date(at, by.from, s.config.APIVersion)
 			if w.result != nil {
-				result.Status, result.Body = w.result()
+				status, shown := w.result()
+				if status == http.StatusOK {
+					s.store.expand(shown, by.expand, &w.change)
+				}
+				result = reply{Status: status, Body: mockpsp.Render(shown)}
 				w.save(by, result, at)
 			}
 			return mockpsp.Booking{Movement: w.movement, Fault: w.fault.token, Note: &w.change}, nil
@@ -62,7 +66,7 @@ func (s *Server) send(by asked, ch *change) {
 }
 
 // date gives new objects their time, which is that of the line.
-func (w *work) date(at time.Time, from origin) {
+func (w *work) date(at time.Time, from origin, version string) {
 	now := at.Unix()
 	if w.Intent != nil && w.Intent.Created == 0 {
 		w.Intent.Created = now
@@ -77,7 +81,7 @@ func (w *work) date(at time.Time, from origin) {
 		w.Refund.Created = now
 	}
 	for _, e := range w.Events {
-		e.Created, e.For, e.Silent = now, from, w.fault.silent
+		e.Created, e.For, e.Silent, e.Version = now, from, w.fault.silent, version
 	}
 }
 
@@ -114,13 +118,13 @@ func (s *Server) disturb(w *work) {
 }
 
 // failWith answers with an error.
-func failWith(e apiError) func() (int, []byte) {
-	return func() (int, []byte) { return e.status, e.body() }
+func failWith(e apiError) func() (int, object) {
+	return func() (int, object) { return e.status, e.shown() }
 }
 
 // succeedWith answers with an object.
-func succeedWith(show func() object) func() (int, []byte) {
-	return func() (int, []byte) { return http.StatusOK, mockpsp.Render(show()) }
+func succeedWith(show func() object) func() (int, object) {
+	return func() (int, object) { return http.StatusOK, show() }
 }
 
 // newID takes 130 random bits. They come from the system: ids must not repeat after a restart.

@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"cmp"
-	"net/http"
 
 	"payonce/demo/mockpsp"
 )
@@ -15,11 +14,11 @@ func (s *Server) confirmIntent(c *call) (func() (reply, error), error) {
 	}
 	current := s.store.newestIntent(found)
 	method := cmp.Or(c.params.text("payment_method"), current.Method)
-	if err := checkMethod(method); err != nil {
+	if err := current.allows(method); err != nil {
 		return nil, err
 	}
-	if err := c.params.rest(append(ignoredByIntents(), "payment_method_types", "receipt_email")...); err != nil {
-		return nil, err
+	if capture := c.params.text("capture_method"); capture != "" && capture != current.Capture {
+		return nil, invalid("capture_method", "The mock does not change the capture_method of a PaymentIntent.")
 	}
 	switch conflicts, err := s.conflicts(current, method); {
 	case err != nil:
@@ -201,21 +200,20 @@ func succeed(by asked, next *intent, begun *charge, f fault) *work {
 func decline(by asked, next *intent, begun *charge, f fault) *work {
 	made := chargeFor(next, begun)
 	made.Status = failed
-	made.Failure = &failure{made.ID, "card_declined", "insufficient_funds", "Your card has insufficient funds.",
-		next.Method}
+	reason := declineOf(f.token)
+	reason.Charge, reason.Method = made.ID, next.Method
+	made.Failure = &reason
 	w := &work{fault: f, movement: movementOf(by, next)}
 	w.movement.Status, w.movement.DeclineCode = mockpsp.StatusDeclined, made.Failure.Decline
 	next.Status, next.Charge, next.Failure, next.Method, next.Due = needsMethod, made.ID, made.Failure, "", nil
 	w.Intent, w.Charge = next, made
 	w.tell(next.Account, "charge.failed", "payment_intent.payment_failed")
-	w.result = func() (int, []byte) { return http.StatusPaymentRequired, declined(next).body() }
+	w.result = func() (int, object) {
+		e := next.Failure.said()
+		e.intent = next
+		return failWith(e)()
+	}
 	return w
-}
-
-func declined(current *intent) apiError {
-	f := current.Failure
-	return apiError{status: http.StatusPaymentRequired, kind: cardFailure, code: f.Code, decline: f.Decline,
-		message: f.Message, charge: f.Charge, intent: current}
 }
 
 func noMethod(current *intent) apiError {

@@ -11,15 +11,6 @@ import (
 	"payonce/demo/mockpsp"
 )
 
-// ignoredByIntents are parameters of Stripe that mean nothing here.
-func ignoredByIntents() []string {
-	return []string{
-		"capture_method", "confirmation_method", "customer", "error_on_requires_action", "mandate_data", "off_session",
-		"payment_method_options", "radar_options", "receipt_email", "return_url", "setup_future_usage", "shipping",
-		"statement_descriptor", "statement_descriptor_suffix", "transfer_group", "use_stripe_sdk",
-	}
-}
-
 // createIntent makes an intent. It moves no money: no intent is confirmed in the same request here.
 func (s *Server) createIntent(c *call) (func() (reply, error), error) {
 	made, err := parseIntent(c)
@@ -32,23 +23,27 @@ func (s *Server) createIntent(c *call) (func() (reply, error), error) {
 func parseIntent(c *call) (*intent, error) {
 	p := c.params
 	made := &intent{
-		Account: c.account, Currency: p.text("currency"), Method: p.text("payment_method"),
+		Account: c.account, Amount: p.number("amount"), Currency: p.text("currency"), Method: p.text("payment_method"),
 		About: p.text("description"), Status: needsMethod, Types: p.texts("payment_method_types"),
+		Capture: cmp.Or(p.text("capture_method"), "automatic_async"), Metadata: p.metadata(),
+		Redirects: p.text("automatic_payment_methods[allow_redirects]"),
 	}
-	if !p.has("amount") {
-		p.fail(missing("amount"))
+	automatic := p.text("automatic_payment_methods[enabled]")
+	// The default is true: docs.stripe.com/changelog/2023-08-16/automatic-payment-methods-enabled-by-default.
+	made.Automatic = automatic == "true" || automatic == "" && len(made.Types) == 0
+	switch {
+	case !p.has("amount"):
+		return nil, missing("amount")
+	case made.Currency == "":
+		return nil, missing("currency")
+	case automatic == "" && made.Redirects != "":
+		return nil, missing("automatic_payment_methods[enabled]")
+	case made.Automatic && len(made.Types) > 0:
+		return nil, invalid("payment_method_types", "You may only specify one of these parameters: "+
+			"automatic_payment_methods, payment_method_types.")
 	}
-	made.Amount = p.number("amount")
-	p.fail(checkCurrency(made.Currency))
-	p.fail(checkAmount(made.Amount, made.Currency))
-	p.fail(checkMethod(made.Method))
-	made.Metadata = p.metadata()
-	p.oneOf("confirm", "false")
-	made.Automatic = p.flag("automatic_payment_methods[enabled]")
-	p.oneOf("automatic_payment_methods[allow_redirects]", "always", "never")
-	if made.Automatic && len(made.Types) > 0 {
-		p.fail(invalid("payment_method_types", "You may only specify one of these parameters: "+
-			"automatic_payment_methods, payment_method_types."))
+	if err := checkAmount(made.Amount, made.Currency); err != nil {
+		return nil, err
 	}
 	if len(made.Types) == 0 {
 		made.Types = []string{"card"}
@@ -59,20 +54,34 @@ func parseIntent(c *call) (*intent, error) {
 	if made.Method != "" {
 		made.Status = needsConfirmation
 	}
-	return made, p.rest(ignoredByIntents()...)
+	return made, made.allows(made.Method)
 }
 
-// realMethod is the form of Stripe's own payment methods, and of its test tokens for cards.
-var realMethod = regexp.MustCompile(`^pm_([0-9A-Za-z]{24}|card_[A-Za-z_]+)$`)
+// allows refuses a payment method of a type that the intent does not have.
+func (i *intent) allows(method string) error {
+	if kind := methodType(method); method != "" && !i.Automatic && !slices.Contains(i.Types, kind) {
+		return invalid("payment_method", "The PaymentMethod provided ("+kind+") is not allowed for this "+
+			"PaymentIntent. Please attach a PaymentMethod of one of the following types: "+strings.Join(i.Types, ", ")+".")
+	}
+	return nil
+}
 
-// checkMethod refuses a payment method that nobody has made. The mock keeps none, so it goes by the form. The status is
-// that of a wrong parameter, and not that of a wrong path (docs.stripe.com/error-codes#resource-missing).
-func checkMethod(method string) error {
-	if _, known := faultOf(method); method == "" || known || realMethod.MatchString(method) {
+// cards are Stripe's own test methods that are charged, by their brands: docs.stripe.com/testing#cards.
+const cards = "pm_card_visa, pm_card_visa_debit, pm_card_mastercard, pm_card_mastercard_debit, " +
+	"pm_card_mastercard_prepaid, pm_card_amex, pm_card_discover, pm_card_diners, pm_card_jcb, pm_card_unionpay"
+
+// ownMethod is the form of the ids that Stripe gives.
+var ownMethod = regexp.MustCompile(`^pm_[0-9A-Za-z]{24}$`)
+
+// method refuses a payment method that nobody has made. The mock keeps none, so it goes by the form. The status is that
+// of a wrong parameter, and not that of a wrong path (docs.stripe.com/error-codes#resource-missing).
+var method = form{"a token below, or `pm_` and 24 letters or digits, as Stripe's ids", func(name, id string) error {
+	_, known := faultOf(id)
+	if known || ownMethod.MatchString(id) || slices.Contains(strings.Split(cards, ", "), id) {
 		return nil
 	}
-	return invalidCode("resource_missing", "payment_method", "No such PaymentMethod: '"+method+"'")
-}
+	return invalidCode("resource_missing", name, "No such PaymentMethod: '"+id+"'")
+}}
 
 func (s *Server) executeCreate(c *call, made *intent) (reply, error) {
 	mark := markOf(c.account, methodCreate500, cmp.Or(made.Metadata["reference"], c.asked.key.Key))
@@ -104,24 +113,38 @@ func (s *Server) executeCreate(c *call, made *intent) (reply, error) {
 // markOf names a fault that strikes once: for a token and what the caller calls its payment.
 func markOf(account, token, reference string) string { return account + " " + token + " " + reference }
 
-// maxAmount is the largest amount of Stripe: eight digits for most currencies, and twelve for some.
+// maxAmount is the largest amount of Stripe in any currency: docs.stripe.com/currencies, "Minimum and maximum charge
+// amounts".
 const maxAmount = 999_999_999_999
+
+// maxAmountOf is the largest amount of a currency: eight digits for most of them.
+func maxAmountOf(currency string) int64 {
+	switch currency {
+	case "idr":
+		return maxAmount
+	case "lbp":
+		return 99_999_999_999
+	case "cop", "huf", "jpy":
+		return 9_999_999_999
+	case "inr":
+		return 999_999_999
+	}
+	return 99_999_999
+}
 
 // checkAmount checks an amount in the minor unit that Stripe has for the currency, which is not ISO's for all of them:
 // see docs.stripe.com/currencies, "Special cases".
 func checkAmount(amount int64, currency string) error {
 	switch {
-	case amount < 1:
-		return invalidCode("parameter_invalid_integer", "amount", "This value must be greater than or equal to 1.")
 	case amount < minAmount(currency):
 		return invalidCode("amount_too_small", "amount",
 			fmt.Sprintf("Amount must be at least %d %s", minAmount(currency), currency))
-	case amount > maxAmount:
+	case amount > maxAmountOf(currency):
 		return invalidCode("amount_too_large", "amount",
-			fmt.Sprintf("Amount must be no more than %d", int64(maxAmount)))
-	case isThreeDecimal(currency) && amount%10 != 0:
+			fmt.Sprintf("Amount must be no more than %d", maxAmountOf(currency)))
+	case slices.Contains([]string{"bhd", "jod", "kwd", "omr", "tnd"}, currency) && amount%10 != 0:
 		return invalid("amount", "Amounts in "+currency+" must be rounded to the nearest ten.")
-	case isWholeUnits(currency) && amount%100 != 0:
+	case (currency == "isk" || currency == "ugx") && amount%100 != 0:
 		return invalid("amount", "Amounts in "+currency+" have two decimals, which must be zero.")
 	}
 	return nil
@@ -139,23 +162,20 @@ func minAmount(currency string) int64 {
 	return 1
 }
 
-func checkCurrency(currency string) error {
-	if currency == "" {
-		return missing("currency")
-	}
-	ok := len(currency) == 3 && strings.IndexFunc(currency, func(r rune) bool { return r < 'a' || r > 'z' }) < 0
-	if !ok {
-		return invalid("currency", "Invalid currency: "+currency+". Use a three-letter code in lowercase.")
-	}
-	return nil
-}
+// currencies are those in which Stripe takes money: docs.stripe.com/currencies#presentment-currencies.
+const currencies = "usd, aed, afn, all, amd, ang, aoa, ars, aud, awg, azn, bam, bbd, bdt, bgn, bhd, bif, bmd, " +
+	"bnd, bob, brl, bsd, bwp, byn, bzd, cad, cdf, chf, clp, cny, cop, crc, cve, czk, djf, dkk, dop, dzd, egp, etb, eur, " +
+	"fjd, fkp, gbp, gel, gip, gmd, gnf, gtq, gyd, hkd, hnl, htg, huf, idr, ils, inr, isk, jmd, jod, jpy, kes, kgs, khr, " +
+	"kmf, krw, kwd, kyd, kzt, lak, lbp, lkr, lrd, lsl, mad, mdl, mga, mkd, mmk, mnt, mop, mur, mvr, mwk, mxn, myr, " +
+	"mzn, nad, ngn, nio, nok, npr, nzd, omr, pab, pen, pgk, php, pkr, pln, pyg, qar, ron, rsd, rub, rwf, sar, sbd, " +
+	"scr, sek, sgd, shp, sle, sos, srd, std, szl, thb, tjs, tnd, top, try, ttd, twd, tzs, uah, ugx, uyu, uzs, vnd, " +
+	"vuv, wst, xaf, xcd, xcg, xof, xpf, yer, zar, zmw"
 
-// isThreeDecimal is true for currencies with a thousandth as their minor unit, of which the last digit must be zero.
-func isThreeDecimal(currency string) bool {
-	return slices.Contains([]string{"bhd", "jod", "kwd", "omr", "tnd"}, currency)
-}
-
-// isWholeUnits is true for currencies that lost their minor unit, and whose amounts still have two decimals.
-func isWholeUnits(currency string) bool { return currency == "isk" || currency == "ugx" }
+var currency = form{"a currency that Stripe takes, in lower case", func(name, value string) error {
+	if slices.Contains(strings.Split(currencies, ", "), value) {
+		return nil
+	}
+	return invalid(name, "Invalid currency: "+value+". Stripe currently supports these currencies: "+currencies)
+}}
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

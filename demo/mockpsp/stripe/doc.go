@@ -11,7 +11,9 @@
 // # Where a request passes
 //
 //	call.go     lets a request in: secret, account, headers, the log of calls
+//	api.go      the table of all that it does: who is asked for what, and what is refused
 //	form.go     reads parameters
+//	expand.go   the objects in the place of their ids
 //	fault.go    the test tokens, and what each of them does
 //	keys.go     the idempotency keys: who executes, who is answered from memory, who is refused
 //	create.go   makes an intent, which moves no money
@@ -26,6 +28,7 @@
 //
 // # Invariants
 //
+//   - What is asked for is done, or refused by name. Nothing is ignored (docs/mock_stripe.md).
 //   - An intent is changed by one request at a time.
 //   - An intent that is canceled is never charged, and one that is charged is never canceled.
 //   - A result is saved under the key exactly if the execution has begun and was not cut short, 500s included.

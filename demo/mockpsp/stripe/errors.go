@@ -2,8 +2,7 @@ package stripe
 
 import (
 	"net/http"
-
-	"payonce/demo/mockpsp"
+	"strings"
 )
 
 // The types of errors that Stripe has.
@@ -23,32 +22,37 @@ type apiError struct {
 	param         string
 	charge        string
 	intent        *intent
+	method        string
 }
 
 func (e apiError) Error() string { return e.kind + ": " + e.message }
 
-// body renders the error as Stripe does.
-func (e apiError) body() []byte {
-	type detail struct {
-		Type        string `json:"type"`
-		Code        string `json:"code,omitempty"`
-		DeclineCode string `json:"decline_code,omitempty"`
-		DocURL      string `json:"doc_url,omitempty"`
-		Message     string `json:"message"`
-		Param       string `json:"param,omitempty"`
-		Charge      string `json:"charge,omitempty"`
-		Intent      object `json:"payment_intent,omitempty"`
-	}
-	d := detail{
-		Type: e.kind, Code: e.code, DeclineCode: e.decline, Message: e.message, Param: e.param, Charge: e.charge,
+// shown is the error as the API shows it.
+func (e apiError) shown() object {
+	v := object{"type": e.kind, "message": e.message}
+	for name, value := range map[string]string{
+		"code": e.code, "decline_code": e.decline, "param": e.param, "charge": e.charge,
+	} {
+		if value != "" {
+			v[name] = value
+		}
 	}
 	if e.code != "" {
-		d.DocURL = "https://stripe.com/docs/error-codes/" + e.code
+		v["doc_url"] = "https://stripe.com/docs/error-codes/" + strings.ReplaceAll(e.code, "_", "-")
 	}
 	if e.intent != nil {
-		d.Intent = e.intent.shown()
+		v["payment_intent"] = e.intent.shown()
 	}
-	return mockpsp.Render(map[string]detail{"error": d})
+	if e.method != "" {
+		v["payment_method"] = shownMethod(e.method)
+	}
+	return object{"error": v}
+}
+
+// shownMethod is a payment method as the API shows it. The mock knows no more of it than its id.
+func shownMethod(id string) object {
+	return object{"id": id, "object": "payment_method", "customer": nil, "livemode": false, "metadata": object{},
+		"type": methodType(id)}
 }
 
 func invalid(param, message string) apiError { return invalidCode("", param, message) }

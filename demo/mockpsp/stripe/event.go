@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,7 +14,7 @@ import (
 	"payonce/demo/mockpsp"
 )
 
-// apiVersion is the version of Stripe's API that the objects follow.
+// apiVersion is the version of Stripe's API that an account has unless its config says another one.
 const apiVersion = "2026-02-25.clover"
 
 // event is a change of an object. Its snapshot is the version of the object that was written on the same line, so the
@@ -24,6 +25,7 @@ type event struct {
 	Account string `json:"account"`
 	Created int64  `json:"created"`
 	Silent  bool   `json:"silent,omitempty"` // no webhook reports it
+	Version string `json:"version,omitempty"`
 	For     origin `json:"for,omitzero"`
 
 	snapshot snapshot
@@ -64,8 +66,8 @@ func (e *event) shown() object { return e.around(e.snapshot.shown()) }
 
 func (e *event) around(of object) object {
 	v := object{
-		"id": e.ID, "object": "event", "api_version": apiVersion, "created": e.Created, "data": object{"object": of},
-		"livemode": false, "pending_webhooks": 1, "type": e.Type,
+		"id": e.ID, "object": "event", "api_version": cmp.Or(e.Version, apiVersion), "created": e.Created,
+		"data": object{"object": of}, "livemode": false, "pending_webhooks": 1, "type": e.Type,
 		"request": object{"id": orNull(e.For.Request), "idempotency_key": orNull(e.For.Key)},
 	}
 	if e.Silent {

@@ -1,6 +1,10 @@
 package stripe
 
-import "payonce/demo/mockpsp"
+import (
+	"strings"
+
+	"payonce/demo/mockpsp"
+)
 
 // fault is what a test token does. The zero value executes and answers. A token without a fault, a real one included,
 // is executed. A token that is none of both is refused: see checkMethod.
@@ -60,9 +64,52 @@ var faults = map[string]fault{
 	"pm_refund_fails_later":        {reversed: true},
 }
 
+// declines are what the bank says to Stripe's own test methods, by the names of these behind pm_card_chargeDeclined or
+// pm_card_visa_chargeDeclined (docs.stripe.com/testing#declined-payments).
+var declines = map[string]failure{
+	"":           {Code: "card_declined", Decline: "generic_decline", Message: "Your card was declined."},
+	"Fraudulent": {Code: "card_declined", Decline: "fraudulent", Message: "Your card was declined."},
+	"InsufficientFunds": {Code: "card_declined", Decline: "insufficient_funds",
+		Message: "Your card has insufficient funds."},
+	"LostCard":   {Code: "card_declined", Decline: "lost_card", Message: "Your card was declined."},
+	"StolenCard": {Code: "card_declined", Decline: "stolen_card", Message: "Your card was declined."},
+	"VelocityLimitExceeded": {Code: "card_declined", Decline: "card_velocity_exceeded",
+		Message: "Your card was declined for making repeated attempts too frequently or exceeding its amount limit."},
+	"ExpiredCard": {Code: "expired_card", Decline: "expired_card", Param: "exp_month",
+		Message: "Your card has expired."},
+	"IncorrectCvc": {Code: "incorrect_cvc", Decline: "incorrect_cvc", Param: "cvc",
+		Message: "Your card's security code is incorrect."},
+	"ProcessingError": {Code: "processing_error", Decline: "processing_error",
+		Message: "An error occurred while processing your card. Try again in a little bit."},
+}
+
+// declineName is the name of a test method among the declines, or nothing that is there.
+func declineName(token string) string {
+	if token == "pm_card_chargeCustomerFail" {
+		return ""
+	}
+	for _, prefix := range []string{"pm_card_chargeDeclined", "pm_card_visa_chargeDeclined"} {
+		if name, is := strings.CutPrefix(token, prefix); is {
+			return name
+		}
+	}
+	return "none"
+}
+
+// declineOf is what the bank says; to the tokens of the mock, the same as its own dialect does.
+func declineOf(token string) failure {
+	if f, known := declines[declineName(token)]; known {
+		return f
+	}
+	return declines["InsufficientFunds"]
+}
+
 // faultOf returns the fault of a token, and whether the token has one.
 func faultOf(token string) (fault, bool) {
 	f, known := faults[token]
+	if _, isDecline := declines[declineName(token)]; isDecline {
+		f, known = fault{declined: true}, true
+	}
 	if !known {
 		token = methodOK
 	}

@@ -20,34 +20,20 @@ const (
 	maxMetadataValue = 500
 )
 
-// params are the parameters of a request, of its query or its form-encoded body. Each reader notes what it has read, so
-// that [params.rest] can refuse what nobody knows.
-type params struct {
-	values url.Values
-	read   map[string]bool
-	err    error // what is wrong first
-}
+// params are the parameters of a request, which its endpoint has checked.
+type params struct{ values url.Values }
 
-// fail notes what is wrong. Only the first that is wrong is said.
-func (p *params) fail(err error) {
-	if p.err == nil {
-		p.err = err
-	}
-}
-
+// readParams takes them from the query and from the form-encoded body, whatever the method is.
 func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
-	encoded := r.URL.RawQuery
-	if r.Method == http.MethodPost {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return nil, apiError{status: http.StatusRequestEntityTooLarge, kind: invalidRequest,
-				message: fmt.Sprintf("The body is larger than %d bytes.", maxBodyBytes)}
-		}
-		if err != nil {
-			return nil, invalid("", "The body could not be read.")
-		}
-		encoded = string(body)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, apiError{status: http.StatusRequestEntityTooLarge, kind: invalidRequest,
+			message: fmt.Sprintf("The body is larger than %d bytes.", maxBodyBytes)}
 	}
+	if err != nil {
+		return nil, invalid("", "The body could not be read.")
+	}
+	encoded := r.URL.RawQuery + "&" + string(body)
 	values, err := url.ParseQuery(encoded)
 	if err != nil || !utf8.ValidString(encoded) {
 		return nil, invalid("", "The parameters are not form-encoded.")
@@ -55,17 +41,16 @@ func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
 	if len(values) > maxParameters {
 		return nil, invalid("", fmt.Sprintf("There are more than %d parameters.", maxParameters))
 	}
-	return &params{values: values, read: map[string]bool{}}, nil
+	return &params{values}, nil
 }
 
 // canonical is the same for two requests exactly if their parameters are.
 func (p *params) canonical() string { return p.values.Encode() }
 
-func (p *params) has(name string) bool { return p.text(name) != "" }
+func (p *params) has(name string) bool { return p.values.Has(name) }
 
 // text returns the last value, or nothing.
 func (p *params) text(name string) string {
-	p.read[name] = true
 	given := p.values[name]
 	if len(given) == 0 {
 		return ""
@@ -73,91 +58,84 @@ func (p *params) text(name string) string {
 	return given[len(given)-1]
 }
 
-func (p *params) flag(name string) bool {
-	switch text := p.text(name); text {
-	case "", "false", "0":
-		return false
-	case "true", "1":
-		return true
-	default:
-		p.fail(invalid(name, "Invalid boolean: "+text))
-		return false
-	}
-}
-
 // number returns 0 if there is none.
 func (p *params) number(name string) int64 {
-	text := p.text(name)
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		p.fail(invalidCode("parameter_invalid_integer", name, "Invalid integer: "+text))
-	}
+	n, _ := strconv.ParseInt(p.text(name), 10, 64)
 	return n
-}
-
-// oneOf returns a text that is empty or one of a few.
-func (p *params) oneOf(name string, known ...string) string {
-	text := p.text(name)
-	if text != "" && !slices.Contains(known, text) {
-		p.fail(invalid(name, fmt.Sprintf("Invalid %s: must be one of %s", name, strings.Join(known, ", "))))
-	}
-	return text
 }
 
 // texts returns name[] and name[0], name[1] and so on.
 func (p *params) texts(name string) []string {
 	all := slices.Clone(p.values[name+"[]"])
-	p.read[name+"[]"] = true
 	for i := range maxParameters {
-		at := fmt.Sprintf("%s[%d]", name, i)
-		if given := p.values[at]; len(given) > 0 {
-			p.read[at] = true
-			all = append(all, given[0])
-		}
+		all = append(all, p.values[fmt.Sprintf("%s[%d]", name, i)]...)
 	}
 	return all
 }
 
 // metadata returns metadata[key]=value as a map. An empty value stands for no member, as Stripe has it.
 func (p *params) metadata() map[string]string {
-	metadata := map[string]string{}
-	for name, given := range p.values {
+	all := map[string]string{}
+	for name := range p.values {
 		key, ok := strings.CutPrefix(name, "metadata[")
-		if !ok || !strings.HasSuffix(key, "]") {
-			continue
-		}
-		p.read[name] = true
-		key = strings.TrimSuffix(key, "]")
-		value := given[len(given)-1]
-		if key == "" || len(key) > maxMetadataKey || strings.ContainsAny(key, "[]") {
-			p.fail(invalid(name, fmt.Sprintf("Metadata keys can have up to %d characters, and no square brackets.",
-				maxMetadataKey)))
-		}
-		if utf8.RuneCountInString(value) > maxMetadataValue {
-			p.fail(invalid(name, fmt.Sprintf("Metadata values can have up to %d characters.", maxMetadataValue)))
-		}
-		if value != "" {
-			metadata[key] = value
+		if value := p.text(name); ok && value != "" {
+			all[strings.TrimSuffix(key, "]")] = value
 		}
 	}
-	if len(metadata) > maxMetadata {
-		p.fail(invalid("metadata", fmt.Sprintf("You can have up to %d keys of metadata.", maxMetadata)))
-	}
-	return metadata
+	return all
 }
 
-// rest returns what is wrong, also parameters that nobody has read. Ignored ones, and all that are nested in them, are
-// known to Stripe and mean nothing here.
-func (p *params) rest(ignored ...string) error {
-	ignored = append(ignored, "expand")
-	for name := range p.values {
-		outer, _, _ := strings.Cut(name, "[")
-		if !p.read[name] && !slices.Contains(ignored, outer) {
-			p.fail(invalidCode("parameter_unknown", name, "Received unknown parameter: "+name))
+// form is what the value of a parameter may be.
+type form struct {
+	says  string // on the page
+	check func(name, value string) error
+}
+
+var (
+	text     = form{"any text", func(string, string) error { return nil }}
+	integer  = form{"a whole number from 1 on", between(1, maxAmount)}
+	pageSize = form{"1 to 100", between(1, maxLimit)}
+	second   = form{"seconds since 1970", between(0, maxAmount)}
+	boolean  = oneOf("true", "false")
+	metadata = form{"text; keys of up to 40 characters, values of up to 500", checkMetadata}
+)
+
+// between takes whole numbers in a range.
+func between(least, most int64) func(name, value string) error {
+	return func(name, value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return invalidCode("parameter_invalid_integer", name, "Invalid integer: "+value)
 		}
+		if n < least {
+			return invalidCode("parameter_invalid_integer", name,
+				fmt.Sprintf("This value must be greater than or equal to %d.", least))
+		}
+		if n > most {
+			return invalidCode("parameter_invalid_integer", name,
+				fmt.Sprintf("This value must be less than or equal to %d.", most))
+		}
+		return nil
 	}
-	return p.err
+}
+
+func oneOf(known ...string) form {
+	return form{"`" + strings.Join(known, "`, `") + "`", func(name, value string) error {
+		if slices.Contains(known, value) {
+			return nil
+		}
+		return invalid(name, fmt.Sprintf("Invalid %s: must be one of %s", name, strings.Join(known, ", ")))
+	}}
+}
+
+func checkMetadata(name, value string) error {
+	key := strings.TrimSuffix(strings.TrimPrefix(name, "metadata["), "]")
+	if key == "" || len(key) > maxMetadataKey || strings.ContainsAny(key, "[]") {
+		return invalid(name, fmt.Sprintf("Metadata keys can have up to %d characters, and no square brackets.",
+			maxMetadataKey))
+	}
+	if utf8.RuneCountInString(value) > maxMetadataValue {
+		return invalid(name, fmt.Sprintf("Metadata values can have up to %d characters.", maxMetadataValue))
+	}
+	return nil
 }

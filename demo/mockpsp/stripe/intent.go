@@ -3,6 +3,7 @@ package stripe
 import (
 	"cmp"
 	"maps"
+	"net/http"
 	"time"
 )
 
@@ -27,6 +28,8 @@ type intent struct {
 	Method    string            `json:"method,omitempty"`
 	Types     []string          `json:"types,omitempty"`
 	Automatic bool              `json:"automatic,omitempty"`
+	Redirects string            `json:"redirects,omitempty"`
+	Capture   string            `json:"capture,omitempty"`
 	About     string            `json:"about,omitempty"` // the description
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Secret    string            `json:"secret"`
@@ -45,7 +48,14 @@ type failure struct {
 	Code    string `json:"code"`
 	Decline string `json:"decline"`
 	Message string `json:"message"`
+	Param   string `json:"param,omitempty"`
 	Method  string `json:"method"`
+}
+
+// said is the failure as an error. The error of a request has the intent, too.
+func (f *failure) said() apiError {
+	return apiError{status: http.StatusPaymentRequired, kind: cardFailure, code: f.Code, decline: f.Decline,
+		message: f.Message, param: f.Param, charge: f.Charge, method: f.Method}
 }
 
 // due is what happens to an intent or a refund later, unless it is canceled first.
@@ -53,9 +63,12 @@ type due struct {
 	At    time.Time `json:"at"`
 	What  dueKind   `json:"what"`
 	Fault string    `json:"fault"`
-	Key   keyRef    `json:"key,omitzero"`  // of the request that is still being executed
-	Hash  string    `json:"hash,omitzero"` // of that request
 	For   origin    `json:"for,omitzero"`
+
+	// Of the request that is still being executed.
+	Key    keyRef   `json:"key,omitzero"`
+	Hash   string   `json:"hash,omitzero"`
+	Expand []string `json:"expand,omitempty"`
 }
 
 type dueKind string
@@ -87,20 +100,18 @@ func (i *intent) shown() object {
 	v := object{
 		"id": i.ID, "object": "payment_intent", "amount": i.Amount, "amount_capturable": 0,
 		"amount_received": i.Received, "application": nil, "automatic_payment_methods": nil,
-		"canceled_at": orNull(i.Canceled), "cancellation_reason": orNull(i.WhyCancel), "capture_method": "automatic",
-		"client_secret": i.ID + "_secret_" + i.Secret, "confirmation_method": "automatic", "created": i.Created,
+		"canceled_at": orNull(i.Canceled), "cancellation_reason": orNull(i.WhyCancel),
+		"capture_method": cmp.Or(i.Capture, "automatic"),
+		"client_secret":  i.ID + "_secret_" + i.Secret, "confirmation_method": "automatic", "created": i.Created,
 		"currency": i.Currency, "customer": nil, "description": orNull(i.About), "last_payment_error": nil,
 		"latest_charge": orNull(i.Charge), "livemode": false, "metadata": shownMetadata(i.Metadata), "next_action": nil,
 		"payment_method": orNull(i.Method), "payment_method_types": i.Types, "processing": nil, "status": i.Status,
 	}
 	if i.Automatic {
-		v["automatic_payment_methods"] = object{"enabled": true}
+		v["automatic_payment_methods"] = object{"allow_redirects": cmp.Or(i.Redirects, "always"), "enabled": true}
 	}
 	if f := i.Failure; f != nil {
-		v["last_payment_error"] = object{
-			"type": cardFailure, "code": f.Code, "decline_code": f.Decline, "charge": f.Charge, "message": f.Message,
-			"payment_method": object{"id": f.Method, "object": "payment_method", "type": methodType(f.Method)},
-		}
+		v["last_payment_error"] = f.said().shown()["error"]
 	}
 	if i.Status == needsAction {
 		v["next_action"] = object{

@@ -30,7 +30,9 @@ type asked struct {
 	key  keyRef
 	hash string // of path and parameters
 	from origin
-	call *call // that waits for the end; nil, if it has ended long ago
+
+	expand []string
+	call   *call // that waits for the end; nil, if it has ended long ago
 }
 
 // answer is a result that is saved under a key.

@@ -20,7 +20,7 @@ func (s *Server) promiseConfirm(c *call, found *slot[*intent], method string, f 
 	next := *current
 	next.Method = method
 	next.Due = s.dueLater(s.psp.Config().LateDelay, dueConfirm, f, c.asked)
-	next.Due.Key, next.Due.Hash = c.asked.key, c.asked.hash
+	next.Due.Key, next.Due.Hash, next.Due.Expand = c.asked.key, c.asked.hash, c.asked.expand
 	_, err := s.commit(c.asked, &work{change: change{Intent: &next, Mark: mark}, fault: f})
 	return reply{Ending: f.ending}, err
 }
@@ -69,7 +69,7 @@ func (s *Server) land(account, id string, d *due) error {
 	f, _ := faultOf(d.Fault)
 	f = fault{token: f.token}
 	if d.What == dueConfirm {
-		by := asked{key: d.Key, hash: d.Hash, from: d.For}
+		by := asked{key: d.Key, hash: d.Hash, from: d.For, expand: d.Expand}
 		if current := s.store.newestIntent(found); current.Due != d {
 			return nil
 		}

@@ -23,8 +23,8 @@ const (
 // object is an object as the API shows it.
 type object = map[string]any
 
-func ok(shown any) (reply, error) {
-	return reply{Status: http.StatusOK, Body: mockpsp.Render(shown)}, nil
+func (s *Server) ok(c *call, shown object) (reply, error) {
+	return reply{Status: http.StatusOK, Body: mockpsp.Render(s.store.expand(shown, c.asked.expand, &change{}))}, nil
 }
 
 // listing selects a page of a list.
@@ -34,23 +34,16 @@ type listing struct {
 	from, to int64  // seconds of creation; the last one is not included
 }
 
-// listing reads the parameters that every list has. It refuses those that nobody has read by now.
-func (p *params) listing(ignored ...string) (listing, error) {
-	l := listing{limit: defaultLimit, after: p.text("starting_after"), to: math.MaxInt64}
+// listing reads the parameters that every list has.
+func (p *params) listing() listing {
+	l := listing{defaultLimit, p.text("starting_after"), p.number("created[gte]"), math.MaxInt64}
 	if p.has("limit") {
 		l.limit = int(p.number("limit"))
 	}
-	if l.limit < 1 || l.limit > maxLimit {
-		p.fail(invalidCode("parameter_invalid_integer", "limit", "limit must be between 1 and 100."))
-	}
-	l.from = p.number("created[gte]")
 	if p.has("created[lt]") {
 		l.to = p.number("created[lt]")
 	}
-	if l.from < 0 {
-		p.fail(invalidCode("parameter_invalid_integer", "created[gte]", "Invalid timestamp: must be an integer"))
-	}
-	return l, p.rest(ignored...)
+	return l
 }
 
 // pageOf returns a page of the series, newest first. Objects that are added while a reader goes from page to page move
@@ -80,22 +73,20 @@ func pageOf[T any](in series[T], l listing, matches func(T) bool) (page []T, mor
 }
 
 // list answers with a page of one of the account's series.
-func list[T any](s *Server, c *call, l listing, of func(*book) series[T], matches func(T) bool, show func(T) object) (
-	answered reply, err error,
-) {
+func list[T snapshot](s *Server, c *call, of func(*book) series[T], matches func(T) bool) (answered reply, err error) {
 	var found []T
 	var more bool
-	s.store.read(c.account, func(b *book) { found, more, err = pageOf(of(b), l, matches) })
+	s.store.read(c.account, func(b *book) { found, more, err = pageOf(of(b), c.params.listing(), matches) })
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": shownAll(found, show)})
+	return s.ok(c, object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": shownAll(found)})
 }
 
-func shownAll[T any](all []T, show func(T) object) []object {
+func shownAll[T snapshot](all []T) []object {
 	data := []object{}
 	for _, one := range all {
-		data = append(data, show(one))
+		data = append(data, one.shown())
 	}
 	return data
 }
@@ -109,21 +100,16 @@ func (s *Server) getIntent(c *call) (reply, error) {
 	if current.Stuck {
 		return reply{}, serverError()
 	}
-	return ok(current.shown())
+	return s.ok(c, current.shown())
 }
 
 func (s *Server) listIntents(c *call) (reply, error) {
-	l, err := c.params.listing("customer")
-	if err != nil {
-		return reply{}, err
-	}
-	return list(s, c, l, func(b *book) series[*intent] { return b.intents },
-		func(i *intent) bool { return !i.Stuck }, (*intent).shown)
+	return list(s, c, func(b *book) series[*intent] { return b.intents }, func(i *intent) bool { return !i.Stuck })
 }
 
 func (s *Server) listCharges(c *call) (reply, error) {
 	return listOfIntent(s, c, func(b *book) series[*charge] { return b.charges },
-		func(of *charge) (string, bool) { return of.Intent, of.Stuck }, "customer", "transfer_group")
+		func(of *charge) (string, bool) { return of.Intent, of.Stuck })
 }
 
 func (s *Server) listRefunds(c *call) (reply, error) {
@@ -134,46 +120,25 @@ func (s *Server) listRefunds(c *call) (reply, error) {
 // listOfIntent leaves what is stuck out, or one of them would end all scans for good. But the list of one intent fails:
 // a reader would take a list without the charge or refund for proof.
 func listOfIntent[T snapshot](
-	s *Server, c *call, in func(*book) series[T], about func(T) (intent string, stuck bool), ignored ...string,
+	s *Server, c *call, in func(*book) series[T], about func(T) (intent string, stuck bool),
 ) (reply, error) {
 	asked, fails := c.params.text("payment_intent"), false
-	l, err := c.params.listing(ignored...)
-	if err != nil {
-		return reply{}, err
-	}
-	answered, err := list(s, c, l, in, func(one T) bool {
+	answered, err := list(s, c, in, func(one T) bool {
 		intent, stuck := about(one)
 		wanted := asked == "" || intent == asked
 		fails = fails || asked != "" && wanted && stuck
 		return wanted && !stuck
-	}, T.shown)
+	})
 	if err == nil && fails {
 		return reply{}, serverError()
 	}
 	return answered, err
 }
 
-// listTransactions may show the whole charge or refund of a transaction. A stuck one is among them: another system
-// makes this list.
+// listTransactions has those of stuck charges, too, and may show them whole: another system makes this list.
 func (s *Server) listTransactions(c *call) (reply, error) {
-	expanded := slices.Contains(c.params.texts("expand"), "data.source")
-	l, err := c.params.listing("payout")
-	if err != nil {
-		return reply{}, err
-	}
-	return list(s, c, l, func(b *book) series[*transaction] { return b.transactions },
-		func(*transaction) bool { return true }, func(t *transaction) object {
-			shown := t.shown()
-			if !expanded {
-				return shown
-			}
-			if of := s.store.chargeOf(c.account, t.source); of != nil {
-				shown["source"] = of.shown()
-			} else {
-				s.store.read(c.account, func(b *book) { shown["source"] = b.refunds.newest(t.source).shown() })
-			}
-			return shown
-		})
+	return list(s, c, func(b *book) series[*transaction] { return b.transactions },
+		func(*transaction) bool { return true })
 }
 
 // queryPattern is all of the search language that is understood here: metadata['key']:'value'.
@@ -185,25 +150,26 @@ var unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 // pageToken begins the names of the search's further pages. Callers should not read them.
 const pageToken = "page_"
 
+// metadataQuery is a query for one value.
+var metadataQuery = form{"`metadata['key']:'value'`", func(name, query string) error {
+	if len(query) > maxQuery || !queryPattern.MatchString(query) {
+		return invalid(name, "We were unable to parse your search query.")
+	}
+	return nil
+}}
+
 // searchIntents finds intents some time after they were made: the index lags behind. Stuck ones it never finds.
 func (s *Server) searchIntents(c *call) (reply, error) {
-	query := c.params.text("query")
-	asked := queryPattern.FindStringSubmatch(query)
-	switch {
-	case query == "":
-		c.params.fail(missing("query"))
-	case asked == nil || len(query) > maxQuery:
-		c.params.fail(invalid("query", "We were unable to parse your search query."))
+	asked := queryPattern.FindStringSubmatch(c.params.text("query"))
+	if asked == nil {
+		return reply{}, missing("query")
 	}
-	after := strings.TrimPrefix(c.params.text("page"), pageToken)
-	l, err := c.params.listing()
-	if err != nil {
-		return reply{}, err
-	}
-	l.after = after
+	l := c.params.listing()
+	l.after = strings.TrimPrefix(c.params.text("page"), pageToken)
 	key, value := asked[1], asked[2]+unquoted.Replace(asked[3])
 	var found []*intent
 	var more bool
+	var err error
 	s.store.read(c.account, func(b *book) {
 		found, more, err = pageOf(b.intents.before(s.now().Add(-s.config.SearchLag)), l, func(i *intent) bool {
 			has, known := i.Metadata[key]
@@ -211,14 +177,14 @@ func (s *Server) searchIntents(c *call) (reply, error) {
 		})
 	})
 	if err != nil {
-		return reply{}, err
+		return reply{}, invalid("page", "Invalid page token.")
 	}
 	var next *string
 	if more {
 		next = new(pageToken + found[len(found)-1].ID)
 	}
-	return ok(object{"object": "search_result", "url": c.r.URL.Path, "has_more": more, "next_page": next,
-		"data": shownAll(found, (*intent).shown)})
+	return s.ok(c, object{"object": "search_result", "url": c.r.URL.Path, "has_more": more, "next_page": next,
+		"data": shownAll(found)})
 }
 
 // before returns the objects that were first published before a time.

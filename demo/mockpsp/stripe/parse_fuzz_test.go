@@ -24,11 +24,14 @@ func FuzzIntentForm(f *testing.F) {
 		p, err := readParams(w, r)
 		var made *intent
 		if err == nil {
+			err = endpoints()[0].check(p)
+		}
+		if err == nil {
 			made, err = parseIntent(&call{w: w, r: r, params: p})
 		}
 		if err != nil {
 			e, ok := errors.AsType[apiError](err)
-			if !ok || e.status/100 != 4 || !strings.HasPrefix(string(e.body()), "{") {
+			if !ok || e.status/100 != 4 || len(mockpsp.Render(e.shown())) == 0 {
 				t.Fatalf("%q is refused with %v", form, err)
 			}
 			return

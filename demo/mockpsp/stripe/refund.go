@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 )
 
 // wish is what a refund is asked for.
@@ -15,8 +14,15 @@ type wish struct {
 	metadata map[string]string
 }
 
-// reasons are those that Stripe has. A test token is taken beside them: it picks the fault of a refund.
-func reasons() []string { return []string{"duplicate", "fraudulent", "requested_by_customer"} }
+// reason is one of Stripe's. A test token is taken beside them: it picks the fault of a refund.
+var reason = form{ofStripe.says + ", or a token below", func(name, value string) error {
+	if _, isToken := faultOf(value); isToken {
+		return nil
+	}
+	return ofStripe.check(name, value)
+}}
+
+var ofStripe = oneOf("duplicate", "fraudulent", "requested_by_customer")
 
 // createRefund gives money back, at once.
 func (s *Server) createRefund(c *call) (func() (reply, error), error) {
@@ -38,19 +44,11 @@ func (s *Server) createRefund(c *call) (func() (reply, error), error) {
 }
 
 func parseRefund(p *params) (wish, error) {
-	in := wish{intent: p.text("payment_intent"), reason: p.text("reason")}
+	in := wish{p.text("payment_intent"), p.number("amount"), p.text("reason"), p.metadata()}
 	if in.intent == "" {
-		p.fail(missing("payment_intent"))
+		return in, missing("payment_intent")
 	}
-	in.amount = p.number("amount")
-	if p.has("amount") && in.amount < 1 {
-		p.fail(invalidCode("parameter_invalid_integer", "amount", "This value must be greater than or equal to 1."))
-	}
-	if _, isToken := faultOf(in.reason); in.reason != "" && !isToken && !slices.Contains(reasons(), in.reason) {
-		p.fail(invalid("reason", "Invalid reason: must be one of duplicate, fraudulent, requested_by_customer"))
-	}
-	in.metadata = p.metadata()
-	return in, p.rest("refund_application_fee", "reverse_transfer", "instructions_email")
+	return in, nil
 }
 
 // refundToken is the test token of a refund: its reason or, for callers who send only the reasons of Stripe, the reason
@@ -80,7 +78,7 @@ func (s *Server) executeRefund(c *call, found *slot[*intent], in wish) (reply, e
 		return s.idle(c, f, mark)
 	case f.late:
 		wanted.Due = s.dueLater(s.psp.Config().LateDelay, dueRefund, f, c.asked)
-		wanted.Due.Key, wanted.Due.Hash = c.asked.key, c.asked.hash
+		wanted.Due.Key, wanted.Due.Hash, wanted.Due.Expand = c.asked.key, c.asked.hash, c.asked.expand
 		_, err := s.commit(c.asked, &work{change: change{Promise: wanted}, fault: f})
 		return reply{Ending: f.ending}, err
 	}
@@ -175,7 +173,7 @@ func (s *Server) landRefund(of *refund) error {
 	found := s.store.intentSlot(of.Account, of.Intent)
 	f, _ := faultOf(of.Due.Fault)
 	if of.Due.What == dueRefund {
-		by := asked{key: of.Due.Key, hash: of.Due.Hash, from: of.Due.For}
+		by := asked{key: of.Due.Key, hash: of.Due.Hash, from: of.Due.For, expand: of.Due.Expand}
 		_, err := s.refundCharge(by, found, of, fault{token: f.token})
 		return err
 	}

@@ -127,25 +127,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("POST /v1/payment_intents", s.v1(s.keyed(s.createIntent)))
-	mux.Handle("GET /v1/payment_intents", s.v1(s.listIntents))
-	mux.Handle("GET /v1/payment_intents/search", s.v1(s.searchIntents))
-	mux.Handle("GET /v1/payment_intents/{id}", s.v1(s.getIntent))
-	mux.Handle("POST /v1/payment_intents/{id}/confirm", s.v1(s.keyed(s.confirmIntent)))
-	mux.Handle("POST /v1/payment_intents/{id}/cancel", s.v1(s.keyed(s.cancelIntent)))
-	mux.Handle("GET /v1/charges", s.v1(s.listCharges))
-	mux.Handle("POST /v1/refunds", s.v1(s.keyed(s.createRefund)))
-	mux.Handle("GET /v1/refunds", s.v1(s.listRefunds))
-	mux.Handle("GET /v1/balance_transactions", s.v1(s.listTransactions))
-	mux.Handle("/", s.v1(func(c *call) (reply, error) {
-		return reply{}, apiError{status: http.StatusNotFound, kind: invalidRequest,
-			message: "Unrecognized request URL (" + c.r.Method + ": " + c.r.URL.Path + ")."}
-	}))
-	return mux
-}
-
 const secretPrefix = "whsec_"
 
 // DemoSecret and DemoWebhookSecret are the secrets of the demo. They are as public as these lines.
@@ -161,6 +142,8 @@ const maxSecrets = 5
 type Config struct {
 	// Secret is the API key, sk_…, which opens all accounts.
 	Secret string
+	// APIVersion is the account's version: that of its events, and of requests without a Stripe-Version.
+	APIVersion string
 	// ActionDelay is how long customers take to authenticate, and debits to clear.
 	ActionDelay time.Duration
 	// SearchLag is how long after its creation an intent is found by the search.
@@ -178,6 +161,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Secret:         DemoSecret,
+		APIVersion:     apiVersion,
 		ActionDelay:    3 * time.Second,
 		SearchLag:      time.Minute,
 		KeyMemory:      24 * time.Hour,
@@ -190,6 +174,8 @@ func (c Config) Check() error {
 	switch {
 	case !strings.HasPrefix(c.Secret, "sk_"):
 		return errors.New("the secret of the Stripe dialect does not begin with sk_")
+	case !version.MatchString(c.APIVersion):
+		return errors.New("the Stripe dialect does not know the API version")
 	case c.ActionDelay < 0 || c.SearchLag < 0:
 		return errors.New("a delay of the Stripe dialect is negative")
 	case c.KeyMemory <= 0:

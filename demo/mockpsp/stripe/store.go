@@ -66,19 +66,16 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	if c := ch.Charge; c != nil {
 		b := s.book(c.Account)
 		b.charges.put(c.ID, c, at)
-		if c.Status == succeeded {
-			b.enter(transactionOfCharge(c), at)
-		}
 	}
 	if r := ch.Refund; r != nil {
 		b := s.book(r.Account)
 		b.refunds.put(r.ID, r, at)
 		delete(s.promises, r.ID)
-		if r.Status == succeeded {
-			b.enter(transactionOfRefund(r), at)
-		}
-		if r.Reversed {
-			b.enter(transactionOfFailure(r), at)
+	}
+	for _, t := range ch.transactions() {
+		// An earlier version of its source may have brought it.
+		if b := s.book(t.account); b.transactions.byID[t.id] == nil {
+			b.transactions.put(t.id, t, at)
 		}
 	}
 	for _, e := range ch.Events {
@@ -95,12 +92,21 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	return replaced
 }
 
-// enter adds a transaction, unless an earlier version of its source has brought it.
-func (b *book) enter(t transaction, at time.Time) {
-	if b.transactions.byID[t.id] == nil {
-		t.created = at.Unix()
-		b.transactions.put(t.id, &t, at)
+// transactions are those that the change's objects have in the balance.
+func (ch *change) transactions() (all []*transaction) {
+	if c := ch.Charge; c != nil && c.Status == succeeded {
+		all = append(all, transactionOfCharge(c))
 	}
+	if r := ch.Refund; r != nil && r.Status == succeeded {
+		all = append(all, transactionOfRefund(r))
+	}
+	if r := ch.Refund; r != nil && r.Reversed {
+		all = append(all, transactionOfFailure(r))
+	}
+	for _, t := range all {
+		t.created = timeOf(ch).Unix()
+	}
+	return all
 }
 
 // book returns the account's book. The caller holds s.mu for writing.

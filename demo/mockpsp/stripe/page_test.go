@@ -1,0 +1,62 @@
+package stripe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"payonce/test/golden"
+)
+
+// docs/mock_stripe.md is made of the tables that requests are checked by. With -update, it is written.
+func TestThePageIsWhatTheMockDoes(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(`# What the mock of Stripe does
+
+The mock PSP speaks a part of Stripe's API: for the demo, for the tests, and for anybody who wants to see a program fail
+in all the ways below. This page is made of its code: ` + "`go test ./demo/mockpsp/stripe -run ThePage -update`" + `.
+
+**What is not here is refused**, in the form of Stripe's errors, and before anything happens. ` +
+		"`error.param`" + ` names the
+parameter. So a test that passes here has not passed because something was ignored. Stripe's own libraries take a tour
+of it, unmodified: ` + "`make sdks`" + `.
+
+An intent is confirmed by a request of its own: ` + "`confirm: true`" + ` at its creation is refused, because its faults need
+an intent that is known. Nothing is captured later, and there are no customers, no disputes and no payouts.
+
+- **Versions.** A ` + "`Stripe-Version`" + ` of one of the release trains basil, clover, dahlia and endive: what the mock shows is
+  the same in all of them. Events have the account's version, as Stripe's have: ` + "`MOCKPSP_STRIPE_API_VERSION`" + `,
+  by default ` + "`" + apiVersion + "`" + `. Libraries refuse the events of another train than theirs.
+- **Keys** are remembered for 24 hours, results with status 500 too. Accounts are ` + "`acct_…`" + `, by ` + "`Stripe-Account`" + `.
+- **Events** are sent for payment intents, charges and refunds, and signed.
+
+`)
+	for _, e := range endpoints() {
+		fmt.Fprintf(&b, "## `%s`\n\nIt %s.\n\n| parameter | what is taken |\n|---|---|\n", e.route, e.does)
+		for _, name := range slices.Sorted(maps.Keys(e.takes)) {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", name, e.takes[name].says)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n\n", expandMember, expansion(e.shows).says)
+	}
+	b.WriteString("## Payment methods\n\nIds of Stripe's form are charged. `pm_card_visa_chargeDeclined` is the same " +
+		"as `pm_card_chargeDeclined`, with the same endings.\n\n| payment method | what happens |\n|---|---|\n")
+	for card := range strings.SplitSeq(cards, ", ") {
+		fmt.Fprintf(&b, "| `%s` | charged |\n", card)
+	}
+	for _, name := range slices.Sorted(maps.Keys(declines)) {
+		fmt.Fprintf(&b, "| `pm_card_chargeDeclined%s` | declined: `%s`, `%s` |\n", name, declines[name].Code,
+			declines[name].Decline)
+	}
+	b.WriteString("| `pm_card_chargeCustomerFail` | as `pm_card_chargeDeclined` |\n")
+	for _, token := range Tokens() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", token.Name, token.Means)
+	}
+	b.WriteString("\n## Currencies\n\n")
+	for line := range slices.Chunk(strings.Split(currencies, ", "), 24) {
+		b.WriteString(strings.ToUpper(strings.Join(line, " ")) + "\n")
+	}
+	golden.File(t, "../../../docs/mock_stripe.md", b.String())
+}
