@@ -17,7 +17,7 @@ QUICK_VARIANTS = design no-fence no-window retake-expired object-design same-obj
 SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
 LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
 # Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
-# Nor lab/dbos: what the product is judged by must not depend on whether a peer can be had.
+# Nor lab/dbos and lab/sdks: what the product is judged by must not depend on whether a peer can be had.
 MODULES = . lab course deploy/composecheck
 # The modules whose tests are counted together.
 TESTED = .,lab,course
@@ -83,7 +83,7 @@ proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hou
 	$(MAKE) race
 	$(MAKE) matrix
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
-	$(MAKE) caller mutations model failover citus grade
+	$(MAKE) caller mutations model failover citus grade sdks
 	$(MAKE) mutants
 
 .PHONY: links
@@ -165,6 +165,10 @@ grade: ## check any payment server, in any language, in one minute: make grade T
 	@$(BUILD_LAB) ./grade
 	@if [ -n "$(TARGET)" ]; then exec bin/grade "$(TARGET)"; fi; \
 		$(BUILD) -o bin/ ./cmd/api ./cmd/reconciler && (cd lab && $(BUILD) -o ../bin/grade-payonce ./grade/payonce) && exec bin/grade bin/grade-payonce
+
+.PHONY: sdks
+sdks: ## have stripe-go (two majors) and stripe for Node tour the mock of Stripe, in one minute; Node's needs npm
+	@cd lab/sdks && $(GO) test -count=1 -v .
 
 .PHONY: mutations
 mutations: ## plant bugs, one by one, and have the matrix or the chaos run find each; QUICK=1 for three of them
