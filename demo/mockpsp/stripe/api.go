@@ -21,30 +21,28 @@ type endpoint struct {
 	write func(*Server, *call) (execute func() (reply, error), err error)
 }
 
-const (
-	metadataMember = "metadata[key]"
-	expandMember   = "expand[]"
-)
+const metadataMember, expandMember = "metadata[key]", "expand[]"
 
 // endpoints are all that the dialect does.
 func endpoints() []endpoint {
-	capture := oneOf("automatic", "automatic_async")
+	capture, amount := oneOf("automatic", "automatic_async"), number(1, maxAmount)
+	method := form{"a token below, or `pm_` and 24 letters or digits, as Stripe's ids", checkMethod}
+	metadata := form{"text; keys of up to 40 characters, values of up to 500", checkMetadata}
 	return []endpoint{{
 		route: "POST /v1/payment_intents", does: "makes an intent, which moves no money", shows: "payment_intent",
 		write: (*Server).createIntent, takes: map[string]form{
-			"amount": integer, "currency": currency, "payment_method": method, "confirm": oneOf("false"),
-			"capture_method": capture, "payment_method_types[]": oneOf("card", "us_bank_account"),
-			"automatic_payment_methods[enabled]":         boolean,
+			"amount": amount, "currency": {"a currency of Stripe's, in lower case", checkCurrency},
+			"payment_method": method, "confirm": oneOf("false"), "capture_method": capture,
+			"payment_method_types[]":                     oneOf("card", "us_bank_account"),
+			"automatic_payment_methods[enabled]":         oneOf("true", "false"),
 			"automatic_payment_methods[allow_redirects]": oneOf("always", "never"),
-			"description": text, metadataMember: metadata,
+			"description": text(), metadataMember: metadata,
 		},
-	}, {
-		route: "GET /v1/payment_intents", does: "lists intents", shows: "list of payment_intent",
-		read: (*Server).listIntents, takes: listed(nil),
 	}, {
 		route: "GET /v1/payment_intents/search", does: "finds intents by their metadata, a minute later",
 		shows: "list of payment_intent", read: (*Server).searchIntents,
-		takes: map[string]form{"limit": pageSize, "page": text, "query": metadataQuery},
+		takes: map[string]form{"limit": number(1, maxLimit), "page": text(),
+			"query": {"`metadata['key']:'value'`", checkQuery}},
 	}, {
 		route: "GET /v1/payment_intents/{id}", does: "reads an intent", shows: "payment_intent",
 		read: (*Server).getIntent,
@@ -59,27 +57,25 @@ func endpoints() []endpoint {
 			"cancellation_reason": oneOf("duplicate", "fraudulent", "requested_by_customer", "abandoned"),
 		},
 	}, {
-		route: "GET /v1/charges", does: "lists charges", shows: "list of charge",
-		read: (*Server).listCharges, takes: listed(map[string]form{"payment_intent": text}),
-	}, {
 		route: "POST /v1/refunds", does: "gives money back", shows: "refund",
 		write: (*Server).createRefund, takes: map[string]form{
-			"payment_intent": text, "amount": integer, "reason": reason, metadataMember: metadata,
+			"payment_intent": text(), "amount": amount, "reason": reason(), metadataMember: metadata,
 		},
-	}, {
-		route: "GET /v1/refunds", does: "lists refunds", shows: "list of refund",
-		read: (*Server).listRefunds, takes: listed(map[string]form{"payment_intent": text}),
-	}, {
-		route: "GET /v1/balance_transactions", does: "lists movements of the balance",
-		shows: "list of balance_transaction", read: (*Server).listTransactions, takes: listed(nil),
-	}}
+	},
+		lists("payment_intent", func(b *book) series[*intent] { return b.intents }, nil),
+		lists("charge", func(b *book) series[*charge] { return b.charges }, map[string]form{"payment_intent": text()}),
+		lists("refund", func(b *book) series[*refund] { return b.refunds }, map[string]form{"payment_intent": text()}),
+		lists("balance_transaction", func(b *book) series[*transaction] { return b.transactions }, nil),
+	}
 }
 
-// listed are the parameters of a list: its own, and those of all lists.
-func listed(own map[string]form) map[string]form {
-	all := map[string]form{"limit": pageSize, "starting_after": text, "created[gte]": second, "created[lt]": second}
-	maps.Copy(all, own)
-	return all
+// lists is the row of a list, with the parameters of all lists.
+func lists[T member](kind string, of func(*book) series[T], own map[string]form) endpoint {
+	takes := map[string]form{"limit": number(1, maxLimit), "starting_after": text(),
+		"created[gte]": number(0, maxAmount), "created[lt]": number(0, maxAmount)}
+	maps.Copy(takes, own)
+	return endpoint{route: "GET /v1/" + kind + "s", does: "lists objects, newest first", shows: "list of " + kind,
+		read: list(of), takes: takes}
 }
 
 // version is a version of the API whose objects are those of the mock: between these release trains, they differ in
@@ -110,7 +106,7 @@ func (e endpoint) check(p *params) error {
 			return invalidCode("parameter_unknown", name, "Received unknown parameter: "+name)
 		}
 		for _, value := range p.values[name] {
-			if value == "" && f.says != metadata.says {
+			if value == "" && !strings.HasPrefix(name, "metadata[") {
 				return invalidCode("parameter_invalid_empty", name, "You passed an empty string for '"+name+"'.")
 			}
 			if err := f.check(name, value); err != nil {

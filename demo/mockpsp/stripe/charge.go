@@ -78,7 +78,6 @@ const (
 // transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded.
 type transaction struct {
 	id       string
-	account  string
 	kind     string // charge, payment, refund, payment_refund or refund_failure
 	amount   int64  // of a refund negative
 	fee      int64
@@ -95,28 +94,28 @@ func transactionID(source string) string {
 
 func failureTransactionID(refund string) string { return transactionID(refund) + "_failure" }
 
-func transactionOfCharge(c *charge) *transaction {
-	t := &transaction{id: transactionID(c.ID), account: c.Account, kind: "charge", amount: c.Amount,
-		fee: feeOf(c.Amount), currency: c.Currency, source: c.ID}
-	if strings.HasPrefix(c.ID, "py_") {
-		t.kind = "payment"
+// transactions are those that the change's objects have in the balance.
+func (ch *change) transactions() (all []*transaction) {
+	at := timeOf(ch).Unix()
+	if c := ch.Charge; c != nil && c.Status == succeeded {
+		kind := "charge"
+		if strings.HasPrefix(c.ID, "py_") {
+			kind = "payment"
+		}
+		all = append(all, &transaction{transactionID(c.ID), kind, c.Amount, feeOf(c.Amount), c.Currency, at, c.ID})
 	}
-	return t
-}
-
-func transactionOfRefund(r *refund) *transaction {
-	t := &transaction{id: transactionID(r.ID), account: r.Account, kind: "refund", amount: -r.Amount,
-		currency: r.Currency, source: r.ID}
-	if strings.HasPrefix(r.Charge, "py_") {
-		t.kind = "payment_refund"
+	r := ch.Refund
+	if r != nil && r.Status == succeeded {
+		kind := "refund"
+		if strings.HasPrefix(r.Charge, "py_") {
+			kind = "payment_refund"
+		}
+		all = append(all, &transaction{transactionID(r.ID), kind, -r.Amount, 0, r.Currency, at, r.ID})
 	}
-	return t
-}
-
-// transactionOfFailure gives back what a refund has taken that has failed later.
-func transactionOfFailure(r *refund) *transaction {
-	return &transaction{id: failureTransactionID(r.ID), account: r.Account, kind: refundFailure, amount: r.Amount,
-		currency: r.Currency, source: r.ID}
+	if r != nil && r.Reversed { // what the refund has taken comes back
+		all = append(all, &transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, at, r.ID})
+	}
+	return all
 }
 
 // feeOf is 2.9 percent. A refund gives no fee back.

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"cmp"
+	"strconv"
 
 	"payonce/demo/mockpsp"
 )
@@ -68,7 +69,7 @@ func (s *Server) strikes(mark string, times int) (bool, error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	for i := range times {
-		numbered := mark + " " + decimal(int64(i+1))
+		numbered := mark + " " + strconv.Itoa(i+1)
 		if !s.store.hasMark(numbered) {
 			_, err := s.commit(asked{}, &work{change: change{Mark: numbered}})
 			return true, err
@@ -150,7 +151,9 @@ func (s *Server) execute(by asked, found *slot[*intent], method string, f fault)
 	case !current.confirmable():
 		return s.commit(by, &work{result: failWith(unexpectedState("confirm", current))})
 	case method == "":
-		return s.commit(by, &work{result: failWith(noMethod(current))})
+		e := unexpectedState("confirm", current)
+		e.message = "You cannot confirm this PaymentIntent because it's missing a payment method."
+		return s.commit(by, &work{result: failWith(e)})
 	case current.Status == needsAction && method == current.Method:
 		return s.commit(by, &work{result: succeedWith(current.shown)})
 	}
@@ -200,7 +203,7 @@ func succeed(by asked, next *intent, begun *charge, f fault) *work {
 func decline(by asked, next *intent, begun *charge, f fault) *work {
 	made := chargeFor(next, begun)
 	made.Status = failed
-	reason := declineOf(f.token)
+	reason, _ := declineOf(f.token)
 	reason.Charge, reason.Method = made.ID, next.Method
 	made.Failure = &reason
 	w := &work{fault: f, movement: movementOf(by, next)}
@@ -214,12 +217,6 @@ func decline(by asked, next *intent, begun *charge, f fault) *work {
 		return failWith(e)()
 	}
 	return w
-}
-
-func noMethod(current *intent) apiError {
-	e := unexpectedState("confirm", current)
-	e.message = "You cannot confirm this PaymentIntent because it's missing a payment method."
-	return e
 }
 
 // chargeFor returns the next version of the charge that was begun, or a new one.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"payonce/demo/mockpsp"
@@ -14,10 +13,7 @@ import (
 // createIntent makes an intent. It moves no money: no intent is confirmed in the same request here.
 func (s *Server) createIntent(c *call) (func() (reply, error), error) {
 	made, err := parseIntent(c)
-	if err != nil {
-		return nil, err
-	}
-	return func() (reply, error) { return s.executeCreate(c, made) }, nil
+	return func() (reply, error) { return s.executeCreate(c, made) }, err
 }
 
 func parseIntent(c *call) (*intent, error) {
@@ -32,7 +28,7 @@ func parseIntent(c *call) (*intent, error) {
 	// The default is true: docs.stripe.com/changelog/2023-08-16/automatic-payment-methods-enabled-by-default.
 	made.Automatic = automatic == "true" || automatic == "" && len(made.Types) == 0
 	switch {
-	case !p.has("amount"):
+	case !p.values.Has("amount"):
 		return nil, missing("amount")
 	case made.Currency == "":
 		return nil, missing("currency")
@@ -70,18 +66,17 @@ func (i *intent) allows(method string) error {
 const cards = "pm_card_visa, pm_card_visa_debit, pm_card_mastercard, pm_card_mastercard_debit, " +
 	"pm_card_mastercard_prepaid, pm_card_amex, pm_card_discover, pm_card_diners, pm_card_jcb, pm_card_unionpay"
 
-// ownMethod is the form of the ids that Stripe gives.
 var ownMethod = regexp.MustCompile(`^pm_[0-9A-Za-z]{24}$`)
 
-// method refuses a payment method that nobody has made. The mock keeps none, so it goes by the form. The status is that
-// of a wrong parameter, and not that of a wrong path (docs.stripe.com/error-codes#resource-missing).
-var method = form{"a token below, or `pm_` and 24 letters or digits, as Stripe's ids", func(name, id string) error {
+// checkMethod refuses a payment method that nobody has made. The mock keeps none, so it goes by the form. The status is
+// that of a wrong parameter, not of a wrong path (docs.stripe.com/error-codes#resource-missing).
+func checkMethod(name, id string) error {
 	_, known := faultOf(id)
 	if known || ownMethod.MatchString(id) || slices.Contains(strings.Split(cards, ", "), id) {
 		return nil
 	}
 	return invalidCode("resource_missing", name, "No such PaymentMethod: '"+id+"'")
-}}
+}
 
 func (s *Server) executeCreate(c *call, made *intent) (reply, error) {
 	mark := markOf(c.account, methodCreate500, cmp.Or(made.Metadata["reference"], c.asked.key.Key))
@@ -117,49 +112,29 @@ func markOf(account, token, reference string) string { return account + " " + to
 // amounts".
 const maxAmount = 999_999_999_999
 
-// maxAmountOf is the largest amount of a currency: eight digits for most of them.
-func maxAmountOf(currency string) int64 {
-	switch currency {
-	case "idr":
-		return maxAmount
-	case "lbp":
-		return 99_999_999_999
-	case "cop", "huf", "jpy":
-		return 9_999_999_999
-	case "inr":
-		return 999_999_999
-	}
-	return 99_999_999
-}
+// largest is the largest amount in the other currencies than those that have eight digits, and smallest the smallest in
+// some of the currencies for which there is one: the same page.
+var (
+	largest = map[string]int64{"idr": maxAmount, "lbp": 99_999_999_999, "cop": 9_999_999_999, "huf": 9_999_999_999,
+		"jpy": 9_999_999_999, "inr": 999_999_999}
+	smallest = map[string]int64{"usd": 50, "eur": 50, "aud": 50, "cad": 50, "chf": 50, "sgd": 50, "jpy": 50, "gbp": 30}
+)
 
 // checkAmount checks an amount in the minor unit that Stripe has for the currency, which is not ISO's for all of them:
 // see docs.stripe.com/currencies, "Special cases".
 func checkAmount(amount int64, currency string) error {
+	least, most := smallest[currency], cmp.Or(largest[currency], 99_999_999)
 	switch {
-	case amount < minAmount(currency):
-		return invalidCode("amount_too_small", "amount",
-			fmt.Sprintf("Amount must be at least %d %s", minAmount(currency), currency))
-	case amount > maxAmountOf(currency):
-		return invalidCode("amount_too_large", "amount",
-			fmt.Sprintf("Amount must be no more than %d", maxAmountOf(currency)))
+	case amount < least:
+		return invalidCode("amount_too_small", "amount", fmt.Sprintf("Amount must be at least %d %s", least, currency))
+	case amount > most:
+		return invalidCode("amount_too_large", "amount", fmt.Sprintf("Amount must be no more than %d", most))
 	case slices.Contains([]string{"bhd", "jod", "kwd", "omr", "tnd"}, currency) && amount%10 != 0:
 		return invalid("amount", "Amounts in "+currency+" must be rounded to the nearest ten.")
 	case (currency == "isk" || currency == "ugx") && amount%100 != 0:
 		return invalid("amount", "Amounts in "+currency+" have two decimals, which must be zero.")
 	}
 	return nil
-}
-
-// minAmount is the smallest amount of a charge, for some of the currencies for which Stripe has a minimum:
-// docs.stripe.com/currencies, "Minimum and maximum charge amounts".
-func minAmount(currency string) int64 {
-	switch currency {
-	case "usd", "eur", "aud", "cad", "chf", "sgd", "jpy":
-		return 50
-	case "gbp":
-		return 30
-	}
-	return 1
 }
 
 // currencies are those in which Stripe takes money: docs.stripe.com/currencies#presentment-currencies.
@@ -171,11 +146,9 @@ const currencies = "usd, aed, afn, all, amd, ang, aoa, ars, aud, awg, azn, bam, 
 	"scr, sek, sgd, shp, sle, sos, srd, std, szl, thb, tjs, tnd, top, try, ttd, twd, tzs, uah, ugx, uyu, uzs, vnd, " +
 	"vuv, wst, xaf, xcd, xcg, xof, xpf, yer, zar, zmw"
 
-var currency = form{"a currency that Stripe takes, in lower case", func(name, value string) error {
+func checkCurrency(name, value string) error {
 	if slices.Contains(strings.Split(currencies, ", "), value) {
 		return nil
 	}
 	return invalid(name, "Invalid currency: "+value+". Stripe currently supports these currencies: "+currencies)
-}}
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+}

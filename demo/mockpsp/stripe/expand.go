@@ -85,19 +85,10 @@ func (s *store) find(id string, of *change) snapshot {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, b := range s.books {
-		switch {
-		case b.intents.byID[id] != nil:
-			return b.intents.byID[id].newest
-		case b.charges.byID[id] != nil:
-			return b.charges.byID[id].newest
-		case b.refunds.byID[id] != nil:
-			return b.refunds.byID[id].newest
-		case b.transactions.byID[id] != nil:
-			return b.transactions.byID[id].newest
-		}
+	if known := s.newest[id]; known != nil {
+		return known
 	}
-	for _, t := range of.transactions() { // only now: an older version of its source may have brought it
+	for _, t := range of.transactions() {
 		if t.id == id {
 			return t
 		}

@@ -1,7 +1,7 @@
 package stripe
 
 import (
-	"strings"
+	"regexp"
 
 	"payonce/demo/mockpsp"
 )
@@ -83,31 +83,23 @@ var declines = map[string]failure{
 		Message: "An error occurred while processing your card. Try again in a little bit."},
 }
 
-// declineName is the name of a test method among the declines, or nothing that is there.
-func declineName(token string) string {
-	if token == "pm_card_chargeCustomerFail" {
-		return ""
-	}
-	for _, prefix := range []string{"pm_card_chargeDeclined", "pm_card_visa_chargeDeclined"} {
-		if name, is := strings.CutPrefix(token, prefix); is {
-			return name
-		}
-	}
-	return "none"
-}
+var decliningMethod = regexp.MustCompile(`^pm_card_(?:visa_)?chargeDeclined(\w*)$`)
 
-// declineOf is what the bank says; to the tokens of the mock, the same as its own dialect does.
-func declineOf(token string) failure {
-	if f, known := declines[declineName(token)]; known {
-		return f
+// declineOf is what the bank says to a test method of Stripe's or, if it is none of these, to the mock's own tokens.
+func declineOf(token string) (f failure, isStripes bool) {
+	if name := decliningMethod.FindStringSubmatch(token); name != nil {
+		f, isStripes = declines[name[1]]
 	}
-	return declines["InsufficientFunds"]
+	if !isStripes {
+		f = declines["InsufficientFunds"]
+	}
+	return f, isStripes
 }
 
 // faultOf returns the fault of a token, and whether the token has one.
 func faultOf(token string) (fault, bool) {
 	f, known := faults[token]
-	if _, isDecline := declines[declineName(token)]; isDecline {
+	if _, isStripes := declineOf(token); isStripes {
 		f, known = fault{declined: true}, true
 	}
 	if !known {

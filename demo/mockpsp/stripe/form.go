@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +15,6 @@ import (
 
 const (
 	maxBodyBytes     = 64 << 10
-	maxParameters    = 200
 	maxMetadata      = 50
 	maxMetadataKey   = 40
 	maxMetadataValue = 500
@@ -38,16 +38,11 @@ func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
 	if err != nil || !utf8.ValidString(encoded) {
 		return nil, invalid("", "The parameters are not form-encoded.")
 	}
-	if len(values) > maxParameters {
-		return nil, invalid("", fmt.Sprintf("There are more than %d parameters.", maxParameters))
-	}
 	return &params{values}, nil
 }
 
 // canonical is the same for two requests exactly if their parameters are.
 func (p *params) canonical() string { return p.values.Encode() }
-
-func (p *params) has(name string) bool { return p.values.Has(name) }
 
 // text returns the last value, or nothing.
 func (p *params) text(name string) string {
@@ -65,10 +60,11 @@ func (p *params) number(name string) int64 {
 }
 
 // texts returns name[] and name[0], name[1] and so on.
-func (p *params) texts(name string) []string {
-	all := slices.Clone(p.values[name+"[]"])
-	for i := range maxParameters {
-		all = append(all, p.values[fmt.Sprintf("%s[%d]", name, i)]...)
+func (p *params) texts(name string) (all []string) {
+	for _, given := range slices.Sorted(maps.Keys(p.values)) {
+		if indexed.ReplaceAllString(given, "") == name {
+			all = append(all, p.values[given]...)
+		}
 	}
 	return all
 }
@@ -91,14 +87,11 @@ type form struct {
 	check func(name, value string) error
 }
 
-var (
-	text     = form{"any text", func(string, string) error { return nil }}
-	integer  = form{"a whole number from 1 on", between(1, maxAmount)}
-	pageSize = form{"1 to 100", between(1, maxLimit)}
-	second   = form{"seconds since 1970", between(0, maxAmount)}
-	boolean  = oneOf("true", "false")
-	metadata = form{"text; keys of up to 40 characters, values of up to 500", checkMetadata}
-)
+func text() form { return form{"any text", func(string, string) error { return nil }} }
+
+func number(least, most int64) form {
+	return form{fmt.Sprintf("a whole number, %d to %d", least, most), between(least, most)}
+}
 
 // between takes whole numbers in a range.
 func between(least, most int64) func(name, value string) error {
@@ -107,13 +100,9 @@ func between(least, most int64) func(name, value string) error {
 		if err != nil {
 			return invalidCode("parameter_invalid_integer", name, "Invalid integer: "+value)
 		}
-		if n < least {
+		if n < least || n > most {
 			return invalidCode("parameter_invalid_integer", name,
-				fmt.Sprintf("This value must be greater than or equal to %d.", least))
-		}
-		if n > most {
-			return invalidCode("parameter_invalid_integer", name,
-				fmt.Sprintf("This value must be less than or equal to %d.", most))
+				fmt.Sprintf("This value must be between %d and %d.", least, most))
 		}
 		return nil
 	}

@@ -27,10 +27,9 @@ func (f *keyFilter) selects(ref keyRef) bool {
 
 // asked says which request is being executed. Without a key, nothing is saved.
 type asked struct {
-	key  keyRef
-	hash string // of path and parameters
-	from origin
-
+	key    keyRef
+	hash   string // of path and parameters
+	from   origin
 	expand []string
 	call   *call // that waits for the end; nil, if it has ended long ago
 }

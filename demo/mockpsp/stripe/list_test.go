@@ -61,6 +61,11 @@ func TestListsAreFilteredByTheirSecond(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
+	// A refund changes the charge, and not the time at which the charge has moved money.
+	p.refund(all[0], "", "").want(http.StatusOK)
+	if booked := p.data("/v1/balance_transactions"); booked[len(booked)-1]["created"] != 1_800_000_000.0 {
+		t.Errorf("the charge is booked as %v", booked[len(booked)-1])
+	}
 	for _, bad := range []string{
 		"limit=0", "limit=101", "created[gte]=now", "created[gte]=-1", "created[gt]=1", "starting_after=pi_unknown",
 		"ending_before=x", "color=red",

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"regexp"
@@ -36,11 +37,9 @@ type listing struct {
 
 // listing reads the parameters that every list has.
 func (p *params) listing() listing {
-	l := listing{defaultLimit, p.text("starting_after"), p.number("created[gte]"), math.MaxInt64}
-	if p.has("limit") {
-		l.limit = int(p.number("limit"))
-	}
-	if p.has("created[lt]") {
+	l := listing{cmp.Or(int(p.number("limit")), defaultLimit), p.text("starting_after"), p.number("created[gte]"),
+		math.MaxInt64}
+	if p.values.Has("created[lt]") {
 		l.to = p.number("created[lt]")
 	}
 	return l
@@ -72,15 +71,40 @@ func pageOf[T any](in series[T], l listing, matches func(T) bool) (page []T, mor
 	return page, false, nil
 }
 
-// list answers with a page of one of the account's series.
-func list[T snapshot](s *Server, c *call, of func(*book) series[T], matches func(T) bool) (answered reply, err error) {
-	var found []T
-	var more bool
-	s.store.read(c.account, func(b *book) { found, more, err = pageOf(of(b), c.params.listing(), matches) })
-	if err != nil {
-		return reply{}, err
+// member is an object that lists have, with its intent if lists may be asked for those of one.
+type member interface {
+	snapshot
+	about() (intent string, stuck bool)
+}
+
+func (i *intent) about() (string, bool)      { return "", i.Stuck }
+func (c *charge) about() (string, bool)      { return c.Intent, c.Stuck }
+func (r *refund) about() (string, bool)      { return r.Intent, r.Stuck }
+func (t *transaction) about() (string, bool) { return "", false } // another system makes this list
+
+// list answers with a page of one of the account's series. It leaves what is stuck out, or one of them would end all
+// scans for good. But the list of one intent fails: a reader would take a list without the charge or refund for proof.
+func list[T member](of func(*book) series[T]) func(*Server, *call) (reply, error) {
+	return func(s *Server, c *call) (answered reply, err error) {
+		asked, fails := c.params.text("payment_intent"), false
+		var found []T
+		var more bool
+		s.store.read(c.account, func(b *book) {
+			found, more, err = pageOf(of(b), c.params.listing(), func(one T) bool {
+				intent, stuck := one.about()
+				wanted := asked == "" || intent == asked
+				fails = fails || asked != "" && wanted && stuck
+				return wanted && !stuck
+			})
+		})
+		if err == nil && fails {
+			err = serverError()
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		return s.ok(c, object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": shownAll(found)})
 	}
-	return s.ok(c, object{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": shownAll(found)})
 }
 
 func shownAll[T snapshot](all []T) []object {
@@ -103,60 +127,18 @@ func (s *Server) getIntent(c *call) (reply, error) {
 	return s.ok(c, current.shown())
 }
 
-func (s *Server) listIntents(c *call) (reply, error) {
-	return list(s, c, func(b *book) series[*intent] { return b.intents }, func(i *intent) bool { return !i.Stuck })
-}
-
-func (s *Server) listCharges(c *call) (reply, error) {
-	return listOfIntent(s, c, func(b *book) series[*charge] { return b.charges },
-		func(of *charge) (string, bool) { return of.Intent, of.Stuck })
-}
-
-func (s *Server) listRefunds(c *call) (reply, error) {
-	return listOfIntent(s, c, func(b *book) series[*refund] { return b.refunds },
-		func(r *refund) (string, bool) { return r.Intent, r.Stuck })
-}
-
-// listOfIntent leaves what is stuck out, or one of them would end all scans for good. But the list of one intent fails:
-// a reader would take a list without the charge or refund for proof.
-func listOfIntent[T snapshot](
-	s *Server, c *call, in func(*book) series[T], about func(T) (intent string, stuck bool),
-) (reply, error) {
-	asked, fails := c.params.text("payment_intent"), false
-	answered, err := list(s, c, in, func(one T) bool {
-		intent, stuck := about(one)
-		wanted := asked == "" || intent == asked
-		fails = fails || asked != "" && wanted && stuck
-		return wanted && !stuck
-	})
-	if err == nil && fails {
-		return reply{}, serverError()
-	}
-	return answered, err
-}
-
-// listTransactions has those of stuck charges, too, and may show them whole: another system makes this list.
-func (s *Server) listTransactions(c *call) (reply, error) {
-	return list(s, c, func(b *book) series[*transaction] { return b.transactions },
-		func(*transaction) bool { return true })
-}
-
 // queryPattern is all of the search language that is understood here: metadata['key']:'value'.
 var queryPattern = regexp.MustCompile(`^metadata\[['"]([^'"\]]+)['"]\]:(?:'([^']*)'|"((?:[^"\\]|\\.)*)")$`)
 
 // unquoted takes away the backslashes before quotes and backslashes.
 var unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// pageToken begins the names of the search's further pages. Callers should not read them.
-const pageToken = "page_"
-
-// metadataQuery is a query for one value.
-var metadataQuery = form{"`metadata['key']:'value'`", func(name, query string) error {
+func checkQuery(name, query string) error {
 	if len(query) > maxQuery || !queryPattern.MatchString(query) {
 		return invalid(name, "We were unable to parse your search query.")
 	}
 	return nil
-}}
+}
 
 // searchIntents finds intents some time after they were made: the index lags behind. Stuck ones it never finds.
 func (s *Server) searchIntents(c *call) (reply, error) {
@@ -165,7 +147,7 @@ func (s *Server) searchIntents(c *call) (reply, error) {
 		return reply{}, missing("query")
 	}
 	l := c.params.listing()
-	l.after = strings.TrimPrefix(c.params.text("page"), pageToken)
+	l.after = c.params.text("page")
 	key, value := asked[1], asked[2]+unquoted.Replace(asked[3])
 	var found []*intent
 	var more bool
@@ -181,7 +163,7 @@ func (s *Server) searchIntents(c *call) (reply, error) {
 	}
 	var next *string
 	if more {
-		next = new(pageToken + found[len(found)-1].ID)
+		next = new(found[len(found)-1].ID)
 	}
 	return s.ok(c, object{"object": "search_result", "url": c.r.URL.Path, "has_more": more, "next_page": next,
 		"data": shownAll(found)})

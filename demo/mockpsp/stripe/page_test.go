@@ -24,13 +24,16 @@ in all the ways below. This page is made of its code: ` + "`go test ./demo/mockp
 parameter. So a test that passes here has not passed because something was ignored. Stripe's own libraries take a tour
 of it, unmodified: ` + "`make sdks`" + `.
 
-An intent is confirmed by a request of its own: ` + "`confirm: true`" + ` at its creation is refused, because its faults need
-an intent that is known. Nothing is captured later, and there are no customers, no disputes and no payouts.
+An intent is confirmed by a request of its own: ` +
+		"`confirm: true`" + ` at its creation is refused. Nothing is captured
+later, and there are no customers, no disputes and no payouts.
 
-- **Versions.** A ` + "`Stripe-Version`" + ` of one of the release trains basil, clover, dahlia and endive: what the mock shows is
-  the same in all of them. Events have the account's version, as Stripe's have: ` + "`MOCKPSP_STRIPE_API_VERSION`" + `,
+- **Versions.** A ` + "`Stripe-Version`" + ` of one of the release trains basil, clover, dahlia and endive: what the
+  mock shows is the same in all of them. Events have the account's version, as Stripe's have:
+  ` + "`MOCKPSP_STRIPE_API_VERSION`" + `,
   by default ` + "`" + apiVersion + "`" + `. Libraries refuse the events of another train than theirs.
-- **Keys** are remembered for 24 hours, results with status 500 too. Accounts are ` + "`acct_…`" + `, by ` + "`Stripe-Account`" + `.
+- **Keys** are remembered for 24 hours, results with status 500 too. Accounts are ` +
+		"`acct_…`" + `, by ` + "`Stripe-Account`" + `.
 - **Events** are sent for payment intents, charges and refunds, and signed.
 
 `)
@@ -42,7 +45,7 @@ an intent that is known. Nothing is captured later, and there are no customers, 
 		fmt.Fprintf(&b, "| `%s` | %s |\n\n", expandMember, expansion(e.shows).says)
 	}
 	b.WriteString("## Payment methods\n\nIds of Stripe's form are charged. `pm_card_visa_chargeDeclined` is the same " +
-		"as `pm_card_chargeDeclined`, with the same endings.\n\n| payment method | what happens |\n|---|---|\n")
+		"as\n`pm_card_chargeDeclined`, with each ending.\n\n| payment method | what happens |\n|---|---|\n")
 	for card := range strings.SplitSeq(cards, ", ") {
 		fmt.Fprintf(&b, "| `%s` | charged |\n", card)
 	}
@@ -50,7 +53,6 @@ an intent that is known. Nothing is captured later, and there are no customers, 
 		fmt.Fprintf(&b, "| `pm_card_chargeDeclined%s` | declined: `%s`, `%s` |\n", name, declines[name].Code,
 			declines[name].Decline)
 	}
-	b.WriteString("| `pm_card_chargeCustomerFail` | as `pm_card_chargeDeclined` |\n")
 	for _, token := range Tokens() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", token.Name, token.Means)
 	}

@@ -15,20 +15,22 @@ type wish struct {
 }
 
 // reason is one of Stripe's. A test token is taken beside them: it picks the fault of a refund.
-var reason = form{ofStripe.says + ", or a token below", func(name, value string) error {
-	if _, isToken := faultOf(value); isToken {
-		return nil
-	}
-	return ofStripe.check(name, value)
-}}
-
-var ofStripe = oneOf("duplicate", "fraudulent", "requested_by_customer")
+func reason() form {
+	stripes := oneOf("duplicate", "fraudulent", "requested_by_customer")
+	return form{stripes.says + ", or a token below", func(name, value string) error {
+		if _, isToken := faultOf(value); isToken {
+			return nil
+		}
+		return stripes.check(name, value)
+	}}
+}
 
 // createRefund gives money back, at once.
 func (s *Server) createRefund(c *call) (func() (reply, error), error) {
-	asked, err := parseRefund(c.params)
-	if err != nil {
-		return nil, err
+	p := c.params
+	asked := wish{p.text("payment_intent"), p.number("amount"), p.text("reason"), p.metadata()}
+	if asked.intent == "" {
+		return nil, missing("payment_intent")
 	}
 	found := s.store.intentSlot(c.account, asked.intent)
 	if found == nil {
@@ -41,14 +43,6 @@ func (s *Server) createRefund(c *call) (func() (reply, error), error) {
 		return nil, lockTimeout()
 	}
 	return func() (reply, error) { return s.executeRefund(c, found, asked) }, nil
-}
-
-func parseRefund(p *params) (wish, error) {
-	in := wish{p.text("payment_intent"), p.number("amount"), p.text("reason"), p.metadata()}
-	if in.intent == "" {
-		return in, missing("payment_intent")
-	}
-	return in, nil
 }
 
 // refundToken is the test token of a refund: its reason or, for callers who send only the reasons of Stripe, the reason

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ func TestWhatTheMockDoesNotDoIsRefusedByName(t *testing.T) {
 	p := setup(t, nil)
 	id := p.charged()
 	const intents, good = "/v1/payment_intents", "amount=1000&currency=krw&payment_method=pm_ok&"
+	byCard := p.post(intents, "", good+"payment_method_types[]=card&metadata[a]=").want(http.StatusOK).text("id")
+	const deep = "latest_charge.payment_intent.latest_charge.payment_intent.latest_charge"
 	for _, row := range []struct{ method, path, form, param string }{
 		{"POST", intents, good + "capture_method=manual", "capture_method"},
 		{"POST", intents, good + "confirm=true", "confirm"},
@@ -24,15 +27,20 @@ func TestWhatTheMockDoesNotDoIsRefusedByName(t *testing.T) {
 		{"POST", intents, good + "description=", "description"},
 		{"POST", intents, good + "expand[]=customer", "expand"},
 		{"POST", intents, good + "expand[0]=latest_charge.dispute", "expand"},
+		{"POST", intents, good + "expand[]=" + deep, "expand"},
+		{"POST", intents, good + manyMetadata(51), "metadata"},
 		{"POST", intents, good + "payment_method_types[]=klarna", "payment_method_types[]"},
 		{"POST", intents, good + "automatic_payment_methods[allow_redirects]=never",
 			"automatic_payment_methods[enabled]"},
 		{"POST", intents, "amount=1000&currency=xts", "currency"},
 		{"POST", intents, "amount=100000000&currency=usd", "amount"},
 		{"POST", intents, "amount=1000&currency=krw&payment_method=pm_card_createDispute", "payment_method"},
+		{"POST", intents, "amount=1000&currency=krw&payment_method=pm_card_chargeDeclinedMaybe", "payment_method"},
 		{"POST", intents, good + "payment_method=pm_bank_debit&payment_method_types[]=card", "payment_method"},
 		{"POST", intents + "?customer=cus_1", good, "customer"},
 		{"POST", intents + "/" + id + "/confirm", "capture_method=manual", "capture_method"},
+		{"POST", intents + "/" + id + "/confirm", "capture_method=automatic", "capture_method"},
+		{"POST", intents + "/" + byCard + "/confirm", "payment_method=pm_bank_debit", "payment_method"},
 		{"POST", intents + "/" + id + "/confirm", "return_url=http://localhost", "return_url"},
 		{"POST", intents + "/" + id + "/cancel", "cancellation_reason=bored", "cancellation_reason"},
 		{"POST", "/v1/refunds", "payment_intent=" + id + "&charge=ch_1", "charge"},
@@ -59,10 +67,17 @@ func TestWhatTheMockDoesNotDoIsRefusedByName(t *testing.T) {
 				row.param)
 		}
 	}
-	if made := p.data(intents); len(made) != 1 {
-		t.Errorf("%d intents were made", len(made)-1)
+	if made := p.data(intents); len(made) != 2 {
+		t.Errorf("%d intents were made", len(made)-2)
 	}
 	p.wantCharges(1)
+}
+
+func manyMetadata(n int) (form string) {
+	for i := range n {
+		form += fmt.Sprintf("metadata[key%d]=a&", i)
+	}
+	return form
 }
 
 func TestStripesDecliningTestMethodsAreDeclined(t *testing.T) {
@@ -71,7 +86,6 @@ func TestStripesDecliningTestMethodsAreDeclined(t *testing.T) {
 	for method, want := range map[string][3]string{
 		"pm_card_chargeDeclined":                           {"card_declined", "generic_decline"},
 		"pm_card_visa_chargeDeclined":                      {"card_declined", "generic_decline"},
-		"pm_card_chargeCustomerFail":                       {"card_declined", "generic_decline"},
 		"pm_card_visa_chargeDeclinedInsufficientFunds":     {"card_declined", "insufficient_funds"},
 		"pm_card_visa_chargeDeclinedLostCard":              {"card_declined", "lost_card"},
 		"pm_card_visa_chargeDeclinedStolenCard":            {"card_declined", "stolen_card"},
@@ -129,7 +143,11 @@ func TestALateAnswerIsExpanded(t *testing.T) {
 	confirm := "/v1/payment_intents/" + p.intent("pm_late_charge") + "/confirm"
 	p.post(confirm, "key", "expand[]=latest_charge").wantLost()
 	wait.Until(t, "it lands", func() bool { return p.dialect.Due() == 0 })
-	p.post(confirm, "key", "expand[]=latest_charge").want(http.StatusOK, "latest_charge.object", "charge")
+	id := p.post(confirm, "key", "expand[]=latest_charge").want(http.StatusOK, "latest_charge.object", "charge").
+		text("id")
+	p.refund(id, "refund", "&reason=pm_late_charge&expand[]=charge").wantLost()
+	wait.Until(t, "it lands", func() bool { return p.dialect.Due() == 0 })
+	p.refund(id, "refund", "&reason=pm_late_charge&expand[]=charge").want(http.StatusOK, "charge.object", "charge")
 }
 
 func TestTheVersionIsThatOfTheRequestOrOfTheAccount(t *testing.T) {

@@ -11,6 +11,7 @@ type store struct {
 	books    map[string]*book // by account
 	marks    map[string]bool  // the faults that strike once and have struck
 	promises map[string]*refund
+	newest   map[string]snapshot // of all books, by id
 }
 
 // book holds the objects of an account.
@@ -38,7 +39,8 @@ type slot[T any] struct {
 }
 
 func newStore() *store {
-	return &store{books: map[string]*book{}, marks: map[string]bool{}, promises: map[string]*refund{}}
+	return &store{books: map[string]*book{}, marks: map[string]bool{}, promises: map[string]*refund{},
+		newest: map[string]snapshot{}}
 }
 
 // change is what one line of the ledger's file holds of this dialect.
@@ -62,20 +64,24 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 		intents := &s.book(i.Account).intents
 		replaced = intents.newest(i.ID)
 		intents.put(i.ID, i, at)
+		s.newest[i.ID] = i
 	}
+	var b *book // of the transactions
 	if c := ch.Charge; c != nil {
-		b := s.book(c.Account)
+		b = s.book(c.Account)
 		b.charges.put(c.ID, c, at)
+		s.newest[c.ID] = c
 	}
 	if r := ch.Refund; r != nil {
-		b := s.book(r.Account)
+		b = s.book(r.Account)
 		b.refunds.put(r.ID, r, at)
+		s.newest[r.ID] = r
 		delete(s.promises, r.ID)
 	}
 	for _, t := range ch.transactions() {
-		// An earlier version of its source may have brought it.
-		if b := s.book(t.account); b.transactions.byID[t.id] == nil {
+		if s.newest[t.id] == nil { // an earlier version of its source may have brought it
 			b.transactions.put(t.id, t, at)
+			s.newest[t.id] = t
 		}
 	}
 	for _, e := range ch.Events {
@@ -90,23 +96,6 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	}
 	delete(s.promises, ch.Broken)
 	return replaced
-}
-
-// transactions are those that the change's objects have in the balance.
-func (ch *change) transactions() (all []*transaction) {
-	if c := ch.Charge; c != nil && c.Status == succeeded {
-		all = append(all, transactionOfCharge(c))
-	}
-	if r := ch.Refund; r != nil && r.Status == succeeded {
-		all = append(all, transactionOfRefund(r))
-	}
-	if r := ch.Refund; r != nil && r.Reversed {
-		all = append(all, transactionOfFailure(r))
-	}
-	for _, t := range all {
-		t.created = timeOf(ch).Unix()
-	}
-	return all
 }
 
 // book returns the account's book. The caller holds s.mu for writing.
