@@ -60,9 +60,9 @@ func (f *performance) exchange(ctx context.Context, url string, a *judge.Answer)
 	}
 	a.Status, a.Body = res.StatusCode, body
 	if a.Step.Reads() {
-		a.Meaning = p.ReadMeaning(a.Status, body)
+		a.Meaning = p.ReadMeaning(a.Status, res.Header, body)
 	} else {
-		a.Meaning = p.Meaning(a.Status, body)
+		a.Meaning = p.Meaning(a.Status, res.Header, body)
 	}
 	if a.Meaning == profile.None {
 		f.player.note(fmt.Sprintf("%s %s answered %d %q", req.Method, req.URL.Path, a.Status, excerpt(body)))

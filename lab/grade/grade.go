@@ -54,12 +54,19 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	r := newReport(s, levels)
 	r.Ended = ended
 	r.Unclear = p.unclear
+	if r.Marks < r.Of && len(p.stand.Servers) > 1 && !p.stand.UsesDatabase() {
+		r.Hint = inMemory
+	}
 	if r.First == nil || r.Ended != "" || s.marksAlone {
 		return r, nil
 	}
 	say("looking for the smallest history that breaks the same")
 	return r, p.shrinkAndDraw(ctx, r, s.out)
 }
+
+// inMemory is for a server that was graded as what it does not claim to be.
+const inMemory = "the server has never connected to DATABASE_URL. If it keeps its keys in memory, each of the two " +
+	`processes has keys of its own: try again with "instances": 1 in the profile`
 
 // playLevels plays the levels, and returns their runs with all that the server has charged until the end. If the server
 // does not come up again, ended says so.

@@ -84,11 +84,18 @@ func TestStoreInMemory(t *testing.T) {
 		t.Fatalf("build lab/lessons/memory: %v\n%s", err, out)
 	}
 	once := check{2, judge.Once}
-	if r := (graded{target: target, profile: "plain", level: "2"}).run(t); once.holds(r) {
-		t.Error("two processes: nothing is found")
-	}
-	if r := (graded{target: target, profile: "../lessons/memory/one.json", level: "2"}).run(t); !once.holds(r) {
-		t.Error("one process: charged twice")
+	for profile, hinted := range map[string]bool{"plain": true, "../lessons/memory/one.json": false} {
+		r := graded{target: target, profile: profile, level: "2,3"}.run(t)
+		if once.holds(r) == hinted {
+			t.Errorf("%s: charged once is %t", profile, once.holds(r))
+		}
+		var table strings.Builder
+		if err := r.writeTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(table.String(), `"instances": 1`) != hinted {
+			t.Errorf("%s: a hint is wanted: %t\n%s", profile, hinted, table.String())
+		}
 	}
 }
 
@@ -210,6 +217,27 @@ func TestServerThatCannotBeGraded(t *testing.T) {
 			g.level = "1"
 			if _, err := g.try(t); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// A server pays, and answers each equal retry as if it were another request, or the first one still under way. It is
+// graded: the client was told the truth once, and each retry tells it something else.
+func TestServerThatRefusesTheRetry(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
+	for _, status := range []string{"409", "422"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			g := python(t, "again-"+status)
+			g.level = "1"
+			r := g.run(t)
+			for invariant, want := range map[judge.Invariant]bool{judge.Once: true, judge.Truth: true, judge.Ends: true,
+				judge.Stays: false} {
+				if (check{1, invariant}).holds(r) != want {
+					t.Errorf("%s: holds is not %t: %+v", invariant, want, r.Levels[0].Of[invariant])
+				}
 			}
 		})
 	}

@@ -20,8 +20,9 @@ type report struct {
 	Marks   int           `json:"marks"`
 	Of      int           `json:"of"`
 	Levels  []levelReport `json:"levels"`
-	// Ended is why not all levels were tried.
+	// Ended is why not all levels were tried. Hint is what may be wrong with the profile.
 	Ended   string         `json:"ended,omitempty"`
+	Hint    string         `json:"hint,omitempty"`
 	Unclear map[string]int `json:"answersWithoutMeaning,omitempty"`
 	First   *broken        `json:"first,omitempty"`
 }
@@ -186,6 +187,9 @@ func (r *report) writeDetails(b *strings.Builder) {
 		for text, n := range r.Unclear {
 			fmt.Fprintf(b, "  %s (%d times)\n", text, n)
 		}
+	}
+	if r.Hint != "" {
+		fmt.Fprintf(b, "\nhint: %s\n", r.Hint)
 	}
 	if r.Ended != "" {
 		fmt.Fprintf(b, "\nthe run has ended here: %s\n", r.Ended)

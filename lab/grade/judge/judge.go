@@ -63,8 +63,11 @@ func Judge(r Run) []Verdict {
 	for i := range r.Case.Intents {
 		v := view(r, i)
 		all = append(all, v.once(), v.truth(), v.speaks())
+		if stays := v.stays(); len(v.finals) > 1 || stays.Why != "" {
+			all = append(all, stays)
+		}
 		if len(v.finals) > 1 {
-			all = append(all, v.stays(), v.bytes())
+			all = append(all, v.bytes())
 		}
 		if r.Case.Has(plan.Other) {
 			all = append(all, v.refuses())
@@ -168,6 +171,9 @@ func (v intent) truth() Verdict {
 
 // stays looks at the requests that were sent after a final answer had come.
 func (v intent) stays() Verdict {
+	if len(v.finals) == 0 {
+		return v.verdict(Stays, false, "")
+	}
 	first := v.finals[0]
 	for _, a := range v.answers {
 		if a.Life != first.Life || !a.Asked.After(first.Heard) || a.Meaning == profile.None ||

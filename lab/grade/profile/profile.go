@@ -76,9 +76,11 @@ type Request struct {
 type Rule struct {
 	// Status lists codes, such as "201", or whole classes, such as "5xx".
 	Status []Status `json:"status"`
-	// Where lists members of the JSON answer that must have these values, such as {"payment.status": "paid"}.
-	Where map[string]string `json:"where,omitempty"`
-	Means Meaning           `json:"means"`
+	// Headers lists headers that must have these values. Where lists members of the JSON answer that must, such as
+	// {"payment.status": "paid"}. With null instead of a value, the header or member must be absent.
+	Headers map[string]*string `json:"headers,omitempty"`
+	Where   map[string]*string `json:"where,omitempty"`
+	Means   Meaning            `json:"means"`
 }
 
 // Meaning of an answer.

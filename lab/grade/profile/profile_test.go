@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/json"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +95,8 @@ func TestRequestIsFilledIn(t *testing.T) {
 func TestMeaningOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := Profile{Answers: []Rule{
-		{Status: []Status{"200"}, Where: map[string]string{"payment.state": "paid", "n": "1"}, Means: Paid},
-		{Status: []Status{"200"}, Where: map[string]string{"payment.state": "no"}, Means: Declined},
+		{Status: []Status{"200"}, Where: map[string]*string{"payment.state": new("paid"), "n": new("1")}, Means: Paid},
+		{Status: []Status{"200"}, Where: map[string]*string{"payment.state": new("no")}, Means: Declined},
 		{Status: []Status{"409", "5xx"}, Means: Again},
 	}}
 	for answer, want := range map[string]Meaning{
@@ -111,8 +112,35 @@ func TestMeaningOfAnAnswer(t *testing.T) {
 	} {
 		status, body, _ := strings.Cut(answer, " ")
 		code := map[string]int{"200": 200, "503": 503, "409": 409, "418": 418}[status]
-		if got := p.Meaning(code, []byte(body)); got != want {
+		if got := p.Meaning(code, nil, []byte(body)); got != want {
 			t.Errorf("%s: %q, want %q", answer, got, want)
+		}
+	}
+}
+
+// A server may tell a replay, or a request under way, by a header alone, or by a member that is not there.
+func TestMeaningByAHeaderAndByWhatIsAbsent(t *testing.T) {
+	t.Parallel()
+	p, err := Parse([]byte(strings.Replace(small, `{"status":["201"],"means":"paid"}`,
+		`{"status":["201"],"headers":{"x-state":"busy"},"means":"pending"},
+		{"status":["201"],"headers":{"Retry-After":null},"where":{"error":null,"payment.id":"1"},"means":"paid"}`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		header, value, body string
+		want                Meaning
+	}{
+		{"X-State", "busy", `{"payment":{"id":1}}`, Pending},
+		{"X-State", "done", `{"payment":{"id":1}}`, Paid},
+		{"X-Other", "busy", `{"payment":{"id":1},"error":null}`, Paid},
+		{"X-Other", "busy", `{"payment":{"id":1},"error":""}`, None},
+		{"X-Other", "busy", `{"payment":{"id":1},"error":{"code":1}}`, None},
+		{"Retry-After", "1", `{"payment":{"id":1}}`, None},
+		{"X-State", "done", `not JSON`, None},
+	} {
+		if got := p.Meaning(201, http.Header{c.header: {c.value}}, []byte(c.body)); got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }
@@ -142,6 +170,6 @@ func FuzzParse(f *testing.F) {
 		if req.GetBody != nil {
 			t.Error("the request could be sent twice")
 		}
-		p.Meaning(200, raw)
+		p.Meaning(200, nil, raw)
 	})
 }

@@ -159,55 +159,61 @@ func (r Rule) check() error {
 }
 
 // Meaning of an answer to Pay.
-func (p Profile) Meaning(status int, body []byte) Meaning { return meaning(p.Answers, status, body) }
-
-// ReadMeaning is that of an answer to Read.
-func (p Profile) ReadMeaning(status int, body []byte) Meaning {
-	return meaning(p.ReadAnswers, status, body)
+func (p Profile) Meaning(status int, header http.Header, body []byte) Meaning {
+	return meaning(p.Answers, status, header, body)
 }
 
-func meaning(rules []Rule, status int, body []byte) Meaning {
+// ReadMeaning is that of an answer to Read.
+func (p Profile) ReadMeaning(status int, header http.Header, body []byte) Meaning {
+	return meaning(p.ReadAnswers, status, header, body)
+}
+
+func meaning(rules []Rule, status int, header http.Header, body []byte) Meaning {
 	for _, r := range rules {
-		if r.fits(status, body) {
+		if r.fits(status, header, body) {
 			return r.Means
 		}
 	}
 	return None
 }
 
-func (r Rule) fits(status int, body []byte) bool {
+func (r Rule) fits(status int, header http.Header, body []byte) bool {
 	code := strconv.Itoa(status)
 	if !slices.Contains(r.Status, Status(code)) && !slices.Contains(r.Status, Status(code[:1]+"xx")) {
 		return false
 	}
+	for name, want := range r.Headers {
+		got := header.Get(name)
+		if is := len(header.Values(name)) > 0; is != (want != nil) || is && got != *want {
+			return false
+		}
+	}
+	if len(r.Where) == 0 {
+		return true
+	}
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.UseNumber()
+	var value any
+	if err := in.Decode(&value); err != nil {
+		return false
+	}
 	for path, want := range r.Where {
-		if got, ok := member(body, path); !ok || got != want {
+		got := member(value, path)
+		if is := got != nil; is != (want != nil) || is && fmt.Sprint(got) != *want {
 			return false
 		}
 	}
 	return true
 }
 
-// member reads a value of a JSON document by its path, such as payment.status.
-func member(body []byte, path string) (string, bool) {
-	in := json.NewDecoder(bytes.NewReader(body))
-	in.UseNumber()
-	var value any
-	if err := in.Decode(&value); err != nil {
-		return "", false
-	}
+// member is a value of a JSON document by its path, such as payment.status. It is nil for null, or if there is none.
+func member(value any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		object, ok := value.(map[string]any)
 		if !ok {
-			return "", false
+			return nil
 		}
-		if value, ok = object[name]; !ok {
-			return "", false
-		}
+		value = object[name]
 	}
-	switch value.(type) {
-	case map[string]any, []any:
-		return "", false
-	}
-	return fmt.Sprint(value), true
+	return value
 }

@@ -156,6 +156,8 @@ class Handler(BaseHTTPRequestHandler):
             status, answer = pay(self.headers["Idempotency-Key"], body)
         except sqlite3.OperationalError as error:
             status, answer = 503, json.dumps({"error": str(error)})
+        if BUG.startswith("again-") and self.again():
+            status, answer = int(BUG.removeprefix("again-")), '{"error": "the key is known"}'
         if BUG == "nonsense":
             status, answer = 200, "<html>welcome</html>"
             self.send_response(418)
@@ -168,6 +170,14 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.encode())
         except OSError:
             pass  # the client has gone
+
+    def again(self):
+        """Whether the key has come before."""
+        try:
+            open(FILE + "-" + self.headers["Idempotency-Key"], "x").close()
+        except FileExistsError:
+            return True
+        return False
 
     def do_GET(self):
         self.send_response(404)
