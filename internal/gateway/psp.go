@@ -70,8 +70,8 @@ type Traits struct {
 	IgnoresEvents bool
 	// Exponents are the currencies whose amounts the provider counts with other decimal digits than ISO 4217.
 	Exponents map[string]int
-	// Refuses says why the provider can never take a charge, before anything is reserved. It is nil if it can.
-	Refuses func(Charge) *Unacceptable
+	// Refuses says why the provider can never take a charge or refund, before anything is reserved. It is nil if it can.
+	Refuses func(Request) *Unacceptable
 	// Redacted is a webhook's body as it may be stored: without secrets, and as parseable as before. It is nil if the
 	// bodies have no secrets.
 	Redacted func(body []byte) []byte
@@ -88,13 +88,13 @@ const (
 	ProofByCancelling Proof = "cancelled"
 )
 
-// Unacceptable says which member of a charge a provider cannot take, and why.
+// Unacceptable says which member of a request a provider cannot take, and why.
 type Unacceptable struct {
 	Member Member
 	Detail string // for the client; it has no value of the client's
 }
 
-// Member is a member of a charge that a provider may not be able to take.
+// Member is a member of a request that a provider may not be able to take.
 type Member string
 
 // The members.

@@ -22,7 +22,11 @@ func take(raw []byte) (payment.CreateRequest, *requestError) {
 	if bad := decode(raw, &body); bad != nil {
 		return payment.CreateRequest{}, bad
 	}
-	return body.toDomain()
+	request, bad := body.toDomain()
+	if bad == nil {
+		bad = wrong(request.Validate()) // as Create does
+	}
+	return request, bad
 }
 
 // at says what is wrong and where, one line for each mistake.

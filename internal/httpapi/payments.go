@@ -31,9 +31,6 @@ func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.K
 		return nil, bad
 	}
 	request, bad := body.toDomain()
-	if bad == nil {
-		bad = wrong(a.config.Payments.Acceptable(k.Merchant, request))
-	}
 	if bad != nil {
 		return nil, bad
 	}
@@ -42,8 +39,8 @@ func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.K
 	}, nil
 }
 
-// toDomain lists everything that is wrong. It finds missing members, and package payment finds values that are not
-// allowed.
+// toDomain finds missing members. Only then, it also lists the values that are not allowed. Otherwise they are for
+// Create to refuse, because the key may stand for the request already.
 func (p paymentRequest) toDomain() (payment.CreateRequest, *requestError) {
 	bad := slices.Concat(required(p.CustomerID == nil, "/customerId"), required(p.AmountCents == nil, "/amountCents"),
 		required(p.Currency == nil, "/currency"))
@@ -55,6 +52,9 @@ func (p paymentRequest) toDomain() (payment.CreateRequest, *requestError) {
 	}
 	if p.PaymentMethod != nil && *p.PaymentMethod == "" {
 		bad = append(bad, problem.AtPointer("/paymentMethod", "must not be empty; leave it out for the default"))
+	}
+	if bad == nil {
+		return request, nil
 	}
 	return request, wrong(unlessMissing(bad, request.Validate()))
 }

@@ -30,6 +30,9 @@ const (
 // problemFor maps errors to problems. An error that is not listed is a 500 without detail. again is what a client does
 // about an error that passes by itself.
 func problemFor(err error, again string) *requestError {
+	if bad, is := errors.AsType[*payments.InvalidError](err); is {
+		return invalid(bad.Details...)
+	}
 	switch {
 	case isUnauthenticated(err):
 		return &requestError{code: problem.Unauthenticated, detail: "This API key is not known, or has ended."}

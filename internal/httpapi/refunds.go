@@ -24,8 +24,8 @@ func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Ke
 	}
 	request := payment.RefundRequest{AmountCents: payment.AmountMinor(deref(body.AmountCents)),
 		Reason: deref(body.Reason)}
-	if bad := wrong(request.Validate(body.AmountCents != nil)); bad != nil {
-		return nil, bad
+	if body.AmountCents != nil && request.AmountCents == 0 {
+		return nil, wrong(append(payment.CheckAmount(0), request.Validate()...))
 	}
 	id, err := payment.ParseID(chi.URLParam(r, "paymentId"))
 	if err != nil {

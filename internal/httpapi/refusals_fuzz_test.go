@@ -48,7 +48,10 @@ func FuzzRefundBody(f *testing.F) {
 		}
 		request := payment.RefundRequest{AmountCents: payment.AmountMinor(deref(body.AmountCents)),
 			Reason: deref(body.Reason)}
-		wrong := request.Validate(body.AmountCents != nil)
+		if body.AmountCents != nil && *body.AmountCents == 0 {
+			return // createRefund refuses it
+		}
+		wrong := request.Validate()
 		for _, i := range wrong {
 			if !slices.Contains(sentences, i.Detail) || *i.Pointer != "/amountCents" && *i.Pointer != "/reason" {
 				t.Fatalf("refused with %+v", i)

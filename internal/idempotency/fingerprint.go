@@ -16,8 +16,8 @@ type Fingerprint [sha256.Size]byte
 // String gives lower-case hexadecimal.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// FingerprintOf digests a validated request with its method and path. Before that, the defaults must be applied and
-// absent members left out. Otherwise an omitted member and its default would have different fingerprints.
+// FingerprintOf digests a request with its method and path. Before that, the defaults must be applied and absent members
+// left out. Otherwise an omitted member and its default would have different fingerprints.
 func FingerprintOf(method, path string, request any) (Fingerprint, error) {
 	canonical, err := Canonical(method, path, request)
 	if err != nil {
@@ -27,7 +27,7 @@ func FingerprintOf(method, path string, request any) (Fingerprint, error) {
 }
 
 // Canonical is the input of a fingerprint: JSON in the form of RFC 8785 (JCS). Integers above 2^53 have no exact form
-// there, so the validation before must refuse them.
+// there, so the validation must refuse them: no such request is ever stored.
 func Canonical(method, path string, request any) ([]byte, error) {
 	raw, err := json.Marshal(struct {
 		Method  string `json:"method"`

@@ -66,7 +66,7 @@ func (r *CreateRequest) Validate() []problem.Detail {
 	if !IsCustomerID(r.CustomerID) {
 		refuse("/customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
-	bad = append(bad, checkAmount(r.AmountCents)...)
+	bad = append(bad, CheckAmount(r.AmountCents)...)
 	if _, ok := r.Currency.MinorDigits(); !ok {
 		refuse("/currency", "must be an ISO 4217 code in use, in upper case, such as USD")
 	}
@@ -87,7 +87,8 @@ func IsCustomerID(s string) bool { return isOf(customerChars, s, maxCustomerID) 
 
 const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
 
-func checkAmount(a AmountMinor) []problem.Detail {
+// CheckAmount refuses an amount out of bounds.
+func CheckAmount(a AmountMinor) []problem.Detail {
 	if a < MinAmount || a > MaxAmount {
 		return []problem.Detail{problem.AtPointer("/amountCents",
 			fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit", MinAmount, MaxAmount))}
@@ -134,12 +135,12 @@ type RefundRequest struct {
 	Reason      string      `json:"reason,omitempty"`
 }
 
-// Validate lists everything that is wrong with the request. amountGiven says that the client has sent an amount, which
-// may be zero.
-func (r *RefundRequest) Validate(amountGiven bool) []problem.Detail {
+// Validate lists everything that is wrong with the request. An amount of zero that the client has sent is not for it to
+// see: the request would stand for the whole rest.
+func (r *RefundRequest) Validate() []problem.Detail {
 	var bad []problem.Detail
-	if amountGiven {
-		bad = checkAmount(r.AmountCents)
+	if r.AmountCents != 0 {
+		bad = CheckAmount(r.AmountCents)
 	}
 	return append(bad, checkText("/reason", r.Reason, maxReason)...)
 }

@@ -102,6 +102,20 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 	return s.answerDecision(ctx, r.Ref, decision, m)
 }
 
+// refuse answers a request that nobody may execute: it breaks a rule, or the state of its payment forbids it. The rule
+// or the state may be newer than the key, so what has become of the key is answered first. It reserves nothing.
+func (s *Service) refuse(ctx context.Context, r idempotency.Reservation, m *movement, refusal error) (Answer, error) {
+	decision, err := s.keys.Peek(ctx, r)
+	if err != nil {
+		s.metrics.StoreFailed("peek")
+		return nil, err
+	}
+	if _, free := decision.(idempotency.Free); free || decision == nil {
+		return nil, refusal
+	}
+	return s.answerDecision(ctx, r.Ref, decision, m)
+}
+
 // answerDecision answers a request that did not get the key.
 func (s *Service) answerDecision(
 	ctx context.Context, ref idempotency.Ref, decision idempotency.Decision, m *movement,

@@ -25,16 +25,19 @@ type Keyed struct {
 	Subject uuid.UUID
 }
 
-// Acceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
+// InvalidError says what is wrong with a request by the rules of today. The key is not consumed.
+type InvalidError struct{ Details []problem.Detail }
+
+func (e *InvalidError) Error() string { return "request invalid" }
+
+// unacceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
 // that it cannot count.
-func (b *Books) Acceptable(m payment.Merchant, r payment.CreateRequest) []problem.Detail {
+func (b *Books) unacceptable(m payment.Merchant, r gateway.Request) []problem.Detail {
 	refuses := b.psps.Of(m.PSP).Traits().Refuses
 	if refuses == nil {
 		return nil
 	}
-	bad := refuses(gateway.Charge{
-		AmountMinor: int64(r.AmountCents), Currency: string(r.Currency), PaymentMethod: r.PaymentMethod,
-	})
+	bad := refuses(r)
 	if bad == nil {
 		return nil
 	}
@@ -45,8 +48,15 @@ func (b *Books) Acceptable(m payment.Merchant, r payment.CreateRequest) []proble
 	return []problem.Detail{problem.AtPointer(pointer, bad.Detail)}
 }
 
-// Create takes a payment, once for each key. The request must have passed Validate and Acceptable.
+// Create takes a payment, once for each key. It fails with an InvalidError if the request breaks a rule, unless the key
+// stands for it already.
 func (s *Service) Create(ctx context.Context, k Keyed, r payment.CreateRequest) (Answer, error) {
+	bad := r.Validate()
+	if bad == nil {
+		bad = s.unacceptable(k.Merchant, gateway.Charge{
+			AmountMinor: int64(r.AmountCents), Currency: string(r.Currency), PaymentMethod: r.PaymentMethod,
+		})
+	}
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
@@ -55,6 +65,9 @@ func (s *Service) Create(ctx context.Context, k Keyed, r payment.CreateRequest) 
 	m, err := newCharge(s.psps.Of(k.Merchant.PSP), k.Merchant, r)
 	if err != nil {
 		return nil, err
+	}
+	if bad != nil {
+		return s.refuse(ctx, idempotency.Reservation{Ref: ref, Fingerprint: fingerprint}, m, &InvalidError{bad})
 	}
 	return s.execute(ctx, ref, fingerprint, k.Subject, m)
 }

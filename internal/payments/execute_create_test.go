@@ -65,12 +65,12 @@ func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	asked := gateway.Charge{AmountMinor: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
 	for name, c := range map[string]struct {
-		refuses func(gateway.Charge) *gateway.Unacceptable
+		refuses func(gateway.Request) *gateway.Unacceptable
 		want    []problem.Detail
 	}{
 		"a PSP that refuses nothing": {},
-		"a PSP that takes it":        {refuses: func(gateway.Charge) *gateway.Unacceptable { return nil }},
-		"a PSP that refuses it": {refuses: func(c gateway.Charge) *gateway.Unacceptable {
+		"a PSP that takes it":        {refuses: func(gateway.Request) *gateway.Unacceptable { return nil }},
+		"a PSP that refuses it": {refuses: func(c gateway.Request) *gateway.Unacceptable {
 			if c != asked {
 				t.Errorf("asked about %+v", c)
 			}
@@ -78,7 +78,7 @@ func TestWhatThePSPNeverTakesIsRefusedByName(t *testing.T) {
 		}, want: []problem.Detail{problem.AtPointer("/paymentMethod", "of another form")}},
 	} {
 		s := New(Config{PSPs: gateway.PSPs{native.Name: pickyPSP{traits: gateway.Traits{Refuses: c.refuses}}}})
-		if diff := cmp.Diff(c.want, s.Acceptable(payment.Merchant{PSP: native.Name}, order())); diff != "" {
+		if diff := cmp.Diff(c.want, s.unacceptable(payment.Merchant{PSP: native.Name}, asked)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

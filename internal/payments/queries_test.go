@@ -80,7 +80,7 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 			return err
 		},
 		"a refund that is refused": func() error {
-			_, err := s.service.notRefundable(ended, charge.reservation.Ref, charge.reservation.Fingerprint)
+			_, err := s.service.refuse(ended, charge.reservation, nil, ErrPaymentNotRefundable)
 			return err
 		},
 	} {

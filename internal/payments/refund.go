@@ -18,20 +18,24 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Refund gives back a part of a payment, once for each key. The request must have passed Validate. If it fails with
-// ErrPaymentNotFound, ErrPaymentNotRefundable or ErrRefundExceedsPayment, the key is not consumed.
+// Refund gives back a part of a payment, once for each key. If it fails with an InvalidError, ErrPaymentNotFound,
+// ErrPaymentNotRefundable or ErrRefundExceedsPayment, the key is not consumed.
 func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.RefundRequest) (Answer, error) {
 	p, err := s.PaymentToTell(ctx, k.Merchant.Tenant, id) // A refusal tells of the payment.
 	if err != nil {
 		return nil, err
+	}
+	bad := r.Validate()
+	if bad == nil && r.AmountCents != 0 {
+		bad = s.unacceptable(k.Merchant, gateway.Refund{AmountMinor: int64(r.AmountCents), Currency: string(p.Currency)})
 	}
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments/"+id.String()+"/refunds", r)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
 	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: payment.RefundOperation, Key: k.Key}
-	silent := false
-	if p.VouchedFor() {
+	asked, silent := idempotency.Reservation{Ref: ref, Fingerprint: fingerprint}, false
+	if bad == nil && p.VouchedFor() {
 		if p, silent, err = s.shownCharge(ctx, k.Merchant, p); err != nil {
 			return nil, err
 		}
@@ -39,10 +43,12 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 	m := newRefund(s.psps.Of(k.Merchant.PSP), k.Merchant, p, r)
 	// Succeeded and the PSP's id are final, so these checks never refuse the replay of a completed refund.
 	switch {
+	case bad != nil:
+		return s.refuse(ctx, asked, m, &InvalidError{bad})
 	case silent:
-		return s.answerWithoutPSP(ctx, idempotency.Reservation{Ref: ref, Fingerprint: fingerprint}, m)
+		return s.answerWithoutPSP(ctx, asked, m)
 	case p.Status != payment.Succeeded || p.VouchedFor():
-		return s.notRefundable(ctx, ref, fingerprint)
+		return s.refuse(ctx, asked, m, ErrPaymentNotRefundable)
 	}
 	return s.execute(ctx, ref, fingerprint, k.Subject, m)
 }
@@ -84,22 +90,6 @@ func (s *Service) shownCharge(
 		}
 	}
 	return p, silent, nil
-}
-
-// notRefundable refuses a refund because of the state of its payment. If the key was used for another request, that is
-// the answer: the fingerprint is checked before the state.
-func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint) (Answer, error) {
-	decision, err := s.keys.Peek(ctx, idempotency.Reservation{Ref: ref, Fingerprint: f})
-	if err != nil {
-		s.metrics.StoreFailed("peek")
-		return nil, err
-	}
-	_, mismatch := decision.(idempotency.Mismatch)
-	_, held := decision.(idempotency.Held)
-	if mismatch || held {
-		return s.answerDecision(ctx, ref, decision, nil)
-	}
-	return nil, ErrPaymentNotRefundable
 }
 
 // A refund locks the row of its payment before it writes its own row. So the totals in the payment's row always match

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -346,4 +347,25 @@ func TestKeyThatStripeKnewWithAnotherPaymentIsNotChargedTwice(t *testing.T) {
 	}
 	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
 	w.wantMoved(key, 1)
+}
+
+// What Stripe cannot count is refused before the key is used: of a refund as of a payment. The third decimal of a
+// three-decimal currency must be zero, and an ariary has no parts.
+func TestRefundThatStripeCannotCountIsRefusedBeforeItsKeyIsUsed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, atStripe)
+	for currency, part := range map[string]struct{ wrong, right int }{"KWD": {125, 120}, "MGA": {150, 100}} {
+		paid := w.do(call{method: "POST", path: "/payments", key: freshKey(),
+			body: strings.Replace(order("pm_ok"), "USD", currency, 1)})
+		paid.expect(t, http.StatusCreated, "")
+		id, key := paid.text(t, "paymentId"), freshKey()
+		r := w.refund(id, key, fmt.Sprintf(`{"amountCents":%d}`, part.wrong))
+		r.expect(t, http.StatusBadRequest, "invalid_request")
+		if got := r.reasons(t); !slices.Equal(got, []string{"/amountCents"}) {
+			t.Errorf("%s: refused for %v", currency, got)
+		}
+		w.wantUnused(key)
+		w.refund(id, key, fmt.Sprintf(`{"amountCents":%d}`, part.right)).expect(t, http.StatusCreated, "")
+		w.refund(id, freshKey(), `{}`).expect(t, http.StatusCreated, "")
+	}
 }

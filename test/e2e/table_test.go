@@ -3,13 +3,19 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
 	"payonce/internal/config"
+	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/test/wait"
 )
 
@@ -165,6 +171,76 @@ func TestOpenBreakerRefusesBeforeReserving(t *testing.T) {
 		t.Fatal("a key was reserved while the breaker was open")
 	}
 	w.pay(completed, "pm_ok").same(t, first)
+}
+
+// takenBefore has a key stand for a request that the rules of an earlier version took, and those of today refuse.
+func (w *world) takenBefore(key, path string, request any) (body string) {
+	w.t.Helper()
+	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, path, request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.behindTheGuard("UPDATE idempotency_keys SET fingerprint = $2 WHERE key = $1", key, fingerprint[:])
+	raw, err := json.Marshal(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// After an upgrade, a client may repeat what an earlier version has taken. What came of it counts, and not the rules of
+// today: a 400 would say that nothing was charged.
+func TestReplayComesBeforeTodaysRules(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const pan = "4111 1111 1111 1111"
+	payments := map[string]func(*payment.CreateRequest){
+		"/currency":      func(r *payment.CreateRequest) { r.Currency = "HRK" },
+		"/description":   func(r *payment.CreateRequest) { r.Description = pan },
+		"/paymentMethod": func(r *payment.CreateRequest) { r.PaymentMethod = "pm_NotOfThisPSP" }, // of the PSP's own rules
+	}
+	for place, change := range payments {
+		t.Run(place, func(t *testing.T) {
+			request := payment.CreateRequest{CustomerID: "cus-1", AmountCents: price, Currency: "USD",
+				PaymentMethod: "pm_ok"}
+			change(&request)
+			w.replaysBeforeTheRules("/payments", request, place, paymentOf)
+		})
+	}
+	id := w.paid()
+	w.replaysBeforeTheRules("/payments/"+id+"/refunds", payment.RefundRequest{AmountCents: 1, Reason: pan}, "/reason",
+		func(key, method string) call {
+			return refundOf(id, key, fmt.Sprintf(`{"amountCents":1,"reason":%q}`, method))
+		})
+}
+
+func (w *world) replaysBeforeTheRules(path string, request any, place string, plain func(key, method string) call) {
+	t := w.t
+	t.Helper()
+	unused := freshKey()
+	for method, want := range map[string]int{"pm_ok": http.StatusCreated, "pm_declined": http.StatusPaymentRequired,
+		"pm_500_charged": http.StatusAccepted} {
+		key := freshKey()
+		first := w.do(plain(key, method))
+		if first.status != want {
+			t.Fatalf("%s: %d %s", method, first.status, first.body)
+		}
+		c := call{method: http.MethodPost, path: path, key: key, body: w.takenBefore(key, path, request)}
+		again := w.do(c)
+		if again.status != want || want != http.StatusAccepted && !bytes.Equal(again.body, first.body) {
+			t.Errorf("%s: the key's own request is answered %d %s", method, again.status, again.body)
+		}
+		if n := w.pspRequests("acme", key); n != 1 {
+			t.Errorf("PSP asked %d times", n)
+		}
+		c.key = unused
+		refused := w.do(c)
+		refused.expect(t, http.StatusBadRequest, "invalid_request")
+		if diff := cmp.Diff([]string{place}, refused.reasons(t)); diff != "" {
+			t.Errorf("places (-want +got):\n%s", diff)
+		}
+		w.untouched(unused)
+	}
 }
 
 func TestOtherPayloadIsAMismatch(t *testing.T) {

@@ -161,7 +161,10 @@ func (w *world) checkAmount(currency string, minor int64, own, theirs int) {
 	ch.Currency, ch.AmountMinor = currency, minor
 	ch.Key = fmt.Sprintf("key-of-the-amount-%d-%s", minor, currency)
 	before, sent := w.moved(), w.wire.sent(w.dialect.Entries.Charge)+w.wire.sent(w.dialect.Entries.Prepare)
-	if u := w.client.Traits().Refuses(ch); u != nil {
+	refund := gateway.Refund{AmountMinor: minor, Currency: currency}
+	if u, again := w.client.Traits().Refuses(ch), w.client.Traits().Refuses(refund); (u == nil) != (again == nil) {
+		w.t.Errorf("%d %s: a charge is refused as %+v, a refund as %+v", minor, currency, u, again)
+	} else if u != nil {
 		if u.Detail == "" || u.Member != gateway.AmountMember && u.Member != gateway.CurrencyMember {
 			w.t.Errorf("%d %s is refused as %+v", minor, currency, u)
 		}

@@ -13,9 +13,9 @@ const chargesPath = "/v1/charges"
 // tokenForm is the form of the PSP's payment methods.
 var tokenForm = regexp.MustCompile(`^pm_[a-z0-9_]{1,61}$`)
 
-// refuses says why the PSP can never take a charge.
-func refuses(ch gateway.Charge) *gateway.Unacceptable {
-	if !tokenForm.MatchString(ch.PaymentMethod) {
+// refuses says why the PSP can never take a charge. It takes any refund.
+func refuses(r gateway.Request) *gateway.Unacceptable {
+	if ch, is := r.(gateway.Charge); is && !tokenForm.MatchString(ch.PaymentMethod) {
 		return &gateway.Unacceptable{Member: gateway.TokenMember,
 			Detail: "must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores"}
 	}

@@ -85,12 +85,13 @@ func unacceptable(member gateway.Member, detail string) *gateway.Unacceptable {
 	return &gateway.Unacceptable{Member: member, Detail: detail}
 }
 
-// refuses says why Stripe can never take a charge.
-func refuses(ch gateway.Charge) *gateway.Unacceptable {
-	if !tokenForm.MatchString(ch.PaymentMethod) {
+// refuses says why Stripe can never take a charge or refund.
+func refuses(r gateway.Request) *gateway.Unacceptable {
+	if ch, is := r.(gateway.Charge); is && !tokenForm.MatchString(ch.PaymentMethod) {
 		return unacceptable(gateway.TokenMember,
 			"must be the id of a payment method of the PSP: pm_ and up to 61 letters, digits or underscores")
 	}
-	_, u := toStripe(ch.AmountMinor, ch.Currency)
+	wanted := r.Wanted()
+	_, u := toStripe(wanted.AmountMinor, wanted.Currency)
 	return u
 }
