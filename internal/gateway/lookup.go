@@ -24,7 +24,7 @@ type Waiting struct{ Reason string }
 // LookupFailed says that nothing is known.
 type LookupFailed struct {
 	Reason   string
-	NotAsked bool // whether a request was not sent, because too many of ours were in flight
+	NotAsked bool // whether we did not send a request: too many of ours were in flight, or the breaker was open
 	Missing  bool // whether the PSP answers a look by an id that it has nothing under the id
 }
 

@@ -96,7 +96,7 @@ func (e Waiting) judge(s Seen) Step {
 	return Step{askAgain: &Wait{After: wait}, note: lookupNote("the PSP waits: " + e.Reason)}
 }
 
-// NoAnswer is a lookup without a usable answer. NotAsked: we had too many requests in flight and did not send it.
+// NoAnswer is a lookup without a usable answer. NotAsked: we did not send it.
 type NoAnswer struct {
 	Reason   string
 	NotAsked bool
@@ -104,8 +104,8 @@ type NoAnswer struct {
 }
 
 // The wait until the next lookup doubles with each failure, up to a limit. When the budget of failures is spent, a dead
-// letter asks an operator. If we did not ask because we had too many requests in flight ourselves, that is no failure
-// of the PSP and takes nothing from the budget.
+// letter asks an operator. If we did not ask, because we had too many requests in flight or the breaker was open, that
+// is no failure of the PSP and takes nothing from the budget.
 func (e NoAnswer) judge(s Seen) Step {
 	if !s.ours() || s.Status != idempotency.UnknownStatus {
 		return Step{}

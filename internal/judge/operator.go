@@ -97,7 +97,11 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 	}
 	switch a := d.Answer.(type) {
 	case gateway.NotFound:
-		if a.Final || s.charge().TwoSteps {
+		switch ch := s.charge(); {
+		case ch.TwoSteps && ch.ObjectID == "" && !a.Final: // The PSP has nothing that it could be asked about.
+			return refuse(ContradictsPSP,
+				"The PSP was never asked to execute it: no id of the PSP's is stored for it. Use not_executed.")
+		case a.Final || ch.TwoSteps:
 			return refuse(ContradictsPSP, "The PSP says that it has not executed it. Use not_executed.")
 		}
 	case gateway.Waiting:

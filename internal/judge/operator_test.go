@@ -194,6 +194,13 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"an id of another, of a decline": {unknownKey(isTaken, inTwoSteps), as("psp_1", pspHasAll(otherwise)),
 			idOfAnother},
 
+		"in two steps, and nothing was executed": {unknownKey(inTwoSteps), as("psp_1", gateway.NotFound{}),
+			"operator_contradicts_psp: The PSP says that it has not executed it. Use not_executed."},
+		"in two steps, and never made": {unknownKey(inTwoSteps, unmade), as("psp_1", gateway.NotFound{}),
+			"operator_contradicts_psp: The PSP was never asked to execute it: no id of the PSP's is stored for it."},
+		"in two steps, and made in vain": {unknownKey(inTwoSteps, unmade), as("psp_1", gateway.NotFound{Final: true}),
+			"operator_contradicts_psp: The PSP says that it has not executed it. Use not_executed."},
+
 		"one of several, confirmed": {unknownKey(), bulk(pspHasAll(first)), "completed psp_1"},
 		"one of several, twice":     {unknownKey(), bulk(pspHasAll(first, second)), moreThanOne},
 		"one of several, not found": {unknownKey(), bulk(gateway.NotFound{}), moreThanOne},

@@ -66,6 +66,13 @@ func inTwoSteps(s *Seen) {
 	s.Request = charge
 }
 
+// unmade: the PSP has made no object for the charge, or its id was lost.
+func unmade(s *Seen) {
+	charge := s.charge()
+	charge.ObjectID = ""
+	s.Request = charge
+}
+
 func sayRecord(source Source, id, status string, amount int64) Evidence {
 	return Record{Source: source, Record: recordOfOwn(id, status, amount)}
 }

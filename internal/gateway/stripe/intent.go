@@ -68,6 +68,7 @@ type finding struct {
 	record   gateway.Record
 	reason   string // of a mismatch, or of no verdict; a verdict needs none
 	evidence []byte // of a mismatch
+	notAsked bool   // of no verdict: we have not sent the question
 }
 
 func unknown(reason string) finding { return finding{state: unclear, reason: reason} }

@@ -39,8 +39,12 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 	case len(others) == 0:
 		return c.lookupIntent(ctx, ch, end)
 	}
-	own, _ := c.lookupIntent(ctx, ch, gateway.EndNothing).(gateway.Found)
-	return gateway.Found{Records: append(own.Records, others...)}
+	own := c.lookupIntent(ctx, ch, gateway.EndNothing)
+	if f, failed := own.(gateway.LookupFailed); failed && !f.Missing {
+		return own // The others alone would say that there is nothing of ours.
+	}
+	found, _ := own.(gateway.Found)
+	return gateway.Found{Records: append(found.Records, others...)}
 }
 
 // lookupIntent reads the intent, and ends it if end allows that.
@@ -161,7 +165,7 @@ func decide(f finding, end gateway.End) (result gateway.Lookup, cancel bool) {
 			return gateway.Found{Records: []gateway.Record{f.record}}, false
 		}
 	}
-	return gateway.LookupFailed{Reason: f.reason}, false
+	return gateway.LookupFailed{Reason: f.reason, NotAsked: f.notAsked}, false
 }
 
 // afterCancel is the result of a lookup that has cancelled the intent, or tried to. An intent that still waits was not

@@ -96,6 +96,18 @@ func TestPersonsQuestionFindsAllThatWasExecutedUnderTheKey(t *testing.T) {
 	}
 }
 
+// Another intent under the key says nothing about ours: if ours cannot be read, nothing is known.
+func TestIntentThatCannotBeReadIsNotFoundMissingBesideAnother(t *testing.T) {
+	t.Parallel()
+	lost := replace(replace(intentIs("succeeded"), "pi_1", "pi_lost"), "pay_canary", "pay_lost")
+	for _, end := range []gateway.End{gateway.EndNothing, gateway.EndDecided} {
+		s := scripted(t, map[string][]answer{readLine: {{status: 500}}, searchLine: {searchOf(lost)}})
+		if l, failed := newClient(t, s.URL).Lookup(t.Context(), aCharge(), end).(gateway.LookupFailed); !failed {
+			t.Errorf("end %s: %T %+v", end, l, l)
+		}
+	}
+}
+
 // A search that fails proves nothing, so nothing is ended and released by it. A look goes on without it if there is an
 // intent to read.
 func TestSearchThatFailsEndsNothing(t *testing.T) {
@@ -303,6 +315,19 @@ func TestLookupWithoutAPlaceWasNotAsked(t *testing.T) {
 		gateway.EndUnsent); l != (gateway.LookupFailed{Reason: "no connection to the PSP"}) {
 		t.Errorf("lookup %T %+v", l, l)
 	}
+}
+
+// While the breaker is open, a lookup still reads, and its cancel is not sent: that is no failure of the PSP.
+func TestLookupWhoseCancelIsNotSentWasNotAsked(t *testing.T) {
+	t.Parallel()
+	unsent := row{step: "cancel", answer: "not sent"}
+	s := scripted(t, map[string][]answer{readLine: {ok(intentIs("requires_confirmation"))}})
+	c := clientOf(t, unsent, s)
+	want := gateway.LookupFailed{Reason: "breaker open", NotAsked: true}
+	if l := c.Lookup(t.Context(), aCharge(), gateway.EndUnsent); l != want {
+		t.Errorf("lookup %T %+v", l, l)
+	}
+	sentAre(t, unsent, s, readLine)
 }
 
 func TestRefundIsFoundByEitherMark(t *testing.T) {

@@ -81,7 +81,9 @@ func (c *Client) cancel(ctx context.Context, ch gateway.Charge) finding {
 func judgeCancel(ch gateway.Charge, r wire.Reply) finding {
 	switch {
 	case r.NoAnswer() != "":
-		return unknown(r.NoAnswer())
+		f := unknown(r.NoAnswer())
+		f.notAsked = r.ByUs
+		return f
 	case r.Status == http.StatusOK:
 		return inspect(ch, r.Status, r.Body)
 	}
