@@ -20,8 +20,8 @@ const (
 	// Ask: the server has accepted the request, and does not know the outcome yet. Wait, and send the same key again,
 	// which is the way to ask.
 	Ask Meaning = "ask with the same key"
-	// Refused: this request was refused before the key was looked up. The same request will be refused again. Correct
-	// it, and use the same key.
+	// Refused: this request was refused and has not used the key. The same request will be refused again. Correct it,
+	// and use the same key.
 	Refused Meaning = "correct the request, keep the key"
 	// Stuck: the key exists at the server and cannot be executed for this request. A program must not use another key.
 	// A person finds out what became of the payment first.

@@ -12,7 +12,7 @@ type State string
 const (
 	// Open: the key may have been sent, and its outcome is not known.
 	Open State = "open"
-	// Unused: each request so far was refused before the key was looked up. The body may be corrected.
+	// Unused: each request so far was refused, and none has used the key. The body may be corrected.
 	Unused State = "unused"
 	// Blocked: the server has the key for something else, or the key is too old there. A person has to look.
 	Blocked State = "blocked"

@@ -32,9 +32,8 @@ var catalogue = []Entry{
 			"e-mail address or a card number. It refuses a key with fewer than four different characters, because " +
 			"another operation could have the same key. It also refuses a key that ends in .g and digits, because " +
 			"it needs this ending itself.",
-		WhatToDo: "Send a random value. A UUID of version 7 is best. The request was refused before the key was " +
-			"used.",
-		Curl: `curl -i ` + pay + `-H "Idempotency-Key: too-short" ` + order,
+		WhatToDo: "Send a random value. A UUID of version 7 is best. This request has not used the key.",
+		Curl:     `curl -i ` + pay + `-H "Idempotency-Key: too-short" ` + order,
 	},
 	{
 		Code: IdempotencyKeyMissing, Status: 400, Title: "The Idempotency-Key is missing",
@@ -50,7 +49,8 @@ var catalogue = []Entry{
 			"strict JSON. The server refuses members that are unknown or repeated, or that have other upper-case " +
 			"and lower-case letters. It refuses null, and it refuses decimals and exponents in an integer.",
 		WhatToDo: "Read errors. Each entry names the place of one mistake: a JSON pointer, a parameter or a " +
-			"header. Correct the mistakes and send the request again. The key has not been used.",
+			"header. Correct the mistakes and send the request again. This request has not used the key. An earlier " +
+			"request with the same key may have.",
 		Curl: `curl -i ` + pay + `-H "Idempotency-Key: invalid-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"USD"}'`,
 	},
 	{
@@ -249,7 +249,7 @@ var catalogue = []Entry{
 	{
 		Code: RateLimited, Status: 429, Title: "Too many requests", Retryable: true,
 		Meaning: "Your account has sent more requests than its rate limit allows, or is reading many lists of " +
-			"payments at the same time. The key has not been used.",
+			"payments at the same time. This request has not used the key. An earlier request with the same key may have.",
 		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key.",
 		Curl:     `curl -s -Z "$BASE/payments?limit=1#[1-400]" ` + asGuest + `| grep rate_limited | head -n 1`,
 	},
@@ -264,7 +264,7 @@ var catalogue = []Entry{
 	{
 		Code: IdempotencyStoreUnavailable, Status: 503, Title: "The key store is unavailable", Retryable: true,
 		Meaning: "The database that stores the keys cannot be reached, is full or is too slow. Nobody may charge " +
-			"without this database, so the server did not ask the payment provider.",
+			"without this database, so the server did not ask the payment provider for this request.",
 		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key.",
 		Unseen: "The database must be down, full or too slow, and no single request causes that. Stop PostgreSQL " +
 			"while the API runs, and pay.",

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -127,6 +128,26 @@ func TestEveryEntryExplainsItself(t *testing.T) {
 	}
 	if _, ok := problem.Lookup("no_such_code"); ok {
 		t.Error("Lookup found a code that does not exist")
+	}
+}
+
+// A refusal knows of its own request only. An earlier one with the same key may have been charged, and who reads that
+// the key was not used may pay with another one.
+func TestNoRefusalSaysOfAKeyThatItWasNotUsed(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../httpapi/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{"openapi.yaml": string(raw)}
+	for _, e := range problem.All() {
+		texts[string(e.Code)] = e.Meaning + " " + e.WhatToDo
+	}
+	wrong := regexp.MustCompile(`(?i)the\s+key\s+(has|was|is)\s+not\s+(been\s+)?used|before\s+the\s+key\s+was\s+used`)
+	for name, text := range texts {
+		if said := wrong.FindString(text); said != "" {
+			t.Errorf("%s: %q", name, said)
+		}
 	}
 }
 
