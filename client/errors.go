@@ -32,8 +32,8 @@ func (e *UnknownError) Error() string {
 // Unwrap gives Last, which wraps the context's error when that has ended.
 func (e *UnknownError) Unwrap() error { return e.Last }
 
-// RefusedError says that the last request was refused and has not used its key. Correct what it names, and call Pay again
-// with the same ID: it uses the same key.
+// RefusedError says that the last request was refused and has not used its key. Correct what it names, and call Pay
+// again with the same ID: it uses the same key.
 type RefusedError struct {
 	Intent string
 	Status int

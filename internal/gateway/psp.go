@@ -70,7 +70,8 @@ type Traits struct {
 	IgnoresEvents bool
 	// Exponents are the currencies whose amounts the provider counts with other decimal digits than ISO 4217.
 	Exponents map[string]int
-	// Refuses says why the provider can never take a charge or refund, before anything is reserved. It is nil if it can.
+	// Refuses says why the provider can never take a charge or refund, before anything is reserved. It returns nil if
+	// the provider can.
 	Refuses func(Request) *Unacceptable
 	// Redacted is a webhook's body as it may be stored: without secrets, and as parseable as before. It is nil if the
 	// bodies have no secrets.

@@ -16,8 +16,8 @@ type Fingerprint [sha256.Size]byte
 // String gives lower-case hexadecimal.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// FingerprintOf digests a request with its method and path. Before that, the defaults must be applied and absent members
-// left out. Otherwise an omitted member and its default would have different fingerprints.
+// FingerprintOf digests a request with its method and path. Before that, the defaults must be applied and absent
+// members left out. Otherwise an omitted member and its default would have different fingerprints.
 func FingerprintOf(method, path string, request any) (Fingerprint, error) {
 	canonical, err := Canonical(method, path, request)
 	if err != nil {

@@ -27,7 +27,8 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 	}
 	bad := r.Validate()
 	if bad == nil && r.AmountCents != 0 {
-		bad = s.unacceptable(k.Merchant, gateway.Refund{AmountMinor: int64(r.AmountCents), Currency: string(p.Currency)})
+		bad = s.unacceptable(k.Merchant,
+			gateway.Refund{AmountMinor: int64(r.AmountCents), Currency: string(p.Currency)})
 	}
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments/"+id.String()+"/refunds", r)
 	if err != nil {

@@ -197,7 +197,7 @@ func TestReplayComesBeforeTodaysRules(t *testing.T) {
 	payments := map[string]func(*payment.CreateRequest){
 		"/currency":      func(r *payment.CreateRequest) { r.Currency = "HRK" },
 		"/description":   func(r *payment.CreateRequest) { r.Description = pan },
-		"/paymentMethod": func(r *payment.CreateRequest) { r.PaymentMethod = "pm_NotOfThisPSP" }, // of the PSP's own rules
+		"/paymentMethod": func(r *payment.CreateRequest) { r.PaymentMethod = "pm_NotOfThisPSP" },
 	}
 	for place, change := range payments {
 		t.Run(place, func(t *testing.T) {
