@@ -2,6 +2,8 @@ package payment
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -117,14 +119,14 @@ func checkMetadata(m map[string]string) []problem.Detail {
 			"must have at most "+strconv.Itoa(maxMetadata)+" entries")}
 	}
 	var bad []problem.Detail
-	for name, value := range m {
+	for _, name := range slices.Sorted(maps.Keys(m)) { // Equal requests get equal answers.
 		if !isOf(nameChars, name, maxMetadataName) || cardnumber.In(name) {
 			// The name may be a card number, so the answer does not repeat the name.
 			bad = append(bad, problem.AtPointer("/metadata",
 				"each name must be 1 to 40 letters, digits or . _ -, and no card number"))
 			continue
 		}
-		bad = append(bad, checkText("/metadata/"+name, value, maxMetadataValue)...)
+		bad = append(bad, checkText("/metadata/"+name, m[name], maxMetadataValue)...)
 	}
 	return bad
 }

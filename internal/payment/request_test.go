@@ -167,6 +167,21 @@ func TestEverythingThatIsWrongIsListed(t *testing.T) {
 	}
 }
 
+// A client that sends the same body again gets the same bytes. The order of a map differs from run to run.
+func TestWhatIsWrongIsListedInOneOrder(t *testing.T) {
+	t.Parallel()
+	r := asking(func(r *CreateRequest) { r.Metadata = many(20) })
+	for name := range r.Metadata {
+		r.Metadata[name] = "\x00"
+	}
+	first := r.Validate()
+	for range 10 {
+		if diff := cmp.Diff(first, r.Validate()); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
 func TestRefundRequests(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
