@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -114,6 +115,30 @@ func TestOurFilePasses(t *testing.T) {
 	var output strings.Builder
 	if err := run(t.Context(), []string{"../../compose.yaml"}, &output); err != nil {
 		t.Errorf("%v\n%s", err, output.String())
+	}
+}
+
+// An operator who empties a secret wants none. Empty, it must not become the one that everybody can read in the file.
+// Grafana alone falls back on a public password of its own.
+func TestEmptySecretIsNotThePublicOne(t *testing.T) {
+	t.Parallel()
+	public := regexp.MustCompile(`demo|whsec_|:payonce[a-z-]*@|^payonce(-[a-z]+)?$`)
+	for _, file := range []string{"../../compose.yaml", "../../compose.citus.yaml"} {
+		project, err := load(t.Context(), file, "PSP_SECRET=", "WEBHOOK_SECRET=", "STRIPE_SECRET=",
+			"STRIPE_WEBHOOK_SECRETS=", "POSTGRES_PASSWORD=", "MIGRATOR_PASSWORD=", "API_PASSWORD=", "RECONCILER_PASSWORD=")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, service := range project.Services {
+			for variable, value := range service.Environment {
+				if strings.Contains(variable, "SECRET") || strings.HasSuffix(variable, "_PASSWORD") ||
+					variable == "DATABASE_URL" {
+					if value != nil && variable != "GF_SECURITY_ADMIN_PASSWORD" && public.MatchString(*value) {
+						t.Errorf("%s: %s of %s is %s", file, variable, name, *value)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -43,8 +43,9 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-func load(ctx context.Context, file string) (*types.Project, error) {
+func load(ctx context.Context, file string, environment ...string) (*types.Project, error) {
 	options, err := cli.NewProjectOptions([]string{file}, cli.WithResolvedPaths(true), cli.WithInterpolation(true),
+		cli.WithEnv(environment),
 		cli.WithProfiles([]string{"*"})) // a service that starts on demand is no less exposed
 	if err != nil {
 		return nil, fmt.Errorf("prepare to load %s: %w", file, err)

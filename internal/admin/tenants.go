@@ -19,8 +19,9 @@ const tenantsHelp = `Usage:
   api tenants create NAME [--psp native|stripe] [--psp-account ACCOUNT] [--per-second N] [--burst N]
       creates a tenant at a payment service provider, with an account there. The name, the provider and the account never
       change: payments without an answer are looked up there. By default, the provider is the setting PSP, and the
-      account at the provider native is named as the tenant is. At Stripe, name the account (acct_…). The same command
-      may run again
+      account at the provider native is named as the tenant is. At Stripe, name a connected account by its id (acct_…),
+      and the account that STRIPE_SECRET belongs to by the word default: as acct_…, all its events would be refused as
+      those of another account. The same command may run again
   api tenants list
       lists the tenants, with their providers, their accounts there and their rate limits
   api tenants rate --tenant NAME --per-second N [--burst N]
@@ -159,7 +160,8 @@ func complete(n tenants.Tenant, provider tenants.PSP) (tenants.Tenant, error) {
 		n.PSPAccount = cmp.Or(n.PSPAccount, n.ID)
 	}
 	if n.PSP == tenants.Stripe && n.PSPAccount == "" {
-		return n, cli.Usagef("name the tenant's account at Stripe by --psp-account, such as acct_1A2b3C")
+		return n, cli.Usagef("name the tenant's account at Stripe by --psp-account: acct_… of a connected account, or " +
+			ownAccount + ", which is the account of the secret key itself")
 	}
 	if n.PSP == tenants.Stripe && n.PSPAccount != ownAccount && !strings.HasPrefix(n.PSPAccount, "acct_") {
 		return n, cli.Usagef("an account at Stripe begins with acct_; the account of the secret key itself is called " +

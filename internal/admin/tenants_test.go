@@ -74,7 +74,10 @@ func TestTenantIsCreatedAtAProvider(t *testing.T) {
 		{native, "hooli --psp stripe --psp-account acct_1", 1, `account "acct_1" is in use by another tenant`},
 		{native, "Hooli", 2, `tenant "Hooli" is malformed`},
 		{native, "hooli --psp-account two,words", 2, `account "two,words" is malformed`},
-		{stripe, "hooli", 2, "name the tenant's account at Stripe by --psp-account"},
+		// Under its acct_…, each of its events would be one of another account: Stripe names none in them.
+		{stripe, "hooli", 2, "name the tenant's account at Stripe by --psp-account: acct_… of a connected account, or " +
+			"default, which is the account of the secret key itself"},
+		{stripe, "vandelay --psp-account default", 0, "vandelay is at provider stripe, with account default."},
 		{stripe, "hooli --psp-account acct_2", 0, "hooli is at provider stripe, with account acct_2."},
 		{stripe, "umbrella --psp native", 0, "umbrella is at provider native, with account umbrella."},
 	} {
@@ -85,6 +88,9 @@ func TestTenantIsCreatedAtAProvider(t *testing.T) {
 		if cli.Code(err) != c.code || !strings.HasPrefix(out, c.says) {
 			t.Errorf("tenants create %s: %v %s", c.args, err, out)
 		}
+	}
+	if help, err := command(t, native, "tenants", "--help"); err != nil || !strings.Contains(help, "default") {
+		t.Errorf("the help does not name the account default: %v %s", err, help)
 	}
 	out, err := command(t, native, "tenants", "list")
 	if err != nil || !regexp.MustCompile(`(?m)^globex +native +ACME-2 +7 +14 .*\nhooli +stripe +acct_2 +50 +100 .*\ninitech +stripe +acct_1 +50 +9 `).MatchString(out) {

@@ -53,9 +53,10 @@ func (c API) OperatorURL() string { return ownURL(c.OperatorAddr) }
 func (c API) Check() error {
 	var bad refusals
 	c.check(&bad)
-	c.checkStripeWebhooks(&bad)
+	c.checkWebhooks(&bad)
 	bad.spans(c)
-	bad.addresses(map[string]string{"HTTP_ADDR": c.HTTPAddr, "OPERATOR_ADDR": c.OperatorAddr})
+	bad.address("HTTP_ADDR", c.HTTPAddr)
+	bad.address("OPERATOR_ADDR", c.OperatorAddr)
 	return errors.Join(bad...)
 }
 
@@ -142,6 +143,6 @@ func (c Reconciler) Check() error {
 	if c.LookupBudget < 1 {
 		bad.refuse("LOOKUP_BUDGET is %d, must be at least 1", c.LookupBudget)
 	}
-	bad.addresses(map[string]string{"RECONCILER_ADDR": c.Addr})
+	bad.address("RECONCILER_ADDR", c.Addr)
 	return errors.Join(bad...)
 }

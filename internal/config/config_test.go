@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/demo/mockpsp"
+	mockstripe "payonce/demo/mockpsp/stripe"
 )
 
 func load(env map[string]string) (API, error) {
@@ -129,7 +132,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 	t.Parallel()
 	const (
 		thrice   = "PSP_TIMEOUT (8s) times 3 must not exceed LEASE (0s): the lease would end while the PSP still works"
-		stripe   = "STRIPE_SECRET must be a secret key (sk_…) or a restricted key (rk_…) of Stripe's"
+		stripe   = "STRIPE_SECRET must be a secret key or a restricted key of Stripe's: sk_live_…, rk_live_…, sk_test_… or rk_test_…"
 		counts   = "DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1"
 		maxNanos = time.Duration(1<<63 - 1)
 		ratio    = "TRACE_RATIO is %s, must be above 0 and at most 1; for no traces, leave OTEL_EXPORTER_OTLP_ENDPOINT empty"
@@ -205,8 +208,19 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"Stripe URL password": {func(c *API) { c.StripeURL = "https://user:secret@api.stripe.com" },
 			[]string{"STRIPE_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
 		"publishable key": {func(c *API) { c.StripeSecret = "pk_test_1" }, []string{stripe}},
-		"key in quotes":   {func(c *API) { c.StripeSecret = `"sk_test_1"` }, []string{stripe}},
-		"key and line":    {func(c *API) { c.StripeSecret = "sk_test_1\n" }, []string{stripe}},
+		// The events of the other mode could not be told from ours.
+		"key of no mode":          {func(c *API) { c.StripeSecret = "sk_1234567890" }, []string{stripe}},
+		"key of another mode":     {func(c *API) { c.StripeSecret = "rk_prod_1" }, []string{stripe}},
+		"key of an organization":  {func(c *API) { c.StripeSecret = "sk_org_live_1" }, []string{stripe}},
+		"key with its mode alone": {func(c *API) { c.StripeSecret = "sk_live_" }, []string{stripe}},
+		"demo's webhook secret": {func(c *API) {
+			c.PSPSecret, c.WebhookSecrets = "s", []string{"whsec_a", mockpsp.DemoWebhookSecret}
+		}, []string{"WEBHOOK_SECRETS has the demo's secret, which is public, and PSP_SECRET is not the demo's"}},
+		"demo's webhook secret at Stripe": {func(c *API) {
+			c.StripeSecret, c.StripeWebhookSecrets = "sk_live_1", []string{mockstripe.DemoWebhookSecret}
+		}, []string{"STRIPE_WEBHOOK_SECRETS has the demo's secret, which is public, and STRIPE_SECRET is not the demo's"}},
+		"key in quotes": {func(c *API) { c.StripeSecret = `"sk_test_1"` }, []string{stripe}},
+		"key and line":  {func(c *API) { c.StripeSecret = "sk_test_1\n" }, []string{stripe}},
 		"Stripe's webhooks alone": {func(c *API) { c.StripeWebhookSecrets = []string{"whsec_aaaaaaaaaaaaaaaa"} },
 			[]string{"STRIPE_WEBHOOK_SECRETS is set, and STRIPE_SECRET is not: set both, or neither"}},
 		"Stripe's webhooks": {func(c *API) {
@@ -240,6 +254,9 @@ func TestValuesAtTheirLimitAreTaken(t *testing.T) {
 	c.Retention = c.PSPMemory
 	c.DBMaxConns, c.PSPInFlight, c.PSPBreakerFailures = 2, 1, 1
 	c.TraceRatio = 1
+	demo := mockpsp.DefaultConfig()
+	c.PSPSecret, c.WebhookSecrets = demo.Secret, []string{mockpsp.DemoWebhookSecret}
+	c.StripeSecret, c.StripeWebhookSecrets = mockstripe.DemoSecret, []string{mockstripe.DemoWebhookSecret}
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}

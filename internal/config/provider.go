@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"regexp"
+	"slices"
 )
 
 // The providers that PSP may name.
@@ -12,10 +13,20 @@ const (
 )
 
 // Secrets are sent in headers, so they are of printable characters. The publishable key (pk_…) is no secret, and Stripe
-// would refuse it only when the first payment is sent.
+// would refuse it only when the first payment is sent. A key that does not say its mode is refused, because the events
+// of the other mode could not be told from ours.
 var (
-	stripeSecret        = regexp.MustCompile(`^[sr]k_[A-Za-z0-9_]{1,252}$`)
+	stripeSecret        = regexp.MustCompile(`^[sr]k_(live|test)_[A-Za-z0-9_]{1,247}$`)
 	stripeWebhookSecret = regexp.MustCompile(`^whsec_[!-~]{16,128}$`)
+)
+
+// The secrets of the demo and of compose.yaml. Everybody knows them, so with such a webhook secret everybody can send us
+// events. It is taken only where the provider takes the demo's own secret from us: at the mock PSP.
+const (
+	demoSecret              = "demo-psp-secret"
+	demoWebhookSecret       = "whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh"
+	demoStripeSecret        = "sk_test_demo"
+	demoStripeWebhookSecret = "whsec_demo_stripe_webhook_secret"
 )
 
 // checkProviders refuses a provider that there is not, and a secret that cannot be one. It does not repeat a secret.
@@ -24,12 +35,20 @@ func (c Shared) checkProviders(bad *refusals) {
 		bad.refuse("PSP is %q, must be native or stripe", c.PSP)
 	}
 	if c.StripeSecret != "" && !stripeSecret.MatchString(c.StripeSecret) {
-		bad.refuse("STRIPE_SECRET must be a secret key (sk_…) or a restricted key (rk_…) of Stripe's")
+		bad.refuse("STRIPE_SECRET must be a secret key or a restricted key of Stripe's: sk_live_…, rk_live_…, sk_test_… or rk_test_…")
 	}
 }
 
-// checkStripeWebhooks refuses what is no signing secret. A process that takes Stripe's webhooks asks Stripe, too.
-func (c API) checkStripeWebhooks(bad *refusals) {
+// checkWebhooks refuses what is no signing secret, and one that is no secret. A process that takes Stripe's webhooks asks
+// Stripe, too.
+func (c API) checkWebhooks(bad *refusals) {
+	const public = "%s has the demo's secret, which is public, and %s is not the demo's"
+	if slices.Contains(c.WebhookSecrets, demoWebhookSecret) && c.PSPSecret != demoSecret {
+		bad.refuse(public, "WEBHOOK_SECRETS", "PSP_SECRET")
+	}
+	if slices.Contains(c.StripeWebhookSecrets, demoStripeWebhookSecret) && c.StripeSecret != demoStripeSecret {
+		bad.refuse(public, "STRIPE_WEBHOOK_SECRETS", "STRIPE_SECRET")
+	}
 	if len(c.StripeWebhookSecrets) > 0 && c.StripeSecret == "" {
 		bad.refuse("STRIPE_WEBHOOK_SECRETS is set, and STRIPE_SECRET is not: set both, or neither")
 	}

@@ -16,7 +16,7 @@ type Shared struct {
 	// PSP is the provider of new tenants that name none.
 	PSP          string `env:"PSP" envDefault:"native" desc:"provider of new tenants that name none: native (PSP_URL) or stripe"`
 	StripeURL    string `env:"STRIPE_URL" envDefault:"https://api.stripe.com" desc:"the API of Stripe"`
-	StripeSecret string `env:"STRIPE_SECRET" desc:"our secret key at Stripe (sk_…) or a restricted one (rk_…); required to serve if PSP is stripe; none: no Stripe"`
+	StripeSecret string `env:"STRIPE_SECRET" desc:"our secret key at Stripe (sk_live_…, sk_test_…) or a restricted one (rk_live_…, rk_test_…); required to serve if PSP is stripe; none: no Stripe"`
 	// ConsoleSecret seals sessions. Processes behind one address must have the same.
 	ConsoleSecret string     `env:"CONSOLE_SECRET" desc:"seals the sessions of the console, at least 32 characters; the same for all processes; none: sessions end with their process"`
 	LogLevel      slog.Level `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
@@ -97,11 +97,15 @@ func (r *refusals) spans(settings any) {
 	}
 }
 
-func (r *refusals) addresses(named map[string]string) {
-	for name, addr := range named {
-		if err := CheckAddress(name, addr); err != nil {
-			*r = append(*r, err)
-		}
+func (r *refusals) address(name, addr string) {
+	if err := CheckAddress(name, addr); err != nil {
+		*r = append(*r, err)
+	}
+}
+
+func (r *refusals) base(name, raw string) {
+	if err := checkBase(name, raw); err != nil {
+		*r = append(*r, err)
 	}
 }
 
@@ -137,13 +141,10 @@ func (c Shared) check(bad *refusals) {
 			c.TraceRatio)
 	}
 	c.checkProviders(bad)
-	bases := map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL, "STRIPE_URL": c.StripeURL}
+	bad.base("PUBLIC_URL", c.PublicURL)
+	bad.base("PSP_URL", c.PSPURL)
+	bad.base("STRIPE_URL", c.StripeURL)
 	if c.TraceEndpoint != "" {
-		bases["OTEL_EXPORTER_OTLP_ENDPOINT"] = c.TraceEndpoint
-	}
-	for name, raw := range bases {
-		if err := checkBase(name, raw); err != nil {
-			*bad = append(*bad, err)
-		}
+		bad.base("OTEL_EXPORTER_OTLP_ENDPOINT", c.TraceEndpoint)
 	}
 }

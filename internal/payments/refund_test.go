@@ -309,7 +309,7 @@ func (s *shop) atStripe(serve http.HandlerFunc) {
 	s.t.Helper()
 	server := httptest.NewServer(serve)
 	s.t.Cleanup(server.Close)
-	psp, err := stripe.New(stripe.Config{URL: server.URL, Secret: "sk_test", Limits: gateway.DefaultLimits(),
+	psp, err := stripe.New(stripe.Config{URL: server.URL, Secret: "sk_test_x", Limits: gateway.DefaultLimits(),
 		Now: time.Now})
 	if err != nil {
 		s.t.Fatal(err)

@@ -72,7 +72,7 @@ func TestOnlyWhatIsVerifiedIsStored(t *testing.T) {
 func TestSecretOfAVerifiedEventIsNotStored(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	psp, err := stripe.New(stripe.Config{URL: "http://psp.test", Secret: "sk_test", WebhookSecrets: []string{secret},
+	psp, err := stripe.New(stripe.Config{URL: "http://psp.test", Secret: "sk_test_x", WebhookSecrets: []string{secret},
 		Limits: gateway.DefaultLimits(), Now: func() time.Time { return d.sent }})
 	if err != nil {
 		t.Fatal(err)

@@ -60,8 +60,8 @@ type World struct {
 }
 
 const (
-	// PSPSecret opens the native dialect of a world's PSP.
-	PSPSecret = "world-psp-secret"
+	// PSPSecret opens the native dialect of a world's PSP. It is the demo's, as the webhook secret is.
+	PSPSecret = "demo-psp-secret"
 	publicURL = "http://payonce.test"
 )
 

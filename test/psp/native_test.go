@@ -10,7 +10,7 @@ import (
 	"payonce/internal/gateway/native"
 )
 
-const apiSecret = "sk_conformance_secret"
+const apiSecret = "sk_test_conformance_secret"
 
 func nativeDialect() *Dialect {
 	return &Dialect{

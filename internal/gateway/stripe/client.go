@@ -54,6 +54,9 @@ func New(c Config) (*Client, error) {
 	if !gateway.IsID(c.Secret) {
 		return nil, errors.New("the secret of Stripe must be 1 to 255 printable characters without spaces")
 	}
+	if modeOf(c.Secret) == "" {
+		return nil, errors.New("the secret of Stripe must say its mode: sk_live_…, rk_live_…, sk_test_… or rk_test_…")
+	}
 	if err := checkSecrets(c.WebhookSecrets); err != nil {
 		return nil, err
 	}

@@ -32,13 +32,14 @@ func (c *Client) ParseEvent(body []byte) (gateway.Event, error) {
 	return parseEvent(body, modeOf(c.secret))
 }
 
-// The modes of Stripe. A secret of another form does not tell its mode.
+// The modes of Stripe.
 const (
 	liveMode = "live"
 	testMode = "test"
 )
 
-// modeOf is the mode of a secret: sk_live_…, rk_test_…. It is "" if the secret does not tell.
+// modeOf is the mode of a secret: sk_live_…, rk_test_…. It is "" if the secret does not tell, and New refuses
+// such a secret.
 func modeOf(secret string) string {
 	parts := strings.SplitN(secret, "_", 3)
 	if len(parts) == 3 && (parts[1] == liveMode || parts[1] == testMode) {
@@ -59,7 +60,7 @@ func parseEvent(body []byte, mode string) (gateway.Event, error) {
 	if e.Type == "" {
 		return nil, malformed("no type")
 	}
-	if mode != "" && e.Livemode != (mode == liveMode) {
+	if e.Livemode != (mode == liveMode) {
 		return gateway.Ignored{Type: e.Type, Reason: "event of the other mode"}, nil
 	}
 	record, err := e.read(cmp.Or(e.Account, DefaultAccount))

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	secret        = "sk_canary_secret"
+	secret        = "sk_test_canary_secret"
 	webhookSecret = "whsec_canary_webhook_secret"
 	// patience bounds every wait. Reaching it is a failure, not a measurement.
 	patience = time.Minute
