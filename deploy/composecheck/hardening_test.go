@@ -125,7 +125,8 @@ func TestEmptySecretIsNotThePublicOne(t *testing.T) {
 	public := regexp.MustCompile(`demo|whsec_|:payonce[a-z-]*@|^payonce(-[a-z]+)?$`)
 	for _, file := range []string{"../../compose.yaml", "../../compose.citus.yaml"} {
 		project, err := load(t.Context(), file, "PSP_SECRET=", "WEBHOOK_SECRET=", "STRIPE_SECRET=",
-			"STRIPE_WEBHOOK_SECRETS=", "POSTGRES_PASSWORD=", "MIGRATOR_PASSWORD=", "API_PASSWORD=", "RECONCILER_PASSWORD=")
+			"STRIPE_WEBHOOK_SECRETS=", "POSTGRES_PASSWORD=", "MIGRATOR_PASSWORD=", "API_PASSWORD=",
+			"RECONCILER_PASSWORD=")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,8 @@ var (
 	stripeWebhookSecret = regexp.MustCompile(`^whsec_[!-~]{16,128}$`)
 )
 
-// The secrets of the demo and of compose.yaml. Everybody knows them, so with such a webhook secret everybody can send us
-// events. It is taken only where the provider takes the demo's own secret from us: at the mock PSP.
+// The secrets of the demo and of compose.yaml. Everybody knows them, so with such a webhook secret everybody can send
+// us events. It is taken only where the provider takes the demo's own secret from us: at the mock PSP.
 const (
 	demoSecret              = "demo-psp-secret"
 	demoWebhookSecret       = "whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh"
@@ -39,8 +39,8 @@ func (c Shared) checkProviders(bad *refusals) {
 	}
 }
 
-// checkWebhooks refuses what is no signing secret, and one that is no secret. A process that takes Stripe's webhooks asks
-// Stripe, too.
+// checkWebhooks refuses what is no signing secret, and one that is no secret. A process that takes Stripe's webhooks
+// asks Stripe, too.
 func (c API) checkWebhooks(bad *refusals) {
 	const public = "%s has the demo's secret, which is public, and %s is not the demo's"
 	if slices.Contains(c.WebhookSecrets, demoWebhookSecret) && c.PSPSecret != demoSecret {
