@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 )
@@ -46,11 +47,29 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 	}
 	ctx, span := s.tracer.Later(ctx, string(e.Source), g.Seen.Own.Subject)
 	defer span.End()
+	e = s.asItIsNow(ctx, g, e)
 	_, step, applied, err := s.judgeAndApply(ctx, g, e)
 	if err != nil {
 		return nil, err
 	}
 	return effectOf(step, applied), nil
+}
+
+// asItIsNow reads the record of a webhook at the PSP if the webhook contradicts the result that was answered. A webhook
+// tells what was so when it was made, and may arrive after what has come of it since. If the PSP does not have the
+// record, or does not answer, the webhook counts.
+func (s *Service) asItIsNow(ctx context.Context, g Gathered, e judge.Record) judge.Record {
+	step := judge.Judge(g.Seen, e)
+	if e.Source != judge.SourceWebhook || step.Open() == nil || step.Open().Kind != deadletters.ContradictsCompleted {
+		return e
+	}
+	found, _ := s.psps.Of(g.Seen.PSP).Lookup(ctx, g.Seen.Request, gateway.EndNothing).(gateway.Found)
+	for _, r := range found.Records {
+		if r.ID == e.Record.ID {
+			e.Record = r
+		}
+	}
+	return e
 }
 
 func effectOf(step judge.Step, applied Applied) Effect {

@@ -383,6 +383,45 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneDeadLetter(t *testing.T) {
 }
 
 // A charge that is proven not to have happened, and then has: the client's retry hears of it and does not charge again.
+// A webhook tells what was so when it was made, and may arrive after what has come of it since: a bank takes a refund
+// back that has succeeded. Nobody is called before the PSP has said how it is now. If the PSP does not say it, or says
+// the same as the webhook, an operator has the case.
+func TestWebhookThatContradictsIsReadAtThePSPFirst(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		source judge.Source
+		now    func(stale gateway.Record) http.HandlerFunc
+		called bool
+	}{
+		"was overtaken": {judge.SourceWebhook, func(stale gateway.Record) http.HandlerFunc {
+			return finds(declinedAs(stale, "no_money"))
+		}, false},
+		"is so": {judge.SourceWebhook, func(stale gateway.Record) http.HandlerFunc { return finds(stale) }, true},
+		"is of another refund": {judge.SourceWebhook, func(stale gateway.Record) http.HandlerFunc {
+			return finds(as("psp_other", declinedAs(stale, "no_money")))
+		}, true},
+		"is not found": {judge.SourceWebhook, func(gateway.Record) http.HandlerFunc { return finds() }, true},
+		"has no answer": {judge.SourceWebhook, func(gateway.Record) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+		}, true},
+		"is of a list, which is of now": {judge.SourceScan, func(stale gateway.Record) http.HandlerFunc {
+			return finds(declinedAs(stale, "no_money"))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stale gateway.Record
+			s := setupOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { row.now(stale)(w, r) }))
+			g := s.refunding("refund-0000000001", s.charging("order-0000000001").paidFor(), 100).declined()
+			stale = g.record
+			if _, called := s.evidenceBy(row.source, stale).(DeadLettered); called != row.called {
+				t.Errorf("an operator is called: %t", called)
+			}
+			g.wantMoved(payment.Declined, stale.ID)
+		})
+	}
+}
+
 func TestRetryAfterLateEvidenceIsAReplay(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
