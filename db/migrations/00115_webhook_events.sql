@@ -1,4 +1,5 @@
--- Webhooks as they were received. The raw body is kept, because the signature covers its exact bytes.
+-- Webhooks as they were received. The raw body is kept, because the signature covers its exact bytes. Of an event that
+-- says nothing about us, the type alone is kept.
 --
 -- webhook_events is a local table: an event is stored before its body is read, so its tenant is not known.
 
@@ -11,9 +12,9 @@ CREATE TABLE webhook_events (
     received_at  timestamptz NOT NULL DEFAULT payonce_now(),
     -- The sender's webhook-timestamp.
     sent_at      timestamptz NOT NULL,
-    body         bytea NOT NULL CHECK (octet_length(body) <= 65536),
+    body         bytea NOT NULL CHECK (octet_length(body) <= 1048576),
     processed_at timestamptz,
-    -- resolved, confirmed, dead_letter, or dismissed by an operator.
+    -- resolved, confirmed, dead_letter, ignored, or dismissed by an operator.
     result       text,
     CONSTRAINT webhook_events_result_iff_processed CHECK ((processed_at IS NULL) = (result IS NULL))
 );

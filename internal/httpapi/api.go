@@ -43,13 +43,15 @@ type API struct {
 	problemFor func(err error, again string) *requestError
 	again      string
 	limits     *limits
+	large      chan struct{} // has a place for each large webhook that is being read
 	draining   atomic.Bool
 	router     http.Handler
 }
 
 // New returns the public API.
 func New(c Config) *API {
-	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newLimits()}
+	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newLimits(),
+		large: make(chan struct{}, maxLarge)}
 	a.router = a.routes()
 	return a
 }

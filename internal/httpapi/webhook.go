@@ -11,15 +11,21 @@ import (
 	"payonce/internal/webhooks"
 )
 
-// maxWebhook bounds the body of a webhook, in bytes. It is larger than other bodies, because PSPs send whole objects.
-const maxWebhook = 64 << 10
+// Limits of the body of a webhook, in bytes. It is larger than other bodies, because PSPs send whole objects. Nobody
+// has verified a body that is being read, and every connection may send one. So only maxLarge bodies are read at once
+// that may be longer than usualWebhook, and others wait.
+const (
+	maxWebhook   = 1 << 20
+	usualWebhook = 64 << 10
+	maxLarge     = 32
+)
 
 // afterUnconfigured is the Retry-After of a webhook that cannot be verified because no secret is configured. An
 // administrator has to set the secret first.
 const afterUnconfigured = time.Minute
 
-// takeWebhook stores a genuine message of the PSP. It does not read what the message says; a job does that later. It
-// answers 204 only if the message and its job are durable. After any other answer, the PSP sends the message again.
+// takeWebhook stores a genuine message of the PSP. A job acts on it later. It answers 204 only if the message, and its
+// job if it needs one, are durable. After any other answer, the PSP sends the message again.
 func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webhooks.Receiver) {
 	if receiver == nil {
 		// Not a 404: after a 404, the PSP might give up, and the message would be lost before the secret is set.
@@ -27,7 +33,11 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret for this path, so it takes no webhooks here.")
 		return
 	}
-	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 64 KiB.")
+	if r.ContentLength < 0 || r.ContentLength > usualWebhook {
+		a.large <- struct{}{} // The server's read timeout bounds how long each of the others stays.
+		defer func() { <-a.large }()
+	}
+	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 1 MiB.")
 	if bad != nil {
 		result := "malformed"
 		if bad.code == problem.BodyTooLarge {
@@ -45,6 +55,9 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 		return
 	}
 	a.config.Metrics.WebhookReceived(string(receipt))
+	if receipt == webhooks.Ignored {
+		a.config.Metrics.Foreign("event", 1)
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 }

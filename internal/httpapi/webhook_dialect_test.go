@@ -66,11 +66,11 @@ func TestRefusalOfAWebhookIsInTheWordsOfItsDialect(t *testing.T) {
 	c.want(0, 0)
 }
 
-func TestWebhookOfEachDialectHas64KiBOfJSONAtMost(t *testing.T) {
+func TestWebhookOfEachDialectHas1MiBOfJSONAtMost(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	c.finds("evt_1", nil)
-	c.expect(c.toStripe("t=1,v1=0", strings.Repeat(" ", 64<<10+1)), http.StatusRequestEntityTooLarge,
+	c.expect(c.toStripe("t=1,v1=0", strings.Repeat(" ", 1<<20+1)), http.StatusRequestEntityTooLarge,
 		problem.BodyTooLarge, "too_large")
 	text := c.toStripe("t=1,v1=0", "{}")
 	text.Header.Set("Content-Type", "text/plain")

@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +31,7 @@ import (
 	"payonce/test/contract"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -327,12 +330,12 @@ func TestSignaturesMayComeInTwoHeaders(t *testing.T) {
 	c.expect(r, http.StatusNoContent, "", "stored")
 }
 
-func TestWebhookMayHave64KiB(t *testing.T) {
+func TestWebhookMayHave1MiB(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	body := func(size int) string { return eventBody + strings.Repeat(" ", size-len(eventBody)) }
-	c.expect(c.signed("evt_1", body(64<<10)), http.StatusNoContent, "", "stored")
-	c.expect(c.signed("evt_2", body(64<<10+1)), http.StatusRequestEntityTooLarge, problem.BodyTooLarge, "too_large")
+	c.expect(c.signed("evt_1", body(1<<20)), http.StatusNoContent, "", "stored")
+	c.expect(c.signed("evt_2", body(1<<20+1)), http.StatusRequestEntityTooLarge, problem.BodyTooLarge, "too_large")
 	c.want(1, 1)
 }
 
@@ -382,6 +385,51 @@ func TestWebhookThatIsCutOffIsNotStored(t *testing.T) {
 		t.Error("not counted")
 	}
 	c.want(0, 0)
+}
+
+// Each of thousands of connections may send a large body, and nobody has verified it while it is being read.
+func TestFewLargeWebhooksAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const most = 32
+	// large asks to send a large body. It returns once the server has begun to read it.
+	large := func() (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", c.server.Listener.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		fmt.Fprint(conn, "POST /webhooks/psp HTTP/1.1\r\nHost: payonce.test\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 70000\r\nExpect: 100-continue\r\n\r\n")
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err == nil && !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+			err = errors.New(line)
+		}
+		return conn, err
+	}
+	var first net.Conn
+	for range most {
+		conn, err := large()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = conn
+	}
+	next := make(chan error, 1)
+	go func() {
+		_, err := large()
+		next <- err
+	}()
+	c.expect(c.signed("evt_1", eventBody), http.StatusNoContent, "", "stored") // meanwhile
+	select {
+	case err := <-next:
+		t.Fatalf("one more is read: %v", err)
+	default:
+	}
+	_ = first.Close()
+	if err := wait.For(t, "the next one", next); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestWebhookComesAgainWhenTheStoreIsAway(t *testing.T) {

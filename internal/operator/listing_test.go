@@ -422,6 +422,11 @@ func TestWebhookInAListHasWhatItsBodySays(t *testing.T) {
 	ops, now := New(Config{PSPs: gateway.PSPs{stripe.Name: psp, native.Name: other}}), time.Now()
 	ignored := ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "stripe.evt_1", Result: "ignored", ProcessedAt: &now,
 		Body: []byte(`{"object":"event","type":"payment_intent.succeeded","livemode":true}`)})
+	alone := ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "stripe.evt_1", Result: "ignored", ProcessedAt: &now,
+		Body: []byte(`{"type":"invoice.created"}`)})
+	if alone.Type != "invoice.created" || alone.Bytes != 26 {
+		t.Errorf("an event whose type alone is kept is listed as %+v", alone)
+	}
 	wantForm(t, "ignored", ignored, []string{`"status":"ignored"`, `"type":"payment_intent.succeeded"`,
 		`"processedAt":"` + stamp(now)}, []string{"pspId"})
 	broken := ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "evt_1", Waiting: true, Body: []byte(`{`)})

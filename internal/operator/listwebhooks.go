@@ -53,7 +53,11 @@ func (s *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
 		w.Status = WebhookWaiting
 	}
 	said, err := s.config.PSPs.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
-	if err != nil {
+	switch {
+	case err != nil && w.Status == WebhookIgnored:
+		w.Type = webhooks.TypeOf(r.Body)
+		return w
+	case err != nil:
 		return w // Its dead letter says what is wrong with it.
 	}
 	switch said := said.(type) {

@@ -224,7 +224,7 @@ var catalogue = []Entry{
 	},
 	{
 		Code: BodyTooLarge, Status: 413, Title: "The request body is too large",
-		Meaning:  "A request body has 16 KiB at most. The body of a webhook has 64 KiB at most.",
+		Meaning:  "A request body has 16 KiB at most. The body of a webhook has 1 MiB at most.",
 		WhatToDo: "Send a smaller body. Put references into metadata, and store documents in another place.",
 		Curl: `head -c 20000 /dev/zero | tr '\0' ' ' | curl -i ` + pay +
 			`-H "Idempotency-Key: too-large-$(date +%s)" --data-binary @-`,

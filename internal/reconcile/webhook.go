@@ -67,11 +67,14 @@ func (r *Reconciler) judgeEvent(ctx context.Context, event webhooks.Stored) (res
 			return "", fmt.Errorf("apply record of webhook: %w", err)
 		}
 		return r.countEffect(effect, judge.SourceWebhook), nil
-	case gateway.Ignored:
+	case gateway.Ignored: // An earlier version has stored it for a job.
 		r.Metrics.Foreign("event", 1)
 	}
 	return resultIgnored, nil
 }
+
+// maxEvidence bounds the body that a dead letter shows, in bytes. A list of dead letters has many.
+const maxEvidence = 64 << 10
 
 // unmatched opens a dead letter for an event that is genuine and cannot be understood.
 func (r *Reconciler) unmatched(ctx context.Context, event webhooks.Stored, cause error) error {
@@ -80,7 +83,7 @@ func (r *Reconciler) unmatched(ctx context.Context, event webhooks.Stored, cause
 		Body    jsontext.Value `json:"body,omitzero"`
 		Text    string         `json:"text,omitzero"` // the first bytes, if the body cannot be stored as JSON
 	}{EventID: event.ID}
-	if gateway.Storable(event.Body) {
+	if len(event.Body) <= maxEvidence && gateway.Storable(event.Body) {
 		evidence.Body = event.Body
 	} else {
 		evidence.Text = gateway.Beginning(event.Body)

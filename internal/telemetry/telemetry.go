@@ -87,7 +87,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			m.reconciled.WithLabelValues(result, source)
 		}
 	}
-	for _, result := range []string{"stored", "duplicate", "bad_signature", "stale", "malformed", "too_large",
+	for _, result := range []string{"stored", "ignored", "duplicate", "bad_signature", "stale", "malformed", "too_large",
 		"store_error"} {
 		m.webhooks.WithLabelValues(result)
 	}

@@ -11,6 +11,7 @@
 //     stores, and is for callers that have verified.
 //   - An event and the job that processes it are committed together, before the delivery is acknowledged. So an event
 //     that was acknowledged is processed, and an event that was not is sent again.
+//     An event that says nothing about us needs no job, and is stored as processed.
 //   - One webhook-id is one event and one job, however often it is delivered, as long as the event is stored. That must
 //     be longer than the sender repeats a delivery, and longer than the tolerance of its timestamp.
 //   - An event changes once, when it is processed; only an operator may have it processed again. An event that is not

@@ -34,15 +34,16 @@ func New(db *postgres.DB, job Job) *Inbox {
 	return i
 }
 
-// Event is one verified message. Its body may have up to 64 KiB.
+// Event is one verified message. Its body may have up to 1 MiB.
 type Event struct {
-	ID     string    // the sender's webhook-id
-	SentAt time.Time // the sender's webhook-timestamp
-	Body   []byte    // the bytes that were signed, without secrets; not nil
+	ID      string    // the sender's webhook-id
+	SentAt  time.Time // the sender's webhook-timestamp
+	Body    []byte    // the bytes that were signed, without secrets; not nil
+	Ignored bool      // says nothing about us, so it needs no job
 }
 
-// Receipt is the result of a delivery, as metrics name it. In each case the event and its job are stored, and a
-// failover does not lose them.
+// Receipt is the result of a delivery, as metrics name it. In each case the event and its job, if it needs one, are
+// stored, and a failover does not lose them.
 type Receipt string
 
 const (
@@ -52,22 +53,27 @@ const (
 	// Duplicate says that the event was stored before. The body of this delivery is not read. The commit of the first
 	// delivery may still wait for the standby, so this delivery waits until both are durable.
 	Duplicate Receipt = "duplicate"
+	// Ignored is Received for an event that says nothing about us.
+	Ignored Receipt = "ignored"
 )
 
-// Receive stores an event and inserts its job, in one transaction, which other events may share. After an error, the
-// event may or may not be stored. The sender does not know it either, and sends the event again.
+// Receive stores an event and inserts its job, if it needs one, in one transaction, which other events may share. After
+// an error, the event may or may not be stored. The sender does not know it either, and sends the event again.
 //
 // If another delivery of the same event is being stored, Receive waits for that commit, at most for the database's
 // lock_timeout.
 func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 	// Crash window 6: verified, not stored.
-	receipt := Duplicate
+	receipt, stored := Duplicate, Received
+	if e.Ignored {
+		stored = Ignored
+	}
 	first, err := i.group.Do(ctx, e)
 	if first {
-		receipt = Received
+		receipt = stored
 	}
 	err = i.db.OrFind(ctx, err, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
-		receipt = Received // This or another delivery has stored the event. Every stored event has its job.
+		receipt = stored // This or another delivery has stored the event. Every stored event has its job.
 		_, err = dbsqlc.New(q).GetEvent(ctx, e.ID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
@@ -85,7 +91,7 @@ func (i *Inbox) store(ctx context.Context, events []Event) (first []bool, err er
 	asked := dbsqlc.StoreEventsParams{Kind: i.job.Kind, Queue: i.job.Queue, MaxAttempts: i.job.MaxAttempts}
 	for _, e := range events {
 		asked.Ids, asked.SentAt = append(asked.Ids, e.ID), append(asked.SentAt, e.SentAt)
-		asked.Bodies = append(asked.Bodies, e.Body)
+		asked.Bodies, asked.Ignored = append(asked.Bodies, e.Body), append(asked.Ignored, e.Ignored)
 	}
 	calls := []postgres.Call{func(ctx context.Context, q postgres.Statement) (err error) {
 		first, err = dbsqlc.New(q).StoreEvents(ctx, asked)

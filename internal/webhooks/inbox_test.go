@@ -19,7 +19,7 @@ func TestEventIsKeptToTheByteWithOneJob(t *testing.T) {
 	d := setup(t)
 	for id, body := range map[string][]byte{
 		"evt_1": []byte("{ \"a\" : 1 }\r\n"), "evt_2": {0, 0xff, '\\'}, "evt_empty": {}, "!~": []byte("short id"),
-		"evt_large": make([]byte, 64<<10),
+		"evt_large": make([]byte, 1<<20),
 	} {
 		receipt, err := d.inbox.Receive(t.Context(), Event{ID: id, SentAt: d.sent, Body: body})
 		if err != nil || receipt != Received {
@@ -286,7 +286,7 @@ func TestDatabaseRefusesWhatIsNoEvent(t *testing.T) {
 	} {
 		e := d.event(row.id)
 		if row.id == "evt_long" {
-			e.Body = make([]byte, 64<<10+1)
+			e.Body = make([]byte, 1<<20+1)
 		}
 		_, err := d.inbox.Receive(t.Context(), e)
 		if !postgres.Violates(err, row.constraint) {

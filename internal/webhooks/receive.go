@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"payonce/internal/gateway"
 )
@@ -17,16 +18,39 @@ type Receiver struct {
 func NewReceiver(psp gateway.PSP, i *Inbox) *Receiver { return &Receiver{psp: psp, inbox: i} }
 
 // Receive verifies a message and stores it: its headers, and the bytes of its body as they arrived, without the PSP's
-// secrets. A body that was parsed and written again has other bytes. An error is a gateway.VerifyError, or one of the
-// store.
+// secrets. A body that was parsed and written again has other bytes. Of a message that says nothing about us, it stores
+// the type alone. An error is a gateway.VerifyError, or one of the store.
 func (r *Receiver) Receive(ctx context.Context, header http.Header, body []byte) (Receipt, error) {
 	d, err := r.psp.VerifyEvent(header, body)
 	if err != nil {
 		return "", err
 	}
 	traits := r.psp.Traits()
-	if traits.Redacted != nil {
-		body = traits.Redacted(body) // only now: the signature is that of the whole body
+	e := Event{ID: EventID(traits.Name, d.ID), SentAt: d.SentAt, Body: body}
+	said, _ := r.psp.ParseEvent(body) // What cannot be understood is for the job, which calls a person.
+	if ignored, ok := said.(gateway.Ignored); ok {
+		e.Ignored, e.Body = true, typeAlone(ignored.Type)
+	} else if traits.Redacted != nil {
+		e.Body = traits.Redacted(body) // only now: the signature is that of the whole body
 	}
-	return r.inbox.Receive(ctx, Event{ID: EventID(traits.Name, d.ID), SentAt: d.SentAt, Body: body})
+	return r.inbox.Receive(ctx, e)
+}
+
+// The body that is kept of an ignored event is its type between these texts.
+const (
+	beforeType = `{"type":"`
+	afterType  = `"}`
+)
+
+// typeAlone is the body that is kept of an ignored event. A type that is no name is left out.
+func typeAlone(name string) []byte {
+	if !gateway.IsID(name) || strings.ContainsAny(name, `"\`) {
+		name = ""
+	}
+	return []byte(beforeType + name + afterType)
+}
+
+// TypeOf is the type of an ignored event, by the body that is kept of it.
+func TypeOf(body []byte) string {
+	return strings.TrimSuffix(strings.TrimPrefix(string(body), beforeType), afterType)
 }

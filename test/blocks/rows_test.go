@@ -214,6 +214,7 @@ var statementsAsked = map[string]asked{
 	"webhooks.PruneEvents":     {with: values{"olderthan": "'1 hour'"}},
 	"webhooks.StoreEvents": {with: values{
 		"ids": "ARRAY['new-$n']", "sentat": "ARRAY[now()]", "bodies": "ARRAY['x'::bytea]",
+		"ignored": "ARRAY[false]",
 		"kind": "'webhook'", "queue": "'webhook'", "maxattempts": "20"}},
 	"webhooks.WakeQueue": {with: values{"queue": "'webhook'"}},
 }

@@ -34,7 +34,8 @@ GRANT SELECT,
       UPDATE (status, psp_refund_id, decline_code)
     ON refunds TO payonce_api;
 
-GRANT SELECT, INSERT (id, sent_at, body), UPDATE (processed_at, result) ON webhook_events TO payonce_api;
+GRANT SELECT, INSERT (id, sent_at, body, processed_at, result), UPDATE (processed_at, result) ON webhook_events
+    TO payonce_api;
 
 -- A dead letter begins open and is changed only by its resolution.
 GRANT SELECT,

@@ -71,6 +71,10 @@ func TestEventOfNothingOfOursIsIgnored(t *testing.T) {
 		"a dispute of no intent": eventOf("charge.dispute.created", replace(disputeIs("lost"), `"pi_1"`, `null`)),
 		"a refund of no intent":  eventOf("refund.updated", replace(refundIs("succeeded"), `"pi_1"`, `null`)),
 		"a pending refund":       eventOf("refund.created", refundIs("pending")),
+		// It has no object in it (https://docs.stripe.com/event-destinations#thin-events).
+		"a thin event": `{"id":"evt_test_1","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered",` +
+			`"livemode":false,"created":"2026-11-20T09:30:00.000Z","reason":null,"related_object":{"id":"mtr_1",` +
+			`"type":"billing.meter","url":"/v1/billing/meters/mtr_1"}}`,
 	} {
 		e, err := parseEvent([]byte(body), "")
 		if ignored, is := e.(gateway.Ignored); err != nil || !is || ignored.Reason == "" || ignored.Type == "" {

@@ -79,14 +79,17 @@ func (q *Queries) SetResult(ctx context.Context, arg SetResultParams) (int64, er
 const storeEvents = `-- name: StoreEvents :many
 
 WITH asked AS MATERIALIZED (
-    SELECT unnest($1::text[]) AS id, unnest($2::timestamptz[]) AS sent_at, unnest($3::bytea[]) AS body
+    SELECT unnest($1::text[]) AS id, unnest($2::timestamptz[]) AS sent_at, unnest($3::bytea[]) AS body,
+        unnest($4::boolean[]) AS ignored
 ), stored AS (
-    INSERT INTO webhook_events (id, sent_at, body) SELECT a.id, a.sent_at, a.body FROM asked AS a
+    INSERT INTO webhook_events (id, sent_at, body, processed_at, result)
+    SELECT a.id, a.sent_at, a.body, CASE WHEN a.ignored THEN payonce_now() END, CASE WHEN a.ignored THEN 'ignored' END
+    FROM asked AS a
     ON CONFLICT (id) DO NOTHING
-    RETURNING id
+    RETURNING id, result
 ), enqueued AS (
     INSERT INTO river_job (args, kind, queue, max_attempts)
-    SELECT jsonb_build_object('eventId', s.id), $4, $5, $6 FROM stored AS s
+    SELECT jsonb_build_object('eventId', s.id), $5, $6, $7 FROM stored AS s WHERE s.result IS NULL
 )
 SELECT (s.id IS NOT NULL OR pg_logical_emit_message(true, 'payonce', '') IS NULL)::boolean AS stored
 FROM asked AS a LEFT JOIN stored AS s ON s.id = a.id
@@ -97,6 +100,7 @@ type StoreEventsParams struct {
 	Ids         []string
 	SentAt      []time.Time
 	Bodies      [][]byte
+	Ignored     []bool
 	Kind        string
 	Queue       string
 	MaxAttempts int16
@@ -106,7 +110,8 @@ type StoreEventsParams struct {
 // none -> stored, with the job that processes the event. Competes with another delivery of the same event: the second
 // INSERT waits for the first transaction, and does nothing if that one has committed. The caller gives each event once,
 // sorted by bytes, and gets the rows in that order. The job has no unique key, because the event's row says already
-// that there is one job. Its other columns have River's defaults (docs/adr/0041-river-for-jobs.md).
+// that there is one job. Its other columns have River's defaults (docs/adr/0041-river-for-jobs.md). An event that says
+// nothing about us is none -> processed, without a job.
 //
 // A duplicate writes no row, so its commit would be acknowledged at once, even if the commit of the first delivery
 // still waits for the standby. The message makes it wait (docs/adr/0022).
@@ -115,6 +120,7 @@ func (q *Queries) StoreEvents(ctx context.Context, arg StoreEventsParams) ([]boo
 		arg.Ids,
 		arg.SentAt,
 		arg.Bodies,
+		arg.Ignored,
 		arg.Kind,
 		arg.Queue,
 		arg.MaxAttempts,
