@@ -107,11 +107,13 @@ func (a *API) warnUnlessReady(ctx context.Context) {
 // waits for an outcome, the rest finished, the operator's side last.
 func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 	a.leaving.Store(true)
+	a.Public.Leave()
 	a.log.InfoContext(ctx, "draining")
 	if a.settings.DrainDelay > 0 {
 		<-time.After(a.settings.DrainDelay)
 	}
 	a.Public.Drain()
+	public.SetKeepAlivesEnabled(false) // also for the answers that EndWaits brings before Shutdown has begun
 	a.Payments.EndWaits()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.DrainLimit)
 	defer cancel()

@@ -132,7 +132,12 @@ func (c *Console) routes() http.Handler {
 		c.fail(w, r, http.StatusNotFound, "There is no such page, or this address does not take "+r.Method+".")
 	})
 	// The session is a cookie, so another site must not be able to send a request with it.
-	return secured(http.NewCrossOriginProtection().Handler(mux))
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, http.StatusForbidden, "This form does not come from a page of the console. Behind a proxy, the proxy "+
+			"must pass the header Host on as the browser sent it, or the console must be served by HTTPS.")
+	}))
+	return secured(guard.Handler(mux))
 }
 
 // policy lets a page load styles and scripts from this server, and send forms to it. Nothing is inline, and nothing

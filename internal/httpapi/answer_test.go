@@ -163,6 +163,20 @@ func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 	if a.draining.Load() {
 		t.Fatal("drains before it is told to")
 	}
+	get := func() http.Header {
+		rec := httptest.NewRecorder()
+		if a.ServeHTTP(rec, httptest.NewRequest("GET", "/none", nil)); rec.Code != http.StatusNotFound {
+			t.Fatalf("answered %d", rec.Code)
+		}
+		return rec.Header()
+	}
+	if h := get(); h.Get("Connection") != "" {
+		t.Fatalf("hangs up before it leaves: %v", h)
+	}
+	a.Leave() // Load balancers have not noticed yet, so it still answers.
+	if h := get(); h.Get("Connection") != "close" {
+		t.Fatalf("a balancer would send the next request on a connection that is about to end: %v", h)
+	}
 	a.Drain()
 	for _, path := range []string{"/payments", "/docs", "/none"} {
 		rec := httptest.NewRecorder()

@@ -44,6 +44,7 @@ type API struct {
 	again      string
 	limits     *limits
 	large      chan struct{} // has a place for each large webhook that is being read
+	leaving    atomic.Bool
 	draining   atomic.Bool
 	router     http.Handler
 }
@@ -74,6 +75,9 @@ func Routes(h http.Handler) (served []string) {
 	}
 	return served
 }
+
+// Leave makes the API close each connection after its next answer, so that no client sends on one that is about to end.
+func (a *API) Leave() { a.leaving.Store(true) }
 
 // Drain makes the API refuse new requests. The requests that are being served are finished.
 func (a *API) Drain() { a.draining.Store(true) }

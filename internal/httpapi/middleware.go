@@ -130,8 +130,10 @@ func (a *API) recoverPanics(next http.Handler) http.Handler {
 
 func (a *API) turnAwayWhenDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.draining.Load() {
+		if a.leaving.Load() || a.draining.Load() {
 			w.Header().Set("Connection", "close")
+		}
+		if a.draining.Load() {
 			retryAfter(w, afterStoreFailure)
 			a.refuse(w, r, problem.ShuttingDown, "This process is shutting down. Send the request again.")
 			return

@@ -401,6 +401,18 @@ func TestKeyThatTheDatabaseCannotNameIsNoKey(t *testing.T) {
 
 // A session that somebody has copied, from a shared browser or a log of a proxy, is worth nothing after its owner has
 // signed out. It is the same session in every text that base64 reads as the same bytes.
+// A proxy that rewrites Host makes the form look like one of another site. The page must say what to set.
+func TestSignInBehindAProxyThatRewritesHostIsExplained(t *testing.T) {
+	t.Parallel()
+	b := setup(t).browse()
+	form := url.Values{"key": {"any"}, "next": {"/console/"}}
+	r := b.send(http.MethodPost, "/console/sign-in", form, "Sec-Fetch-Site", "", "Origin", "http://console.example")
+	if r.status != http.StatusForbidden || !strings.Contains(string(r.body), "must pass the header Host on") ||
+		!strings.Contains(string(r.body), "</html>") {
+		t.Fatalf("answered %d %s", r.status, r.body)
+	}
+}
+
 func TestSignedOutSessionIsOver(t *testing.T) {
 	t.Parallel()
 	b := setup(t).browse()
