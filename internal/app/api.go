@@ -113,7 +113,6 @@ func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 		<-time.After(a.settings.DrainDelay)
 	}
 	a.Public.Drain()
-	public.SetKeepAlivesEnabled(false) // also for the answers that EndWaits brings before Shutdown has begun
 	a.Payments.EndWaits()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.DrainLimit)
 	defer cancel()

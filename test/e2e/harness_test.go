@@ -261,6 +261,9 @@ func (w *world) try(c call) (reply, error) {
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
+	if res.Close { // The client of net/http takes the header away.
+		res.Header.Set("Connection", "close")
+	}
 	return reply{status: res.StatusCode, header: res.Header, body: raw}, err
 }
 

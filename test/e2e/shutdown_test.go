@@ -160,7 +160,11 @@ func TestRequestsAreServedUntilTheDrainDelayIsOver(t *testing.T) {
 		status, _ := ask(p.operator + "/readyz")
 		return status == http.StatusServiceUnavailable
 	})
-	(<-w.payAt(p, freshKey())).expect(t, http.StatusCreated, "")
+	last := <-w.payAt(p, freshKey())
+	last.expect(t, http.StatusCreated, "")
+	if last.header.Get("Connection") != "close" {
+		t.Errorf("the last answer leaves its connection open: %v", last.header)
+	}
 	if err := p.end(); err != nil || time.Since(began) < delay {
 		t.Fatalf("ended after %s: %v", time.Since(began), err)
 	}

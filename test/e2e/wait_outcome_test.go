@@ -150,6 +150,9 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 	}
 	r := <-post
 	r.expect(t, http.StatusAccepted, "")
+	if r.header.Get("Connection") != "close" {
+		t.Errorf("the last answer leaves its connection open: %v", r.header)
+	}
 	if r.applied() != "" {
 		t.Errorf("the request says that it has waited: %q", r.applied())
 	}

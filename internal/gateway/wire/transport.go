@@ -12,6 +12,7 @@ import (
 // (lab/bench).
 func newTransport(l gateway.Limits) http.RoundTripper {
 	return &http.Transport{
+		Proxy:       http.ProxyFromEnvironment, // HTTPS_PROXY, NO_PROXY
 		DialContext: (&net.Dialer{Timeout: l.Dial}).DialContext,
 		// As many idle connections as requests in flight. With fewer, each burst would open new connections.
 		MaxIdleConns:        l.InFlight,
