@@ -40,7 +40,7 @@ func TestPSPIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 		}
 		asked <- r.Method + " " + r.Host
 	}()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this test
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	c.Env = append(os.Environ(), child+"=1", "HTTPS_PROXY=http://"+l.Addr().String(), "NO_PROXY=")
 	if said, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
