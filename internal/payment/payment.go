@@ -3,8 +3,13 @@
 package payment
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
+	"go.jetify.com/typeid/base32"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -136,4 +141,115 @@ func OperationOf(o gateway.Object) idempotency.Operation {
 	case gateway.DisputeObject, gateway.ReversalObject:
 	}
 	return "" // Nothing that we ask for makes one.
+}
+
+// AmountMinor counts the minor unit of a currency by ISO 4217: cents of USD, whole yen, thousandths of KWD.
+type AmountMinor int64
+
+// Bounds of one payment, in minor units.
+const (
+	MinAmount AmountMinor = 1
+	MaxAmount AmountMinor = 999_999_999_999
+)
+
+// Currency is an ISO 4217 alphabetic code.
+type Currency string
+
+// MinorDigits is the number of decimal digits of the currency's minor unit. ok is false for a code that is not in use.
+// Source: ISO 4217, list one (active currencies and funds). Codes without a minor unit, such as metals, are left out,
+// because a PSP does not charge in them.
+func (c Currency) MinorDigits() (digits int, ok bool) {
+	switch c {
+	case "AED", "AFN", "ALL", "AMD", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT", "BMD", "BND", "BOB",
+		"BRL", "BSD", "BTN", "BWP", "BYN", "BZD", "CAD", "CDF", "CHF", "CNY", "COP", "CRC", "CUP", "CVE", "CZK",
+		"DKK", "DOP", "DZD", "EGP", "ERN", "ETB", "EUR", "FJD", "FKP", "GBP", "GEL", "GHS", "GIP", "GMD", "GTQ",
+		"GYD", "HKD", "HNL", "HTG", "HUF", "IDR", "ILS", "INR", "IRR", "JMD", "KES", "KGS", "KHR", "KPW", "KYD",
+		"KZT", "LAK", "LBP", "LKR", "LRD", "LSL", "MAD", "MDL", "MGA", "MKD", "MMK", "MNT", "MOP", "MRU", "MUR",
+		"MVR", "MWK", "MXN", "MYR", "MZN", "NAD", "NGN", "NIO", "NOK", "NPR", "NZD", "PAB", "PEN", "PGK", "PHP",
+		"PKR", "PLN", "QAR", "RON", "RSD", "RUB", "SAR", "SBD", "SCR", "SDG", "SEK", "SGD", "SHP", "SLE", "SOS",
+		"SRD", "SSP", "STN", "SVC", "SYP", "SZL", "THB", "TJS", "TMT", "TOP", "TRY", "TTD", "TWD", "TZS", "UAH",
+		"USD", "UYU", "UZS", "VED", "VES", "WST", "XCD", "XCG", "YER", "ZAR", "ZMW", "ZWG":
+		return 2, true
+	case "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF",
+		"XPF":
+		return 0, true
+	case "BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND":
+		return 3, true
+	}
+	return 0, false
+}
+
+// Money writes an amount for people, such as "120.00 USD".
+func (c Currency) Money(a AmountMinor) string { return c.Decimal(a) + " " + string(c) }
+
+// Decimal writes an amount in the major unit: 12000 KRW is "12000", 12000 USD is "120.00".
+func (c Currency) Decimal(a AmountMinor) string {
+	digits, _ := c.MinorDigits()
+	s := fmt.Sprintf("%0*d", digits+1, a)
+	if digits == 0 {
+		return s
+	}
+	return s[:len(s)-digits] + "." + s[len(s)-digits:]
+}
+
+// PaymentID and RefundID identify a payment and a refund. Both are UUIDv7, so their order is the order of creation.
+// Their text is a TypeID: a prefix and 26 characters of Crockford's base 32 (github.com/jetify-com/typeid).
+type (
+	ID       uuid.UUID
+	RefundID uuid.UUID
+)
+
+const (
+	paymentPrefix = "pay_"
+	refundPrefix  = "re_"
+)
+
+// ErrIDMalformed says that a string is not an id of this kind.
+var ErrIDMalformed = errors.New("id malformed")
+
+// String gives "pay_" and 26 characters.
+func (id ID) String() string { return encode(paymentPrefix, uuid.UUID(id)) }
+
+// String gives "re_" and 26 characters.
+func (id RefundID) String() string { return encode(refundPrefix, uuid.UUID(id)) }
+
+// ParseID reads what ID.String writes, and nothing else.
+func ParseID(s string) (ID, error) {
+	id, err := decode(paymentPrefix, s)
+	return ID(id), err
+}
+
+// ParseRefundID reads what RefundID.String writes, and nothing else.
+func ParseRefundID(s string) (RefundID, error) {
+	id, err := decode(refundPrefix, s)
+	return RefundID(id), err
+}
+
+func encode(prefix string, id uuid.UUID) string { return prefix + base32.Encode(id) }
+
+func decode(prefix, s string) (uuid.UUID, error) {
+	text, ok := strings.CutPrefix(s, prefix)
+	id, err := base32.Decode(text)
+	if !ok || err != nil || text[0] > '7' { // A first digit above 7 needs more than 128 bits.
+		return uuid.UUID{}, ErrIDMalformed
+	}
+	return uuid.UUID(id), nil
+}
+
+// ReferenceOf is our id of a movement, in the form in which we send it to the PSP.
+func ReferenceOf(o gateway.Object, id uuid.UUID) string {
+	if o == gateway.RefundObject {
+		return RefundID(id).String()
+	}
+	return ID(id).String()
+}
+
+// SubjectOf reads what ReferenceOf writes, and nothing else.
+func SubjectOf(o gateway.Object, reference string) (id uuid.UUID, ours bool) {
+	prefix := paymentPrefix
+	if o == gateway.RefundObject {
+		prefix = refundPrefix
+	}
+	id, err := decode(prefix, reference)
+	return id, err == nil
 }
