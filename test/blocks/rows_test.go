@@ -215,7 +215,7 @@ var statementsAsked = map[string]asked{
 	"webhooks.StoreEvents": {with: values{
 		"ids": "ARRAY['new-$n']", "sentat": "ARRAY[now()]", "bodies": "ARRAY['x'::bytea]",
 		"ignored": "ARRAY[false]",
-		"kind": "'webhook'", "queue": "'webhook'", "maxattempts": "20"}},
+		"kind":    "'webhook'", "queue": "'webhook'", "maxattempts": "20"}},
 	"webhooks.WakeQueue": {with: values{"queue": "'webhook'"}},
 }
 
