@@ -42,12 +42,14 @@ type caseBody struct {
 }
 
 // MarshalJSON writes the dead letter as the operator's API shows it.
-func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.body(), asTimes) }
+func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.body(), asTimes()) }
 
 // asTimes shows the times of package deadletters as the others.
-var asTimes = json.WithMarshalers(json.MarshalFunc(func(t time.Time) ([]byte, error) {
-	return json.Marshal(idempotency.Time(t))
-}))
+func asTimes() json.Options {
+	return json.WithMarshalers(json.MarshalFunc(func(t time.Time) ([]byte, error) {
+		return json.Marshal(idempotency.Time(t))
+	}))
+}
 
 func (e Entry) body() deadLetterBody {
 	l := e.DeadLetter
@@ -75,5 +77,5 @@ func (c Case) MarshalJSON() ([]byte, error) {
 	} else if m != nil {
 		b.PaymentStatus = m.Status
 	}
-	return json.Marshal(b, asTimes)
+	return json.Marshal(b, asTimes())
 }

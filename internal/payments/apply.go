@@ -194,8 +194,7 @@ func (s *Service) commitStep(
 		return Applied{}, err
 	}
 	applied.GuardResult, applied.Opened = came.GuardResult, came.opened
-	s.checkRow(ctx, g.movement, came.row)
-	s.committed(ctx, g, step)
+	s.committed(ctx, g, step, came.row)
 	return applied, nil
 }
 

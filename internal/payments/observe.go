@@ -20,16 +20,13 @@ func (s *Service) countLost(err error) {
 	}
 }
 
-// checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
-func (s *Service) checkRow(ctx context.Context, m *movement, written bool) {
-	if !written {
-		s.metrics.StoreFailed("apply_row")
-		s.log.ErrorContext(ctx, "key moved, its row did not", slog.String("resource", m.resource().Location()))
-	}
-}
-
 // committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
-func (s *Service) committed(ctx context.Context, g Gathered, step judge.Step) {
+// It reports a key that has moved without its payment's row. This must never happen. The ledger scan would find it.
+func (s *Service) committed(ctx context.Context, g Gathered, step judge.Step, row bool) {
+	if !row {
+		s.metrics.StoreFailed("apply_row")
+		s.log.ErrorContext(ctx, "key moved, its row did not", slog.String("resource", g.movement.resource().Location()))
+	}
 	s.logStep(ctx, g, step)
 	if step.To() != "" {
 		s.waits.keys.Wake(g.Seen.Own.Ref)

@@ -109,7 +109,8 @@ func TestRowThatDidNotMoveWithItsKeyIsReported(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		var log bytes.Buffer
 		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.NewMetrics(registry)}
-		s.checkRow(t.Context(), &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}, written)
+		s.committed(t.Context(), Gathered{movement: &movement{payment: &payment.Payment{ID: payment.ID(ownSubject)}}},
+			judge.Step{}, written)
 		if reported := log.Len() > 0 && counted(t, registry) != ""; reported == written {
 			t.Errorf("written %v: reported %v", written, reported)
 		}

@@ -87,8 +87,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			m.reconciled.WithLabelValues(result, source)
 		}
 	}
-	for _, result := range []string{"stored", "ignored", "duplicate", "bad_signature", "stale", "malformed", "too_large",
-		"store_error"} {
+	for _, result := range []string{"stored", "ignored", "duplicate", "bad_signature", "stale", "malformed",
+		"too_large", "store_error"} {
 		m.webhooks.WithLabelValues(result)
 	}
 	return m
