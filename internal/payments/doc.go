@@ -6,6 +6,7 @@
 //
 //	refund.go              a refund, which is checked against its payment first
 //	execute.go             the path of a payment: create, reserve, send, judge, apply
+//	prepare.go             for a PSP that executes in two steps: its object, and where its id is stored
 //	overtaken.go           what becomes of a reply whose step was not written, or nobody knows
 //	answer.go              the answer to the client
 //
