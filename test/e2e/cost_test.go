@@ -178,21 +178,19 @@ func plansOverArrays(n int) map[string]planned {
 	text := func(s string) string { return all("'" + s + "'::text") }
 	keys := args(text("acme"), text("POST /payments"), many(func(i int) string { return fmt.Sprint("key-of-row-", i) }))
 	ids := many(func(i int) string { return fmt.Sprintf("%032x", i) })
-	const anyTenant = "NULL" // as one server is told
 	of := fmt.Sprintf(" of %d", n)
 	return map[string]planned{
-		"completion" + of: {"CompleteKeys", args(anyTenant, keys, all("1"), all("1"), all("true"), all("201::int2"),
+		"completion" + of: {"CompleteKeys", args(keys, all("1"), all("1"), all("true"), all("201::int2"),
 			text("application/json"), text("/x"),
 			all("1::int2"), all("'x'::bytea")), "idempotency_keys_pkey"},
 		"reservation and replay" + of: {"ReserveKeys",
-			args(keys, all("sha256('x')"), ids, ids, anyTenant, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
+			args(keys, all("sha256('x')"), ids, ids, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
 		"payment of a reservation" + of: {"BeginPayments",
 			args(ids, keys, ids, text("cus-1"), all("1::int8"), text("USD"), text("pm_ok"), text(""),
-				all("NULL::jsonb"),
-				anyTenant),
+				all("NULL::jsonb")),
 			"idempotency_keys_pkey"},
 		"payment of a completion" + of: {"RecordPayments",
-			args(anyTenant, ids, text("succeeded"), text("ch_1"), text(""), keys, all("1"), all("1"),
+			args(ids, text("succeeded"), text("ch_1"), text(""), keys, all("1"), all("1"),
 				text("completed")),
 			"payments_pkey"},
 	}

@@ -37,9 +37,8 @@ func TestExpiredKeysAreNewAndOpenOnesNeverExpire(t *testing.T) {
 	first := w.pay(done, "pm_ok")
 	w.pay(deadLettered, "pm_ok").expect(t, http.StatusCreated, "")
 	w.pay(unknown, "pm_reset_charged").expect(t, http.StatusAccepted, "")
-	w.signed("evt_contradicts", chargeEvent("declined", w.ledger("acme", deadLettered).Charges[0].ID, deadLettered,
-		w.payment(deadLettered)))
-	w.awaitDeadLetter("contradicts_completed", deadLettered)
+	w.signed("evt_twice", chargeEvent("succeeded", "ch_another", deadLettered, w.payment(deadLettered)))
+	w.awaitDeadLetter("duplicate_movement", deadLettered)
 	w.endRetention(done, deadLettered, unknown)
 	w.becomes(done, "expired")
 	w.wantMoves(done, "pruner: completed > expired")

@@ -29,7 +29,7 @@ const (
 	webhookGap   = 500 * time.Millisecond
 )
 
-const pspSecret = "grade-psp-secret"
+const pspSecret = "demo-psp-secret" // Payonce takes the demo's public webhook secret beside it only
 
 // provider is the mock PSP, and the proxies on both sides of it. With a server at a URL there are none: that server has
 // its own mock PSP.
