@@ -3,21 +3,24 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/webhooks"
 )
 
 // Limits of the body of a webhook, in bytes. It is larger than other bodies, because PSPs send whole objects. Nobody
 // has verified a body that is being read, and every connection may send one. So only maxLarge bodies are read at once
-// that may be longer than usualWebhook, and others wait.
+// beyond usualWebhook, and others wait, for as long as one may take.
 const (
 	maxWebhook   = 1 << 20
 	usualWebhook = 64 << 10
 	maxLarge     = 32
+	largeLimit   = 10 * time.Second
 )
 
 // afterUnconfigured is the Retry-After of a webhook that cannot be verified because no secret is configured. An
@@ -33,11 +36,14 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret for this path, so it takes no webhooks here.")
 		return
 	}
-	if r.ContentLength < 0 || r.ContentLength > usualWebhook {
-		a.large <- struct{}{} // The server's read timeout bounds how long each of the others stays.
-		defer func() { <-a.large }()
-	}
+	large := &largeBody{ReadCloser: r.Body, w: w, places: a.large, left: usualWebhook + 1}
+	r.Body = large
 	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 1 MiB.")
+	large.leave()
+	if large.crowded {
+		a.refuseWebhook(w, r, &postgres.UnavailableError{Op: "read a large webhook", Err: errCrowded})
+		return
+	}
 	if bad != nil {
 		result := "malformed"
 		if bad.code == problem.BodyTooLarge {
@@ -84,4 +90,50 @@ func ungenuine(err error) string {
 		return "stale"
 	}
 	return "malformed"
+}
+
+// largeBody is a body that takes a place before it is read beyond what is usual.
+type largeBody struct {
+	io.ReadCloser
+	w      http.ResponseWriter
+	places chan struct{}
+	left   int64 // of what is usual
+	taken  bool
+	// crowded: there was no place in time.
+	crowded bool
+}
+
+var errCrowded = errors.New("too many large bodies are read at once")
+
+func (b *largeBody) Read(p []byte) (int, error) {
+	if b.left <= 0 && !b.taken {
+		if err := b.take(); err != nil {
+			return 0, err
+		}
+	}
+	if !b.taken {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// take waits for a place. The time to read begins again then, so that who has waited can be read.
+func (b *largeBody) take() error {
+	select {
+	case b.places <- struct{}{}:
+		b.taken = true
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(largeLimit)) // Without it, it ends sooner.
+		return nil
+	case <-time.After(largeLimit):
+		b.crowded = true
+		return errCrowded
+	}
+}
+
+func (b *largeBody) leave() {
+	if b.taken {
+		<-b.places
+	}
 }

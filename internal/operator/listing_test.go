@@ -441,3 +441,17 @@ func TestPageSaysWhetherThereIsMore(t *testing.T) {
 		[]string{`{"data":[7],"hasMore":true,"nextCursor":"x"}`}, nil)
 	wantForm(t, "the last page", query.List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
 }
+
+// An event about a dispute of another program's payment is kept whole, and its job ignores it. Where its provider is not
+// configured, nobody can read its type.
+func TestTypeOfAnIgnoredWebhookIsNotItsBody(t *testing.T) {
+	t.Parallel()
+	ops, now := New(Config{PSPs: gateway.PSPs{}}), time.Now()
+	body := `{"id":"evt_1","object":"event","type":"charge.dispute.created","data":{"object":{"object":"dispute",` +
+		`"evidence":{"customer_email_address":"jane@example.com"}}}}`
+	e := ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "stripe.evt_1", Result: "ignored", ProcessedAt: &now,
+		Body: []byte(body)})
+	if strings.Contains(e.Type, "jane@example.com") {
+		t.Errorf("the list shows as its type: %s", e.Type)
+	}
+}

@@ -382,7 +382,6 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneDeadLetter(t *testing.T) {
 	}
 }
 
-// A charge that is proven not to have happened, and then has: the client's retry hears of it and does not charge again.
 // A webhook tells what was so when it was made, and may arrive after what has come of it since: a bank takes a refund
 // back that has succeeded. Nobody is called before the PSP has said how it is now. If the PSP does not say it, or says
 // the same as the webhook, an operator has the case.
@@ -422,6 +421,22 @@ func TestWebhookThatContradictsIsReadAtThePSPFirst(t *testing.T) {
 	}
 }
 
+// No PSP takes back that a charge has succeeded. So a look that says otherwise is the older one: a replica of the PSP's
+// may be behind.
+func TestWebhookOfMoneyIsNotDroppedForAStaleLook(t *testing.T) {
+	t.Parallel()
+	var now gateway.Record
+	s := setupOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { finds(now)(w, r) }))
+	g := s.charging("order-0000000001").declined()
+	now = declinedAs(g.record, "no_money") // what the PSP's replica still has
+	effect := s.evidenceBy(judge.SourceWebhook, g.record)
+	if _, called := effect.(DeadLettered); !called {
+		t.Errorf("a webhook says that money has moved under a key that is answered declined, and it is taken as %T", effect)
+	}
+	g.wantMoved(payment.Declined, g.record.ID)
+}
+
+// A charge that is proven not to have happened, and then has: the client's retry hears of it and does not charge again.
 func TestRetryAfterLateEvidenceIsAReplay(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}

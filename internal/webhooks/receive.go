@@ -52,5 +52,10 @@ func typeAlone(name string) []byte {
 
 // TypeOf is the type of an ignored event, by the body that is kept of it.
 func TypeOf(body []byte) string {
-	return strings.TrimSuffix(strings.TrimPrefix(string(body), beforeType), afterType)
+	name, ours := strings.CutPrefix(string(body), beforeType)
+	name, whole := strings.CutSuffix(name, afterType)
+	if !ours || !whole || strings.Contains(name, `"`) {
+		return "" // The body was kept whole.
+	}
+	return name
 }

@@ -39,10 +39,17 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 	case len(others) == 0:
 		return c.lookupIntent(ctx, ch, end)
 	}
-	own := c.lookupIntent(ctx, ch, gateway.EndNothing)
-	if f, failed := own.(gateway.LookupFailed); failed && !f.Missing {
-		return own // The others alone would say that there is nothing of ours.
+	if ch.ObjectID == "" {
+		return gateway.Found{Records: others}
 	}
+	f, err := c.readIntent(ctx, ch)
+	switch {
+	case errors.Is(err, wire.StatusError(http.StatusNotFound)):
+		return gateway.Found{Records: others}
+	case err != nil:
+		return wire.LookupFailed(err) // The others alone would say that there is nothing of ours.
+	}
+	own, _ := decide(f, gateway.EndNothing)
 	found, _ := own.(gateway.Found)
 	return gateway.Found{Records: append(found.Records, others...)}
 }
@@ -78,7 +85,8 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 // may be of a payment that our books have lost. If Stripe has forgotten its key, the creation makes a second intent,
 // which says nothing about it. The search lags behind by about a minute, and until then Stripe still knows the key
 // (https://docs.stripe.com/search#data-freshness). If we know no intent of ours, one that waits for a bank or for the
-// customer is an error: it may be executed, and to end another intent proves nothing about it.
+// customer is an error, unless another was executed: it may be executed, too, and to end another intent proves nothing
+// about it.
 func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records []gateway.Record, err error) {
 	query := url.Values{"limit": {strconv.Itoa(gateway.MaxPage)},
 		"query": {"metadata['" + keyMark + "']:" + quoted(ch.Key)}}
@@ -91,6 +99,7 @@ func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records 
 	if err == nil && found.more {
 		err = errNoEnd
 	}
+	waits := false
 	for _, raw := range found.data {
 		in, r, ok := parseIntent(ch.Account, raw)
 		switch {
@@ -98,8 +107,11 @@ func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records 
 		case ok && r.Executed():
 			records = append(records, r)
 		case ch.ObjectID == "" && (in.state() == processing || in.state() == action):
-			err = errors.New("another intent under this key may still be executed")
+			waits = true
 		}
+	}
+	if err == nil && waits && len(records) == 0 {
+		err = errors.New("another intent under this key may still be executed")
 	}
 	return records, err
 }
