@@ -102,7 +102,7 @@ func differences(w world) []difference {
 	return all
 }
 
-// chargedTwice is the only fault with which the mock PSP makes two entries for one request.
+// chargedTwice and declineAfter are the faults with which the mock PSP makes two entries for one request.
 const chargedTwice = "pm_charged_twice"
 
 // wrongAmount is the only fault with which the mock PSP moves another amount than it was asked for.
@@ -142,7 +142,7 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		}
 	case b.declinedUnderAnothersID(*e, row):
 		return d, false
-	case !e.Executed() && row.PSPID != "" && e.Fault == chargedTwice:
+	case !e.Executed() && row.PSPID != "" && (e.Fault == chargedTwice || e.Fault == declineAfter):
 		return d, false // It was sent once and declined twice. The other decline is the one that is compared.
 	case e.ID != strings.TrimPrefix(row.PSPID, payment.OperatorPSPID): // an operator may have named it
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)

@@ -151,3 +151,20 @@ func TestDeclineBehindADeadLetterThatSaysChargedIsFound(t *testing.T) {
 		}
 	}
 }
+
+// A PSP that makes two entries for one request may decline both. No money has moved, and one of them is ours.
+func TestSecondDeclineOfOneRequestIsNoDifference(t *testing.T) {
+	t.Parallel()
+	for fault, agrees := range map[string]bool{chargedTwice: true, declineAfter: true, "pm_wrong_id": false} {
+		w, m := erred()
+		m.Status, m.Decline = "declined", "no_money"
+		first := w.ledger.Charges[0]
+		first.Status, first.DeclineCode, first.Currency, first.Fault = "declined", "no_money", m.Currency, fault
+		second := first
+		second.ID, second.DeclineCode = "ch_2", "insufficient_funds"
+		w.ledger.Charges = []Entry{first, second}
+		if found := ledgerAgrees(w); (len(found) == 0) != agrees {
+			t.Errorf("%s: I4 finds %v", fault, found)
+		}
+	}
+}
