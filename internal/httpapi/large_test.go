@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A body takes a place only where it goes beyond what is usual, and waits for one no longer than one may be held.
@@ -15,7 +16,7 @@ func TestFewLargeBodiesAreReadAtOnce(t *testing.T) {
 		places := make(chan struct{}, 1)
 		read := func(size int) (*largeBody, int) {
 			b := &largeBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", size))),
-				w: httptest.NewRecorder(), places: places, left: 10 + 1}
+				w: httptest.NewRecorder(), now: time.Now, places: places, left: 10 + 1}
 			raw, _ := io.ReadAll(b)
 			return b, len(raw)
 		}

@@ -36,7 +36,7 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret for this path, so it takes no webhooks here.")
 		return
 	}
-	large := &largeBody{ReadCloser: r.Body, w: w, places: a.large, left: usualWebhook + 1}
+	large := &largeBody{ReadCloser: r.Body, w: w, now: a.config.Now, places: a.large, left: usualWebhook + 1}
 	r.Body = large
 	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 1 MiB.")
 	large.leave()
@@ -96,6 +96,7 @@ func ungenuine(err error) string {
 type largeBody struct {
 	io.ReadCloser
 	w      http.ResponseWriter
+	now    func() time.Time
 	places chan struct{}
 	left   int64 // of what is usual
 	taken  bool
@@ -124,7 +125,7 @@ func (b *largeBody) take() error {
 	select {
 	case b.places <- struct{}{}:
 		b.taken = true
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(largeLimit)) // Without it, it ends sooner.
+		_ = http.NewResponseController(b.w).SetReadDeadline(b.now().Add(largeLimit)) // Without it, it ends sooner.
 		return nil
 	case <-time.After(largeLimit):
 		b.crowded = true
