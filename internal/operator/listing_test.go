@@ -442,8 +442,8 @@ func TestPageSaysWhetherThereIsMore(t *testing.T) {
 	wantForm(t, "the last page", query.List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
 }
 
-// An event about a dispute of another program's payment is kept whole, and its job ignores it. Where its provider is not
-// configured, nobody can read its type.
+// An event about a dispute of another program's payment is kept whole, and its job ignores it. Where its provider is
+// not configured, nobody can read its type.
 func TestTypeOfAnIgnoredWebhookIsNotItsBody(t *testing.T) {
 	t.Parallel()
 	ops, now := New(Config{PSPs: gateway.PSPs{}}), time.Now()

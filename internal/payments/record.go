@@ -56,8 +56,8 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 }
 
 // asItIsNow reads the record of a refund at the PSP if a webhook of it contradicts the result that was answered. A
-// webhook tells what was so when it was made, and a bank may have refused the refund since. If the PSP does not have the
-// record, or does not answer, the webhook counts. So does one of a charge: no PSP takes back that a charge has
+// webhook tells what was so when it was made, and a bank may have refused the refund since. If the PSP does not have
+// the record, or does not answer, the webhook counts. So does one of a charge: no PSP takes back that a charge has
 // succeeded, so another answer would be the older one.
 func (s *Service) asItIsNow(ctx context.Context, g Gathered, e judge.Record) judge.Record {
 	step := judge.Judge(g.Seen, e)
