@@ -106,7 +106,8 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 	case payments.Mismatch:
 		keyExpires(w, v.Expires)
 		a.refuse(w, r, problem.IdempotencyKeyReusedWithDifferentPayload,
-			"This key was first used for another request. Send what was sent first, or use a new key.")
+			"This key was first used for another request. Send what was sent first. "+
+				"Another request needs a key of its own.")
 	case payments.NotExecuted:
 		keyExpires(w, v.Expires)
 		retryAfter(w, afterPSPFailure)

@@ -3,7 +3,6 @@ package idempotency
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -52,10 +51,15 @@ func emailLike(s string) bool {
 }
 
 // different counts the different characters of s, which is ASCII.
-func different(s string) int {
-	characters := []byte(s)
-	slices.Sort(characters)
-	return len(slices.Compact(characters))
+func different(s string) (n int) {
+	var seen ['~' + 1]bool
+	for i := range len(s) {
+		if !seen[s[i]] {
+			seen[s[i]] = true
+			n++
+		}
+	}
+	return n
 }
 
 // ParseKey accepts 16 to 255 printable ASCII characters without spaces and commas. It refuses values that look like

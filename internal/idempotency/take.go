@@ -39,7 +39,9 @@ func (k *Keys) Take(
 			return nil, err
 		}
 		switch d := decision.(type) {
-		case nil: // Somebody has committed after our snapshot, or our commit did not arrive, or the key is held.
+		case nil:
+			// Somebody has committed after our snapshot; or the key is held; or our acknowledgement was lost and no row
+			// was read: the commit has not happened, or not yet. It is sent again.
 			if held, err := k.heldWithoutRow(ctx, r.Ref); err != nil || held != nil {
 				return held, err
 			}
@@ -74,7 +76,8 @@ func (k *Keys) Take(
 	return nil, &postgres.UnavailableError{Op: "take key", Err: fmt.Errorf("no decision after %d reads", maxTries)}
 }
 
-// Calls are the calls of tries, with those that write their rows. Only tries that are not Alone come together.
+// Calls are the calls of tries, with those that write their rows. Only tries that are not Alone come together, and they
+// all begin: so the first one says for all what is to be done, and with doubt it is the only one.
 //
 // Nothing may be executed without its reservation. A failover may lose a commit that was never acknowledged, even if
 // its row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row

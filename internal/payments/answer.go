@@ -80,40 +80,28 @@ var (
 	ErrRefundExceedsPayment = errors.New("refund exceeds payment")
 )
 
-// answerWithoutPSP answers while the circuit breaker of the account is open. It reserves nothing. A key that has an
-// answer is answered from its row. Any other request is told that nothing was executed.
-func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservation, m *movement) (Answer, error) {
-	decision, err := s.keys.Peek(ctx, r)
-	if err != nil {
-		s.metrics.StoreFailed("peek")
-		return nil, err
-	}
-	switch d := decision.(type) {
-	case nil:
-		return NotExecuted{}, nil
-	case idempotency.Free:
-		if m, err = s.load(ctx, m, d.Subject); err != nil {
-			return nil, err
-		}
-		return NotExecuted{Resource: m.resource(), Expires: d.Expires}, nil
-	case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown,
-		idempotency.Held:
-	}
-	return s.answerDecision(ctx, r.Ref, decision, m)
-}
-
-// refuse answers a request that nobody may execute: it breaks a rule, or the state of its payment forbids it. The rule
-// or the state may be newer than the key, so what has become of the key is answered first. It reserves nothing.
+// refuse answers a request that may not be executed now: it breaks a rule, the state of its payment forbids it, or, if
+// refusal is nil, the circuit breaker of its account is open. Each of these may be newer than the key, so what has
+// become of the key is answered first. It reserves nothing.
 func (s *Service) refuse(ctx context.Context, r idempotency.Reservation, m *movement, refusal error) (Answer, error) {
 	decision, err := s.keys.Peek(ctx, r)
 	if err != nil {
 		s.metrics.StoreFailed("peek")
 		return nil, err
 	}
-	if _, free := decision.(idempotency.Free); free || decision == nil {
+	failed, free := decision.(idempotency.Free)
+	switch {
+	case decision != nil && !free:
+		return s.answerDecision(ctx, r.Ref, decision, m)
+	case refusal != nil:
 		return nil, refusal
+	case !free:
+		return NotExecuted{}, nil
 	}
-	return s.answerDecision(ctx, r.Ref, decision, m)
+	if m, err = s.load(ctx, m, failed.Subject); err != nil {
+		return nil, err
+	}
+	return NotExecuted{Resource: m.resource(), Expires: failed.Expires}, nil
 }
 
 // answerDecision answers a request that did not get the key.

@@ -261,7 +261,7 @@ func TestHeldKeyIsNotCalledUnexecutedWhileTheBreakerIsOpen(t *testing.T) {
 	g := s.charging("order-0000000001").failed().deleted()
 	is[DeadLettered](t, s.evidenceBy(judge.SourceScan, g.record))
 	r := s.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.New(), uuid.New())
-	answer, err := s.service.answerWithoutPSP(t.Context(), r, g.again())
+	answer, err := s.service.refuse(t.Context(), r, g.again(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

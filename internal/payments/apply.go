@@ -57,8 +57,8 @@ func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e 
 	return step, s.applyTx(ctx, tx, g, step)
 }
 
-// Apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
-// Only Apply, and applyTx in somebody else's transaction, write outcomes; only Apply handles the lost acknowledgement
+// apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
+// Only apply, and applyTx in somebody else's transaction, write outcomes; only apply handles the lost acknowledgement
 // of a step.
 //
 // The first try may share its transaction with other payments (group commit). A retry runs alone, so that nothing of
@@ -67,9 +67,7 @@ func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e 
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
 // sends the step again. Any other caller gets Doubt. JudgeAndApply reads the key again then; a lookup that has found
 // nothing does so in its next run. A step that was written after all is then confirmed.
-func (s *Service) Apply(ctx context.Context, g Gathered, step judge.Step) (applied Applied, err error) {
-	ctx, span := tracing.Start(ctx, "outcome")
-	defer span.End()
+func (s *Service) apply(ctx context.Context, g Gathered, step judge.Step) (applied Applied, err error) {
 	p, err := s.payloadOf(g, step)
 	if err != nil {
 		return Applied{}, err

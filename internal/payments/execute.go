@@ -92,7 +92,7 @@ func (s *Service) execute(
 	}
 	reservation := s.keys.NewReservation(ref, f, leaseID, subject)
 	if !m.psp.Ready(m.merchant.PSPAccount) {
-		return s.answerWithoutPSP(ctx, reservation, m)
+		return s.refuse(ctx, reservation, m, nil)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err // The client has hung up before anything was written: window 1 without a crash.
@@ -125,8 +125,8 @@ func (s *Service) execute(
 	return answerFor(g, step, applied), nil // Crash window 4: written, not answered.
 }
 
-// take is the first transaction. It takes the key and writes the row of the payment or refund, and returns the
-// movement with its row. If it cannot take the key, it returns why.
+// take is the first transaction; execute calls it as reserve (observe.go). It takes the key and writes the row of the
+// payment or refund, and returns the movement with its row. If it cannot take the key, it returns why.
 func (s *Service) take(
 	ctx context.Context, r idempotency.Reservation, m *movement,
 ) (_ idempotency.Decision, begun *movement, _ error) {

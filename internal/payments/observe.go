@@ -69,6 +69,13 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m *movement
 	return stored
 }
 
+// Apply is apply, with a span in its trace.
+func (s *Service) Apply(ctx context.Context, g Gathered, step judge.Step) (Applied, error) {
+	ctx, span := tracing.Start(ctx, "outcome")
+	defer span.End()
+	return s.apply(ctx, g, step)
+}
+
 // logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
 // log line of the request has its status.
 func (s *Service) logStep(ctx context.Context, g Gathered, step judge.Step, more ...any) {

@@ -47,7 +47,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.
 	case bad != nil:
 		return s.refuse(ctx, asked, m, &InvalidError{bad})
 	case silent:
-		return s.answerWithoutPSP(ctx, asked, m)
+		return s.refuse(ctx, asked, m, nil)
 	case p.Status != payment.Succeeded || p.VouchedFor():
 		return s.refuse(ctx, asked, m, ErrPaymentNotRefundable)
 	}

@@ -49,7 +49,7 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 	if db.spread.Load() {
 		return db.sendSpread(ctx, conn, batch)
 	}
-	return classifyCommit(conn.SendBatch(ctx, batch).Close()) // It hands each call its rows, until one fails.
+	return classifyCommit(conn.SendBatch(ctx, batch).Close()) // It hands each call its rows, until a call fails.
 }
 
 // Sender sends calls as one transaction, as Pipeline does, or in a transaction.
