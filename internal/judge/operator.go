@@ -100,7 +100,7 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 		switch ch := s.charge(); {
 		case ch.TwoSteps && ch.ObjectID == "" && !a.Final: // The PSP has nothing that it could be asked about.
 			return refuse(ContradictsPSP,
-				"The PSP was never asked to execute it: no id of the PSP's is stored for it. Use not_executed.")
+				"No id of the PSP's is stored for it: as far as we know, the PSP was never asked. Use not_executed.")
 		case a.Final || ch.TwoSteps:
 			return refuse(ContradictsPSP, "The PSP says that it has not executed it. Use not_executed.")
 		}

@@ -197,7 +197,7 @@ func TestExecutedIsWrittenUnderTheRightID(t *testing.T) {
 		"in two steps, and nothing was executed": {unknownKey(inTwoSteps), as("psp_1", gateway.NotFound{}),
 			"operator_contradicts_psp: The PSP says that it has not executed it. Use not_executed."},
 		"in two steps, and never made": {unknownKey(inTwoSteps, unmade), as("psp_1", gateway.NotFound{}),
-			"operator_contradicts_psp: The PSP was never asked to execute it: no id of the PSP's is stored for it."},
+			"operator_contradicts_psp: No id of the PSP's is stored for it: as far as we know, the PSP was never asked."},
 		"in two steps, and made in vain": {unknownKey(inTwoSteps, unmade), as("psp_1", gateway.NotFound{Final: true}),
 			"operator_contradicts_psp: The PSP says that it has not executed it. Use not_executed."},
 

@@ -253,17 +253,18 @@ func TestTwoMembersWithOneKeyNeverShareAGroup(t *testing.T) {
 	}
 }
 
+// Who waits longest goes first: the keys order the members of a group, and not those who wait.
 func TestStepsTakeTurnsAndNeverShareAGroup(t *testing.T) {
 	t.Parallel()
 	g := oneSlot(t, func(l *postgres.Limits) { l.Groups.Members = 2 })
 	var waiting []<-chan outcome
-	for _, name := range []string{"a", "b", "c"} {
+	for _, name := range []string{"d", "c", "b"} {
 		waiting = append(waiting, g.waits(t.Context(), called(name)))
 	}
-	waiting = append(waiting, g.waitsFor(t.Context(), g.other, called("o")), g.waits(t.Context(), called("d")))
+	waiting = append(waiting, g.waitsFor(t.Context(), g.other, called("o")), g.waits(t.Context(), called("a")))
 	g.free()
 	g.all(waiting...)
-	if want := "a b|o|c d"; g.transactions() != want {
+	if want := "c d|o|a b"; g.transactions() != want {
 		t.Fatalf("the transactions were %s, want %s", g.transactions(), want)
 	}
 }
