@@ -92,7 +92,15 @@ function show(address, text) {
 function complain(text) {
   problem.textContent = text;
   problem.hidden = !text;
+  delete problem.dataset.untilBack;
 }
+
+// The first message of a stream that was away is the panel. live.js has shown it.
+new MutationObserver(() => {
+  if ("untilBack" in problem.dataset) {
+    complain("");
+  }
+}).observe(document.querySelector("[data-live='/demo/live']"), { childList: true });
 
 // send returns the answer to a form and its text, or nothing if there is none.
 async function send(form) {
@@ -126,6 +134,7 @@ document.addEventListener("submit", async (event) => {
   form.removeAttribute("aria-busy");
   if (!sent) {
     complain("The demo does not answer. Is it still running?");
+    problem.dataset.untilBack = ""; // The stream of the panel says when the demo is back.
     return;
   }
   const { answer, text } = sent;

@@ -33,6 +33,8 @@ func guide(f facts) string {
 		return "The API was killed, and is being started again. This is expected. Now press 3."
 	case f.Away:
 		return "The API is being started again. This is expected."
+	case f.Row.Case:
+		return "An operator has to decide about this payment. The console has the case, under dead letters."
 	}
 	switch f.Row.Status {
 	case idempotency.InProgressStatus:
@@ -122,6 +124,7 @@ const (
 type Row struct {
 	Status   idempotency.Status
 	LeaseEnd time.Time
+	Case     bool // an operator has to decide
 }
 
 // books are what the mock PSP has of a key, and the rates of its faults.

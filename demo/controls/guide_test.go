@@ -12,7 +12,7 @@ import (
 func TestGuideFollowsFromTheFacts(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 14, 44, 40, 0, time.UTC)
-	row := func(status idempotency.Status) Row { return Row{status, now.Add(14 * time.Second)} }
+	row := func(status idempotency.Status) Row { return Row{Status: status, LeaseEnd: now.Add(14 * time.Second)} }
 	key := func(sent, status int, waits, lost bool) story {
 		return story{Key: "k", First: now, Sent: sent, Status: status, Waiting: waits, Lost: lost}
 	}
@@ -55,6 +55,10 @@ func TestGuideFollowsFromTheFacts(t *testing.T) {
 		"a retry gets 409": {
 			facts{story: key(2, 409, false, true), Row: in},
 			"The answer is 409 until about 14:44:54 (UTC)",
+		},
+		"an operator has to decide": {
+			facts{story: key(2, 202, false, true), Row: Row{Status: idempotency.UnknownStatus, Case: true}},
+			"An operator has to decide about this payment.",
 		},
 		"nobody knows": {
 			facts{story: key(2, 409, false, true), Row: unknown},

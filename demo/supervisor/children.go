@@ -1,9 +1,7 @@
 package supervisor
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,8 +31,6 @@ func newChildren(
 	if err := check(ctx, set, log); err != nil {
 		return nil, err
 	}
-	// A session in the browser must not end when the page's button kills the API.
-	secret := rand.Text() + rand.Text()
 	env := func(databaseURL, spokenURL string) []string {
 		pspURL, stripeURL := spokenURL, set.api.StripeURL
 		if set.stripe() {
@@ -44,7 +40,6 @@ func newChildren(
 			"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "STRIPE_URL": stripeURL,
 			"PUBLIC_URL":   set.api.PublicURL,
 			pspPageSetting: config.LocalURL(at.psp.Addr().String()), demoPageSetting: demoPage(at),
-			"CONSOLE_SECRET": cmp.Or(set.api.ConsoleSecret, secret),
 		})...)
 	}
 	spoken := "http://" + at.spoken().Addr().String()

@@ -14,6 +14,7 @@ import (
 	"payonce/demo/mockpsp/stripe"
 	"payonce/demo/windows"
 	"payonce/internal/config"
+	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
@@ -88,6 +89,14 @@ func openRows(ctx context.Context, url string) (read rowReader, closed func(), e
 		if row.LockedUntil != nil {
 			found.LeaseEnd = *row.LockedUntil
 		}
+		if err != nil {
+			return found, err
+		}
+		var open deadletters.OnKey
+		about := deadletters.About{Tenant: row.Ref.Tenant, Operation: string(row.Ref.Operation), Key: row.Ref.Key.String(),
+			Generation: row.Generation}
+		err = db.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
+		found.Case = open.Other != nil
 		return found, err
 	}, db.Close, nil
 }

@@ -33,6 +33,9 @@ func demoDefaults() map[string]string {
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
 		"STRIPE_URL":      "(the mock PSP)", "STRIPE_SECRET": stripe.DemoSecret,
 		"STRIPE_WEBHOOK_SECRETS": stripe.DemoWebhookSecret,
+		// A session in the browser outlives the processes and the demo. A session is an API key, sealed, so who knows
+		// this secret has none by it.
+		"CONSOLE_SECRET": "demo-console-secret-that-all-know",
 		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is
 		// believed.
 		"FIRST_LOOKUP": "5s", "PSP_LATE_LIMIT": "10s", "SWEEP_EVERY": "1s", "CLAIM_EVERY": "1s",

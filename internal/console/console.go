@@ -61,7 +61,7 @@ func New(c Config) (http.Handler, error) {
 		return nil, err
 	}
 	s := &Console{config: c, sessions: sealing, watch: newWatch(c.Operators.Stamps),
-		templates: template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/*.html")),
+		templates: template.Must(template.New("").Funcs(functions(c.Now)).ParseFS(files, "templates/*.html")),
 		asking:    make(chan struct{}, maxAsking)}
 	c.Recent.OnAdd(s.watch.keys.Wake)
 	return s.routes(), nil
@@ -276,11 +276,13 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(content)) // A client that has gone needs no style.
 }
 
-func functions() template.FuncMap {
+func functions(now func() time.Time) template.FuncMap {
+	age := func(d time.Duration) string { return d.Truncate(time.Second).String() }
 	return template.FuncMap{
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-		"age":    func(d time.Duration) string { return d.Truncate(time.Second).String() },
+		"age":    age,
+		"since":  func(t time.Time) string { return age(now().Sub(t)) },
 		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
 		"severalActions": severalActions,
 		"paymentKeyURL":  paymentKeyURL, "refundKeyURL": refundKeyURL,

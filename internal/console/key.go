@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/operator"
 	"payonce/internal/payment"
 	"payonce/internal/sequence"
 	"payonce/internal/tenants"
@@ -147,7 +148,11 @@ func (k *keyReader) read(ctx context.Context) error {
 	k.seen.Row, k.seen.Timeline = row, row.Timeline(events)
 	k.seen.Requests, k.seen.Started = k.c.config.Recent.Of(k.ref), k.c.config.Recent.Since()
 	k.seen.GracePeriod = k.c.config.GracePeriod
-	return nil
+	k.seen.Open = nil
+	if k.seen.Rows.Key.value("dead_letter_hold") != "none" {
+		k.seen.Open, err = k.c.config.Operators.OpenAbout(ctx, k.ref)
+	}
+	return err
 }
 
 // readNothing is read for a key that does not exist. Requests that were refused may be remembered.
@@ -198,7 +203,7 @@ type keyView struct {
 	Merchant payment.Merchant // whose key it is at the PSP; empty if it is not known
 	Waits    bool             // the PSP has the request, and waits for the customer or a bank
 	Next     string           // what happens next with the key
-	Held     bool             // whether an open dead letter holds it
+	Open     []operator.Found // the open dead letters that hold it
 	HeldBy   string           // the dead letter that holds it if it has no row
 	Executed []string         // the amounts that the PSP has executed, if its ledger could be read
 }
@@ -213,7 +218,7 @@ func (k *keyReader) view() keyView {
 	var svg strings.Builder
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
-	v.Next, v.Held = nextOf(v.Row, v.Started), v.Rows.Key.value("dead_letter_hold") != "none"
+	v.Next = nextOf(v.Row, v.Started)
 	if v.LedgerUnread == "" {
 		v.Executed = executed(v.Ledger)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/operator"
 	"payonce/internal/payment"
 )
 
@@ -39,6 +40,18 @@ func nextOf(row idempotency.KeyRow, started time.Time) string {
 		return "The key has expired. The next request with it is a new " + what + "."
 	}
 	return ""
+}
+
+// waiting says what a payment without an outcome waits for, and since when. open are the open dead letters about its
+// key, newest first.
+func waiting(row idempotency.KeyRow, open []operator.Found) (what string, since time.Time) {
+	if len(open) > 0 {
+		return "waits for an operator", open[len(open)-1].At.Time()
+	}
+	if row.Status == idempotency.UnknownStatus {
+		return "waits for the PSP's word", row.Reserved
+	}
+	return "is executed", row.Reserved
 }
 
 // executed are the amounts of what the PSP has executed under a key. There should be one at most.

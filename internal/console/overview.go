@@ -29,7 +29,7 @@ type overviewView struct {
 	Jobs     int64 // that wait or run
 	Oldest   time.Duration
 	Latest   []operator.KeyEntry
-	Serves   bool // whether this process serves payments
+	Since    time.Time // when this process was started; zero if it serves no payments
 }
 
 // count is a bar of a chart. Most is the longest bar's.
@@ -72,7 +72,7 @@ func (o *overviewReader) view(ctx context.Context) (overviewView, error) {
 	if err != nil {
 		return overviewView{}, err
 	}
-	v := overviewView{Summary: o.summary, Latest: latest, Serves: !c.config.Recent.Since().IsZero(),
+	v := overviewView{Summary: o.summary, Latest: latest, Since: c.config.Recent.Since(),
 		Requests: countsOf(c.config.Recent.ByOutcome())}
 	for _, n := range o.summary.DeadLetters.Open {
 		v.Open += n

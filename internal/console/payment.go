@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -28,6 +29,8 @@ type paymentView struct {
 	Refunds  []payment.Refund
 	Older    string // the address of the page with older refunds; or ""
 	Open     []operator.Found
+	Waits    string    // what it waits for, if it has no outcome; or ""
+	Since    time.Time // since when it waits
 }
 
 func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
@@ -74,8 +77,15 @@ func (c *Console) readPayment(r *http.Request) (paymentView, error) {
 	if v.Refunds = refunds.Refunds; refunds.Next != nil {
 		v.Older = "/console/payments/" + id.String() + "?cursor=" + refunds.Next.String()
 	}
-	v.Open, err = c.config.Operators.OpenAbout(r.Context(),
-		idempotency.StoredRef(tenant, payment.CreateOperation, v.Key))
+	ref := idempotency.StoredRef(tenant, payment.CreateOperation, v.Key)
+	if v.Open, err = c.config.Operators.OpenAbout(r.Context(), ref); err != nil || v.Status != payment.Processing {
+		return v, err
+	}
+	row, err := c.config.Keys.Find(r.Context(), ref)
+	if errors.Is(err, idempotency.ErrNoKey) {
+		return v, nil
+	}
+	v.Waits, v.Since = waiting(row, v.Open)
 	return v, err
 }
 

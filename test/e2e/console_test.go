@@ -269,6 +269,16 @@ func TestDeadLetterIsDecidedInTheConsole(t *testing.T) {
 	if audit := d.show(l.ID).Audit; len(audit) != 0 {
 		t.Errorf("looking is audited: %+v", audit)
 	}
+	for about, parts := range map[string][]string{
+		"/console/payments/" + w.payment(key): {"<li>waits for an operator, for ", "lookups_exhausted</a>, open for ", page},
+		"/console/keys/acme/payments/" + key:  {"lookups_exhausted</a>, open for ", page},
+	} {
+		for _, part := range parts {
+			if shown := string(b.get(about).body); !strings.Contains(shown, part) {
+				t.Errorf("%s lacks %q:\n%s", about, part, shown)
+			}
+		}
+	}
 	decide := func(action, reason, version string) reply {
 		return b.send(http.MethodPost, page+"/resolve",
 			url.Values{"action": {action}, "reason": {reason}, "version": {version}, "keyId": {keyID[1]}})
