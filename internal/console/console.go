@@ -279,9 +279,12 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 func functions(now func() time.Time) template.FuncMap {
 	age := func(d time.Duration) string { return d.Truncate(time.Second).String() }
 	return template.FuncMap{
-		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-		"age":    age,
+		"clock": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+		"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+		"age":   age,
+		"iso":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+		"now":   now, "indented": indented,
+		"does": does, "leadsTo": leadsTo, "kind": kindOf,
 		"since":  func(t time.Time) string { return age(now().Sub(t)) },
 		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
 		"severalActions": severalActions,

@@ -65,7 +65,7 @@ func (c *Console) showDeadLetter(
 		c.explain(w, r, err)
 		return
 	}
-	v.Evidence = indented(v.DeadLetter.Evidence)
+	v.Evidence = indented(string(v.DeadLetter.Evidence))
 	if a := v.About; a != nil {
 		v.KeyURL = keyURL(idempotency.StoredRef(a.Tenant, a.Operation, a.Key))
 	}
@@ -88,9 +88,6 @@ func (c *Console) actions(r *http.Request, id uuid.UUID) (previews []operator.Pr
 			previews, checked = found, true
 		}
 	case <-ctx.Done():
-	}
-	for i := range previews {
-		previews[i].Does = does(previews[i].Action)
 	}
 	return previews, checked
 }
@@ -143,11 +140,11 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 }
 
 // indented is JSON for people.
-func indented(evidence []byte) string {
+func indented(document string) string {
 	var b bytes.Buffer
 	e := jsontext.NewEncoder(&b, jsontext.WithIndent("  "))
-	if err := e.WriteValue(jsontext.Value(evidence)); err != nil {
-		return string(evidence)
+	if err := e.WriteValue(jsontext.Value(document)); err != nil {
+		return document
 	}
 	return b.String()
 }

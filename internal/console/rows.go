@@ -34,6 +34,16 @@ func (r columns) value(name string) string {
 	return ""
 }
 
+// Changing are the columns that change while a key is used, and have something.
+func (r columns) Changing() (some columns) {
+	for _, c := range r {
+		if c.Value != "" && slices.Contains(first(), c.Name) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
 // hidden are columns that tell a reader nothing.
 func hidden(name string) bool {
 	return name == "tenant_id" || name == "operation" || name == "key" || name == "response_schema_version"

@@ -37,16 +37,44 @@ function nameOf(element) {
   return element?.getAttribute("href") ?? (element?.tagName === "BUTTON" ? element.textContent : null);
 }
 
-// fill replaces the content of an element. It keeps what the reader has scrolled to, and what has the focus.
+// A page of the console says when it was made, so a wrong clock of this machine does not matter. A time says how long ago
+// it is; the time itself is its title.
+const made = Date.parse(document.documentElement.dataset.now);
+const ahead = made - Date.now();
+
+function relate(root) {
+  if (Number.isNaN(made)) {
+    return;
+  }
+  for (const e of root.querySelectorAll("time[datetime]")) {
+    e.title ||= e.textContent + " UTC";
+    const seconds = Math.round((Date.now() + ahead - Date.parse(e.dateTime)) / 1000);
+    const [size, name] = [[86400, "d"], [3600, "h"], [60, "min"]].find(([s]) => Math.abs(seconds) >= s) ?? [1, "s"];
+    const text = `${Math.floor(Math.abs(seconds) / size)} ${name}`;
+    const said = seconds < 0 ? "in " + text : text + " ago";
+    if (e.textContent !== said) {
+      e.textContent = said;
+    }
+  }
+}
+relate(document);
+setInterval(relate, 1000, document);
+
+// fill replaces the content of an element. It keeps what the reader has scrolled to, what has the focus, and what was
+// unfolded.
 function fill(part, html) {
   const boxes = () => Array.from(part.querySelectorAll(".picture, .scroll"));
   const places = () => Array.from(part.querySelectorAll("a[href], [tabindex], button"));
   const before = fields(part);
   const left = boxes().map((e) => e.scrollLeft);
+  const folds = () => Array.from(part.querySelectorAll("details"));
+  const open = folds().map((e) => e.open);
   const place = places().indexOf(document.activeElement);
   const name = nameOf(document.activeElement);
   part.innerHTML = html;
   boxes().forEach((e, i) => { e.scrollLeft = left[i] ?? 0; });
+  folds().forEach((e, i) => { e.open = open[i] ?? e.open; });
+  relate(part);
   if (place >= 0) {
     const same = name ? places().find((e) => nameOf(e) === name) : places()[place];
     same?.focus({ preventScroll: true });
