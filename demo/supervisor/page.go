@@ -93,8 +93,8 @@ func openRows(ctx context.Context, url string) (read rowReader, closed func(), e
 			return found, err
 		}
 		var open deadletters.OnKey
-		about := deadletters.About{Tenant: row.Ref.Tenant, Operation: string(row.Ref.Operation), Key: row.Ref.Key.String(),
-			Generation: row.Generation}
+		about := deadletters.About{Tenant: row.Ref.Tenant, Operation: string(row.Ref.Operation),
+			Key: row.Ref.Key.String(), Generation: row.Generation}
 		err = db.Pipeline(ctx, deadletters.OpenOnKey(deadletters.DeadLetter{About: &about}, &open))
 		found.Case = open.Other != nil
 		return found, err

@@ -84,7 +84,7 @@ func TestPageAndBannerNameTheDialect(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, said := range []string{
-		"speaks Stripe's dialect at http://", "account=acct_acme&idempotencyKey=", "STRIPE_SECRET=sk_test_demo",
+		"speaks Stripe's dialect at http://", "STRIPE_SECRET=sk_test_demo",
 	} {
 		if !strings.Contains(d.out.String(), said) {
 			t.Errorf("the banner does not say %q:\n%s", said, d.out)

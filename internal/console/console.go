@@ -284,7 +284,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"age":   age,
 		"iso":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 		"now":   now, "indented": indented,
-		"does": does, "leadsTo": leadsTo, "kind": kindOf,
+		"does": does, "leadsTo": leadsTo,
 		"since":  func(t time.Time) string { return age(now().Sub(t)) },
 		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
 		"severalActions": severalActions,

@@ -45,6 +45,15 @@ func does(a deadletters.Action) string {
 	return ""
 }
 
+// leadsTo says what comes after an action on a dead letter of this kind, if something does.
+func leadsTo(kind deadletters.Kind, a deadletters.Action) string {
+	if kind == deadletters.PSPContradicts && a == deadletters.Executed {
+		return "The PSP's record still says something else, so it becomes a contradicts_completed soon after. Dismiss that " +
+			"one once the difference is corrected with the merchant."
+	}
+	return ""
+}
+
 func (c *Console) deadLetter(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	c.showDeadLetter(w, r, by, http.StatusOK, "", operator.Decision{})
 }

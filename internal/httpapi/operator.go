@@ -3,6 +3,8 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -48,6 +50,9 @@ func Operator(c OperatorConfig) http.Handler {
 	r.MethodNotAllowed(every.HandlerFunc(d.otherMethod).ServeHTTP)
 	r.Group(func(r chi.Router) {
 		r.Use(every...)
+		if c.Console != nil {
+			r.Use(leadBrowsers)
+		}
 		// A tenant's key is refused here, even if it is valid.
 		isOperator := func(p tenants.Principal) bool { return p.Tenant == "" }
 		reading := d.admit(tenants.OpsRead, isOperator)
@@ -77,6 +82,24 @@ func Operator(c OperatorConfig) http.Handler {
 		}
 	})
 	return r
+}
+
+// leadBrowsers leads a browser from the operator's API to the same page of the console. A browser has no API key to
+// send.
+func leadBrowsers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page, ours := strings.CutPrefix(r.URL.Path, "/operator/")
+		if !ours || r.Method != http.MethodGet || r.Header.Get("Authorization") != "" ||
+			!strings.Contains(r.Header.Get("Accept"), "text/html") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if page == "summary" {
+			page = "" // the overview
+		}
+		to := url.URL{Path: "/console/" + page, RawQuery: r.URL.RawQuery}
+		http.Redirect(w, r, to.String(), http.StatusSeeOther)
+	})
 }
 
 // listing answers a page of a list that operators read.

@@ -270,7 +270,7 @@ func TestDeadLetterIsDecidedInTheConsole(t *testing.T) {
 		t.Errorf("looking is audited: %+v", audit)
 	}
 	for about, parts := range map[string][]string{
-		"/console/payments/" + w.payment(key): {"<li>waits for an operator, for ", "lookups_exhausted</a>, open for ", page},
+		"/console/payments/" + w.payment(key): {"<li>waits for an operator, for ", "lookups_exhausted</a>, open", page},
 		"/console/keys/acme/payments/" + key:  {"lookups_exhausted</a>, open for ", page},
 	} {
 		for _, part := range parts {
@@ -447,5 +447,26 @@ func TestSignedOutSessionIsOver(t *testing.T) {
 	}
 	if got := reads(kept); got != http.StatusOK {
 		t.Errorf("another session of the same operator reads %d", got)
+	}
+}
+
+// An address of the operator's API that is opened in a browser leads to the same page of the console. A program gets
+// the API's answer.
+func TestBrowserIsLedFromTheOperatorsAPIToTheConsole(t *testing.T) {
+	t.Parallel()
+	b := setupOpen(t).browse()
+	html := []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}
+	for from, to := range map[string]string{
+		"/operator/summary":                      "/console/",
+		"/operator/dead-letters?status=resolved": "/console/dead-letters?status=resolved",
+		"/operator/payments":                     "/console/payments",
+	} {
+		r := b.send(http.MethodGet, from, nil, html...)
+		if r.status != http.StatusSeeOther || r.header.Get("Location") != to {
+			t.Errorf("%s leads to %d %s, want %s", from, r.status, r.header.Get("Location"), to)
+		}
+		b.get(from).expect(t, http.StatusUnauthorized, "unauthenticated")
+		sent := append(slices.Clone(html), "Authorization", "Bearer "+operatorKey)
+		b.send(http.MethodGet, from, nil, sent...).expect(t, http.StatusOK, "")
 	}
 }
