@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -28,6 +30,20 @@ func checkBase(setting, raw string) error {
 		return fmt.Errorf("%s must be an http or https URL, such as https://pay.example", setting)
 	} else if u.User != nil || strings.ContainsAny(raw, "?#") {
 		return fmt.Errorf("%s must have neither a user nor a query nor a fragment: paths are added to it, and others read it", setting)
+	}
+	return nil
+}
+
+// checkPublic refuses also a path that clients would follow to elsewhere: one that begins with two slashes or has a
+// backslash names another host to a browser.
+func checkPublic(raw string) error {
+	if err := checkBase("PUBLIC_URL", raw); err != nil {
+		return err
+	}
+	if u, err := url.Parse(raw); err != nil || path.Clean("/"+u.Path) != "/"+strings.TrimPrefix(u.Path, "/") ||
+		!strings.HasSuffix(raw, u.EscapedPath()) {
+		return errors.New(`the path of PUBLIC_URL must have neither an empty part nor "." nor "..", and its characters ` +
+			"must be escaped where a URL asks for it: the paths in answers begin with it")
 	}
 	return nil
 }

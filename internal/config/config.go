@@ -55,8 +55,8 @@ func (c API) Check() error {
 	c.check(&bad)
 	c.checkWebhooks(&bad)
 	bad.spans(c)
-	bad.address("HTTP_ADDR", c.HTTPAddr)
-	bad.address("OPERATOR_ADDR", c.OperatorAddr)
+	bad.add(CheckAddress("HTTP_ADDR", c.HTTPAddr))
+	bad.add(CheckAddress("OPERATOR_ADDR", c.OperatorAddr))
 	return errors.Join(bad...)
 }
 
@@ -143,6 +143,6 @@ func (c Reconciler) Check() error {
 	if c.LookupBudget < 1 {
 		bad.refuse("LOOKUP_BUDGET is %d, must be at least 1", c.LookupBudget)
 	}
-	bad.address("RECONCILER_ADDR", c.Addr)
+	bad.add(CheckAddress("RECONCILER_ADDR", c.Addr))
 	return errors.Join(bad...)
 }

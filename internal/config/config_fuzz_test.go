@@ -66,6 +66,10 @@ func keepsRelations(t *testing.T, c Shared) {
 			t.Fatalf("%q is taken as the base of %v, %v", base, u, err)
 		}
 	}
+	if u, err := url.Parse(c.PublicURL); err != nil || u.JoinPath("/payments").String() != u.String()+"/payments" ||
+		strings.HasPrefix(u.Path, "//") {
+		t.Fatalf("%q is taken as the base of paths, %v", c.PublicURL, err)
+	}
 }
 
 var settingName = regexp.MustCompile(`\b(LEASE|PSP|[A-Z]+_[A-Z_]+)\b`)

@@ -135,7 +135,10 @@ func TestEachRelationIsChecked(t *testing.T) {
 		stripe   = "STRIPE_SECRET must be a secret key or a restricted key of Stripe's: sk_live_…, rk_live_…, sk_test_… or rk_test_…"
 		counts   = "DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1"
 		maxNanos = time.Duration(1<<63 - 1)
-		ratio    = "TRACE_RATIO is %s, must be above 0 and at most 1; for no traces, leave OTEL_EXPORTER_OTLP_ENDPOINT empty"
+
+		publicPath = `the path of PUBLIC_URL must have neither an empty part nor "." nor "..", and its characters must be ` +
+			"escaped where a URL asks for it: the paths in answers begin with it"
+		ratio = "TRACE_RATIO is %s, must be above 0 and at most 1; for no traces, leave OTEL_EXPORTER_OTLP_ENDPOINT empty"
 	)
 	for name, row := range map[string]struct {
 		edit func(*API)
@@ -189,6 +192,16 @@ func TestEachRelationIsChecked(t *testing.T) {
 			[]string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
 		"public URL query": {func(c *API) { c.PublicURL = "http://pay.example?a=b" },
 			[]string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
+		"public URL fragment": {func(c *API) { c.PublicURL = "http://pay.example/base#a" },
+			[]string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
+		"public URL path that begins with a host": {func(c *API) { c.PublicURL = "https://pay.example//evil.example" },
+			[]string{publicPath}},
+		"public URL path with a backslash": {func(c *API) { c.PublicURL = `https://pay.example/\evil.example` },
+			[]string{publicPath}},
+		"public URL path that leads up": {func(c *API) { c.PublicURL = "https://pay.example/a/%2e%2e/b" },
+			[]string{publicPath}},
+		"public URL path that is not ASCII": {func(c *API) { c.PublicURL = "https://pay.example/zahlung/größe" },
+			[]string{publicPath}},
 		"audit": {func(c *API) { c.Audit = -1 },
 			[]string{"KEY_AUDIT is -1ns, must not be negative"}},
 		"first lookup": {func(c *API) { c.FirstLookup = -1 },
@@ -324,6 +337,19 @@ func TestEveryValueThatIsGarbageIsNamedAtOnce(t *testing.T) {
 	want := "LEASE is \"30\", must be a span of time, such as 500ms, 30s or 48h\nDB_MAX_CONNS is \"all\", must be a whole number in its range"
 	if err == nil || err.Error() != want {
 		t.Fatalf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func TestPublicURLMayHaveAPathAndASlashAtItsEnd(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"https://pay.example/": "https://pay.example", "https://pay.example/a/b": "https://pay.example/a/b",
+		"https://pay.example/a/": "https://pay.example/a", "https://pay.example/a%20b//": "https://pay.example/a%20b",
+	} {
+		c, err := load(map[string]string{"PUBLIC_URL": given})
+		if err != nil || c.PublicURL != want {
+			t.Errorf("PUBLIC_URL=%s: %q, %v", given, c.PublicURL, err)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Shared are the settings that the API and the reconciler must have alike: both write what the other reads.
 type Shared struct {
 	DatabaseURL string `env:"DATABASE_URL" desc:"PostgreSQL, as a URL or keyword string"`
-	PublicURL   string `env:"PUBLIC_URL" desc:"base of the URLs in answers; the same for all processes (default: from HTTP_ADDR)"`
+	PublicURL   string `env:"PUBLIC_URL" desc:"base of the URLs in answers, with the path that a proxy takes away, if one does; the same for all processes (default: from HTTP_ADDR)"`
 	PSPURL      string `env:"PSP_URL" envDefault:"http://127.0.0.1:8082" desc:"the payment service provider"`
 	PSPSecret   string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve, unless PSP is stripe"`
 	// PSP is the provider of new tenants that name none.
@@ -97,14 +97,8 @@ func (r *refusals) spans(settings any) {
 	}
 }
 
-func (r *refusals) address(name, addr string) {
-	if err := CheckAddress(name, addr); err != nil {
-		*r = append(*r, err)
-	}
-}
-
-func (r *refusals) base(name, raw string) {
-	if err := checkBase(name, raw); err != nil {
+func (r *refusals) add(err error) {
+	if err != nil {
 		*r = append(*r, err)
 	}
 }
@@ -141,10 +135,10 @@ func (c Shared) check(bad *refusals) {
 			c.TraceRatio)
 	}
 	c.checkProviders(bad)
-	bad.base("PUBLIC_URL", c.PublicURL)
-	bad.base("PSP_URL", c.PSPURL)
-	bad.base("STRIPE_URL", c.StripeURL)
+	bad.add(checkPublic(c.PublicURL))
+	bad.add(checkBase("PSP_URL", c.PSPURL))
+	bad.add(checkBase("STRIPE_URL", c.StripeURL))
 	if c.TraceEndpoint != "" {
-		bad.base("OTEL_EXPORTER_OTLP_ENDPOINT", c.TraceEndpoint)
+		bad.add(checkBase("OTEL_EXPORTER_OTLP_ENDPOINT", c.TraceEndpoint))
 	}
 }

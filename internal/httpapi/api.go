@@ -13,6 +13,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 	"payonce/internal/tracing"
@@ -39,6 +40,7 @@ type Config struct {
 // API is the public HTTP API.
 type API struct {
 	config Config
+	base   string // of the paths that clients get: the path of PublicURL, which a proxy takes away; operators have none
 	// problemFor is the table of errors; again is what a client does about an error that passes by itself.
 	problemFor func(err error, again string) *requestError
 	again      string
@@ -51,8 +53,8 @@ type API struct {
 
 // New returns the public API.
 func New(c Config) *API {
-	a := &API{config: c, problemFor: problemFor, again: "Send the same key again.", limits: newLimits(),
-		large: make(chan struct{}, maxLarge)}
+	a := &API{config: c, base: problem.Path(c.PublicURL, ""), problemFor: problemFor, again: "Send the same key again.",
+		limits: newLimits(), large: make(chan struct{}, maxLarge)}
 	a.router = a.routes()
 	return a
 }

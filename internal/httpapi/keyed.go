@@ -87,7 +87,7 @@ func (a *API) put(
 func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answer, wish preference) {
 	switch v := answer.(type) {
 	case payments.Final:
-		knownOf(r).resource = v.Response.Location
+		knownOf(r).resource = strings.TrimPrefix(v.Response.Location, a.base)
 		a.spellFinal(w, v)
 	case payments.Pending:
 		keyExpires(w, v.Expires)
@@ -147,7 +147,7 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payment.
 	}
 	knownOf(r).resource = resource.Location()
 	retryAfter(w, after)
-	w.Header().Set("Location", resource.Location())
+	w.Header().Set("Location", a.base+resource.Location())
 	write(w, http.StatusAccepted, jsonType, append(body, '\n'))
 }
 

@@ -70,15 +70,15 @@ func (a *API) getKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 			detail: "This key has expired. A request with it would be a new one."}
 	}
 	events, err := a.config.Keys.Events(r.Context(), ref)
-	return viewOf(record, operation, record.Timeline(events)), err
+	return viewOf(record, operation, a.base+locationOf(record, operation), record.Timeline(events)), err
 }
 
-func viewOf(k idempotency.KeyRow, operation string, events []idempotency.Event) keyView {
+func viewOf(k idempotency.KeyRow, operation, resource string, events []idempotency.Event) keyView {
 	v := keyView{
 		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
 		Fingerprint: k.Fingerprint.String(), CreatedAt: idempotency.Time(k.Created),
 		ReservedAt: idempotency.Time(k.Reserved), LockedUntil: (*idempotency.Time)(k.LockedUntil),
-		ExpiresAt: idempotency.Time(k.Expires), Resource: locationOf(k, operation), Timeline: events,
+		ExpiresAt: idempotency.Time(k.Expires), Resource: resource, Timeline: events,
 	}
 	if k.Response != nil {
 		v.CompletedAt = (*idempotency.Time)(k.Finished)

@@ -55,7 +55,7 @@ func TestLineOfARequestNamesWhatItsAnswerIsAbout(t *testing.T) {
 		want   string
 	}{
 		"final": {answer: payments.Final{Response: idempotency.Response{Status: 402,
-			Location: charge.Location()}}, want: charge.Location()},
+			Location: "/base" + charge.Location()}}, want: charge.Location()},
 		"pending":   {answer: payments.Pending{Resource: refund}, want: refund.Location()},
 		"in flight": {answer: payments.InFlight{Resource: charge}, want: charge.Location()},
 		"in flight, no wait": {answer: payments.InFlight{Resource: charge}, wish: preference{async: true},
@@ -67,6 +67,7 @@ func TestLineOfARequestNamesWhatItsAnswerIsAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, logs := newTestAPI()
+			a.base = "/base"
 			h := a.identify(a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				knownOf(r).principal = tenants.Principal{Tenant: "acme"}
 				a.spell(w, r, row.answer, row.wish)

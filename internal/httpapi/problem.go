@@ -113,7 +113,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, code problem.Code, 
 
 func (a *API) problem(r *http.Request, code problem.Code, detail string) problem.Document {
 	// A path that begins with two slashes would name another host (RFC 3986, section 4.2).
-	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
+	path := a.base + "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
 	knownOf(r).code = code
 	return problem.New(a.config.PublicURL, code, detail, path+"#"+requestIDOf(r))
 }

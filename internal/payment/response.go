@@ -77,56 +77,58 @@ func (r Refund) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// Location is the path of the payment.
+// Location is the path of the payment, without the path of PUBLIC_URL.
 func (p Payment) Location() string { return "/payments/" + p.ID.String() }
 
-// Location is the path of the refund.
+// Location is the path of the refund, without the path of PUBLIC_URL.
 func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
 
-// Response is the response that tells a verdict about the payment. publicURL is the base of the problem types.
+// Response is the response that tells a verdict about the payment. publicURL is the base of its URLs and paths.
 func (p Payment) Response(v Verdict, publicURL string) (idempotency.Response, error) {
 	p.Status, p.PSPChargeID, p.DeclineCode = v.Status, v.PSPID, v.Code
 	p.MovedOutside = 0 // all who complete the key store the same bytes
+	location := problem.Path(publicURL, p.Location())
 	if v.Status == Declined {
-		d := problem.New(publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.Code+".", p.Location())
+		d := problem.New(publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.Code+".", location)
 		d.PaymentID, d.DeclineCode = p.ID.String(), v.Code
-		return refused(p, d), nil
+		return refused(d), nil
 	}
-	return created(p)
+	return created(p, location)
 }
 
 // Response is the response that tells a verdict about the refund.
 func (r Refund) Response(v Verdict, publicURL string) (idempotency.Response, error) {
 	r.Status, r.PSPRefundID, r.DeclineCode = v.Status, v.PSPID, v.Code
+	location := problem.Path(publicURL, r.Location())
 	if v.Status == Declined {
 		detail := "The PSP declined the refund: " + v.Code + "."
 		if v.Code == gateway.AlreadyMoved {
 			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
 				"Do not return it in another way. An operator has the case."
 		}
-		d := problem.New(publicURL, problem.RefundDeclined, detail, r.Location())
+		d := problem.New(publicURL, problem.RefundDeclined, detail, location)
 		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.Code
-		return refused(r, d), nil
+		return refused(d), nil
 	}
-	return created(r)
+	return created(r, location)
 }
 
 // created is the response that is stored for a success: 201 with the resource.
-func created(r Resource) (idempotency.Response, error) {
+func created(r Resource, location string) (idempotency.Response, error) {
 	body, err := r.MarshalJSON() // json.Marshal would parse the text once more.
 	if err != nil {
 		return idempotency.Response{}, err
 	}
 	return idempotency.Response{
-		Status: http.StatusCreated, ContentType: "application/json", Location: r.Location(),
+		Status: http.StatusCreated, ContentType: "application/json", Location: location,
 		SchemaVersion: schemaVersion, Body: append(body, '\n'),
 	}, nil
 }
 
-// refused is the response that is stored for a decline by the PSP: 402 with a problem document.
-func refused(r Resource, d problem.Document) idempotency.Response {
+// refused is the response that is stored for a decline by the PSP: 402 with a problem document about the resource.
+func refused(d problem.Document) idempotency.Response {
 	return idempotency.Response{
-		Status: http.StatusPaymentRequired, ContentType: problem.ContentType, Location: r.Location(),
+		Status: http.StatusPaymentRequired, ContentType: problem.ContentType, Location: d.Instance,
 		SchemaVersion: schemaVersion, Body: d.JSON(),
 	}
 }

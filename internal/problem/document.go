@@ -71,6 +71,17 @@ func New(publicURL string, code Code, detail, instance string) Document {
 	}
 }
 
+// Path is the path by which a client reaches a path of the public API: with the path of publicURL before it, which a
+// proxy takes away.
+func Path(publicURL, path string) string {
+	_, rest, _ := strings.Cut(publicURL, "://")
+	_, base, _ := strings.Cut(strings.TrimRight(rest, "/"), "/")
+	if base == "" {
+		return path
+	}
+	return "/" + base + path
+}
+
 // JSON returns the document's bytes, one line with a newline at its end. Equal documents have equal bytes.
 // Invalid UTF-8, which only a client's own input could bring here, is replaced by U+FFFD.
 func (d Document) JSON() []byte {

@@ -74,6 +74,18 @@ func TestInvalidUTF8CannotBreakADocument(t *testing.T) {
 	}
 }
 
+func TestPathBeginsWithThePathOfThePublicURL(t *testing.T) {
+	t.Parallel()
+	for publicURL, want := range map[string]string{
+		"https://pay.example": "/payments", "https://pay.example/": "/payments", "http://[::1]:8080": "/payments",
+		"https://pay.example/api": "/api/payments", "https://pay.example:1/a/b%20c/": "/a/b%20c/payments",
+	} {
+		if got := problem.Path(publicURL, "/payments"); got != want {
+			t.Errorf("%q: %q, want %q", publicURL, got, want)
+		}
+	}
+}
+
 func TestUnknownCodeBecomesInternalError(t *testing.T) {
 	t.Parallel()
 	doc := problem.New("http://h", "no_such_code", "d", "i")

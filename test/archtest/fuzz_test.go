@@ -34,6 +34,7 @@ var parsers = map[string]string{
 	"internal/cli.Parse":            "FuzzParse",
 	"internal/config.CheckAddress":  "FuzzLoad",
 	"internal/config.checkBase":     "FuzzLoad",
+	"internal/config.checkPublic":   "FuzzLoad",
 	"internal/config.Parse":         "FuzzLoad",
 	"internal/config.publicURLFrom": "FuzzLoad",
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"payonce/internal/problem"
 )
 
 // caching is a Cache-Control value.
@@ -75,8 +77,12 @@ const (
 	documentedServer   = "  - url: /\n    description: The server that shows you this page.\n"
 )
 
-// published is the document with the addresses of this installation. server: what it says of the server that shows it.
+// published is the document with the addresses of this installation, also in the paths of its examples. server: what it
+// says of the server that shows it.
 func (a Addresses) published(document []byte, server string) []byte {
-	return []byte(strings.NewReplacer(documentedServer, server, documentedPublic, a.Public, documentedOperator,
-		a.Operator).Replace(string(document)))
+	pairs := []string{documentedServer, server, documentedPublic, a.Public, documentedOperator, a.Operator}
+	for _, path := range []string{"/payments", "/refunds", "/webhooks", "/idempotency-keys"} {
+		pairs = append(pairs, ": "+path, ": "+problem.Path(a.Public, path))
+	}
+	return []byte(strings.NewReplacer(pairs...).Replace(string(document)))
 }

@@ -11,13 +11,15 @@ import (
 
 // frame is what all pages but the reader share: the templates, the stylesheet and the policy that allows nothing else.
 type frame struct {
+	base      string // the path before each path of this server
 	templates *template.Template
 	style     template.CSS
 	policy    string
 }
 
-func newFrame() frame {
+func newFrame(base string) frame {
 	return frame{
+		base:      base,
 		templates: template.Must(template.ParseFS(files, "templates/*.html")),
 		style:     template.CSS(look.Style()), //nolint:gosec // our own embedded file
 		policy: "default-src 'none'; img-src data:; style-src " + look.StyleSource() +
@@ -29,10 +31,10 @@ func newFrame() frame {
 func (f frame) page(name, heading string, status int, body any) http.Handler {
 	var html bytes.Buffer
 	err := f.templates.ExecuteTemplate(&html, name, struct {
-		Heading string
-		Style   template.CSS
-		Body    any
-	}{heading, f.style, body})
+		Base, Heading string
+		Style         template.CSS
+		Body          any
+	}{f.base, heading, f.style, body})
 	if err != nil {
 		panic(fmt.Sprintf("render %s: %v", name, err)) // the templates are ours and embedded
 	}

@@ -43,14 +43,16 @@ type Addresses struct {
 // Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public
 // listener. openapi is the document as it is for the documented addresses. It panics if an embedded file is broken.
 func Handler(at Addresses, openapi func() []byte) http.Handler {
-	frame := newFrame()
+	base := problem.Path(at.Public, "")
+	frame := newFrame(base)
 	nothing := frame.page("nothing.html", "No such page", http.StatusNotFound, nil)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", frame.page("index.html", "Payonce", http.StatusOK, tryLines(at)))
 	mux.Handle("GET /", nothing)
 	mux.Handle("GET /problems", frame.page("problems.html", "Problems", http.StatusOK, problem.All()))
 	mux.Handle("GET /problems/{code}", problemPages(frame, at))
-	handleReader(mux, publicReader(at), func() []byte { return at.published(openapi(), documentedServer) })
+	here := "  - url: " + cmp.Or(base, "/") + "\n    description: The server that shows you this page.\n"
+	handleReader(mux, publicReader(at), func() []byte { return at.published(openapi(), here) })
 	return clean(mux, nothing)
 }
 

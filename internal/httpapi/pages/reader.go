@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+
+	"payonce/internal/problem"
 )
 
 // readerPolicy lets Swagger UI work and nothing more. Scripts and styles come from this server alone, "Execute" reaches
@@ -15,18 +17,20 @@ const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; i
 // link is one in the reader's header.
 type link struct{ To, Text string }
 
-// readerView is what docs.html shows. APIKey is the demo's, to try with.
+// readerView is what docs.html shows. APIKey is the demo's, to try with. Base is the path before each path of the
+// server that shows it.
 type readerView struct {
-	Title, Version, Listener, APIKey, Home string
-	Links                                  []link
+	Title, Version, Listener, APIKey, Base, Home string
+	Links                                        []link
 }
 
 func publicReader(at Addresses) http.Handler {
+	base := problem.Path(at.Public, "")
 	return reader(readerView{
-		Title: "API reference", Listener: "public", APIKey: "demo-acme-key", Home: "/",
+		Title: "API reference", Listener: "public", APIKey: "demo-acme-key", Base: base, Home: base + "/",
 		Links: []link{
-			{"/docs", "API reference"}, {at.Operator + "/docs", "Operator API"}, {"/problems", "Problems"},
-			{"/openapi.yaml", "OpenAPI"},
+			{base + "/docs", "API reference"}, {at.Operator + "/docs", "Operator API"},
+			{base + "/problems", "Problems"}, {base + "/openapi.yaml", "OpenAPI"},
 		},
 	})
 }

@@ -10,7 +10,7 @@ const follow = () => document.documentElement.classList.toggle("dark-mode", dark
 dark.addEventListener("change", follow);
 follow();
 
-// In the document, the operator's paths have a server of their own. The page may ask its own server alone, so it shows what that one answers.
+// In the document, the operator's paths have a server of their own. The page may ask its own server alone, so it shows what that one answers. A proxy may serve that one below a path.
 function prepare(spec) {
   for (const [path, item] of Object.entries(spec.paths)) {
     if (Boolean(item.servers) !== (reader.dataset.listener === "operator")) {
@@ -20,7 +20,7 @@ function prepare(spec) {
   }
   const operations = Object.values(spec.paths).flatMap((item) => Object.values(item));
   spec.tags = spec.tags.filter((tag) => operations.some((operation) => operation.tags?.includes(tag.name)));
-  spec.servers = [{ url: "/" }];
+  spec.servers = [{ url: new URL(".", location).pathname }];
   spec.components.parameters.IdempotencyKey.examples.bare.value = freshKey;
   for (const parameter of operations.flatMap((operation) => operation.parameters ?? [])) {
     if (parameter.name === "key") {
