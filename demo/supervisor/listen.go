@@ -106,13 +106,14 @@ func (l *listeners) close() {
 type operatorSide struct {
 	api      http.Handler
 	controls *controls.Controls // nil where the listener is not on loopback
+	idle     time.Duration
 	log      *slog.Logger
 }
 
 func newOperatorSide(p parts) *operatorSide {
 	return &operatorSide{
 		api:      newProxy(p.at.apiAddr, func() bool { return p.children.api.State().Serves }, p.log),
-		controls: p.controls, log: p.log,
+		controls: p.controls, idle: p.set.api.HTTPIdle, log: p.log,
 	}
 }
 
@@ -127,7 +128,7 @@ func (o *operatorSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve serves until ctx ends, and then ends what still runs: by then, the children have stopped.
 func (o *operatorSide) serve(ctx context.Context, l net.Listener) error {
-	server := httpapi.NewServer(o, o.log)
+	server := httpapi.NewServer(o, o.idle, o.log)
 	// Streams last for as long as their page is open. What is not a stream is bounded by the child, which has the
 	// limits of the contract.
 	server.ReadTimeout, server.WriteTimeout = 0, 0

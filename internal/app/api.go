@@ -74,7 +74,8 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 // ready is called once it serves.
 func (a *API) Serve(ctx context.Context, public, operator net.Listener, ready func()) error {
 	defer a.Close()
-	publicServer, operatorServer := httpapi.NewServer(a.Public, a.log), httpapi.NewServer(a.Operator, a.log)
+	publicServer := httpapi.NewServer(a.Public, a.settings.HTTPIdle, a.log)
+	operatorServer := httpapi.NewServer(a.Operator, a.settings.HTTPIdle, a.log)
 	public = httpapi.LimitConnections(public, publicServer, maxConnections(a.settings.Shared), a.log, time.Now)
 	operator = httpapi.LimitConnections(operator, operatorServer, httpapi.MaxOperatorConnections, a.log, time.Now)
 	failed := make(chan error, 2)

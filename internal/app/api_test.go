@@ -295,3 +295,45 @@ func awaitHeld(t *testing.T, psp *mockpsp.Server) {
 		return strings.Contains(rec.Body.String(), `"held"`)
 	})
 }
+
+// The balancer must be the one that closes an idle connection. Only the operator knows how long it waits.
+func TestIdleConnectionsAreClosedAfterTheTimeOfTheSetting(t *testing.T) {
+	t.Parallel()
+	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{
+		"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "PSP_SECRET": "unused", "HTTP_IDLE_TIMEOUT": "100ms",
+	}), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: "127.0.0.1:0"},
+		app.Address{Setting: "OPERATOR_ADDR", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Serve(ctx, opened[0], opened[1], func() {}) }()
+	defer func() {
+		interrupt()
+		if err := wait.For(t, "the end", ended); err != nil {
+			t.Error(err)
+		}
+	}()
+	for path, listener := range map[string]net.Listener{"/problems": opened[0], "/livez": opened[1]} {
+		c, err := net.DialTimeout("tcp", listener.Addr().String(), patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		// It ends where the server closes the connection.
+		if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+			t.Errorf("%s: %v, %.60s", path, err, answer)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (r *Reconciler) Run(ctx context.Context, ready func()) error {
 // Serve works, and serves its readiness and metrics on the listener, until ctx ends; then it finishes the jobs that it
 // has. ready is called once it serves.
 func (r *Reconciler) Serve(ctx context.Context, operator net.Listener, ready func()) error {
-	server := httpapi.NewServer(r.operator, r.log)
+	server := httpapi.NewServer(r.operator, r.Settings.HTTPIdle, r.log)
 	l := httpapi.LimitConnections(operator, server, httpapi.MaxOperatorConnections, r.log, time.Now)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

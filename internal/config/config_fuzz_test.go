@@ -57,7 +57,8 @@ func keepsRelations(t *testing.T, c Shared) {
 		c.PSPDial > c.PSPTotal ||
 		c.Retention < c.PSPMemory || sum(c.Lease, c.PSPLate, c.FirstLookup).Cmp(sum(c.PSPMemory)) >= 0 ||
 		c.GracePeriod() <= c.Lease ||
-		c.DBLockTimeout > c.DBStatementTimeout || c.DBMaxConns < 2 || c.DBCommitSlots < 0 {
+		c.DBLockTimeout > c.DBStatementTimeout || c.DBMaxConns < 2 || c.DBCommitSlots < 0 ||
+		c.HTTPIdle <= 0 || c.HTTPIdle > 2*time.Hour {
 		t.Fatalf("taken: %+v", c)
 	}
 	for _, base := range []string{c.PSPURL, c.StripeURL, c.PublicURL} {

@@ -21,6 +21,8 @@ type Shared struct {
 	ConsoleSecret string     `env:"CONSOLE_SECRET" desc:"seals the sessions of the console, at least 32 characters; the same for all processes; none: sessions end with their process"`
 	LogLevel      slog.Level `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
 
+	HTTPIdle time.Duration `env:"HTTP_IDLE_TIMEOUT" envDefault:"620s" desc:"how long an idle HTTP connection is kept, at most 2h; longer than the load balancer keeps it (AWS 60s, Google 600s): it would send on a connection that was just closed, and answer 502"`
+
 	Lease       time.Duration `env:"LEASE" envDefault:"30s" desc:"exclusive right to execute a key"`
 	Retention   time.Duration `env:"KEY_RETENTION" envDefault:"48h" desc:"how long a key is kept"`
 	Audit       time.Duration `env:"KEY_AUDIT" zero:"none" envDefault:"720h" desc:"how long an expired key is kept before it is deleted"`
@@ -73,6 +75,9 @@ const maxPSPTotal = 15 * time.Second
 // maxPSPDial is enough for a handshake across the world, with one packet lost.
 const maxPSPDial = 2 * time.Second
 
+// maxHTTPIdle is longer than balancers can be told to keep an idle connection: AWS's at most 4000 s.
+const maxHTTPIdle = 2 * time.Hour
+
 // maxDBLockTimeout is shorter than the margins of a lease (ADR 0029), and a request that waits holds a connection.
 const maxDBLockTimeout = 2 * time.Second
 
@@ -112,6 +117,9 @@ func (c Shared) check(bad *refusals) {
 	}
 	if c.PSPTotal > maxPSPTotal {
 		bad.refuse("PSP_TIMEOUT (%s) must not exceed %s: the server ends a response after 30s", c.PSPTotal, maxPSPTotal)
+	}
+	if c.HTTPIdle > maxHTTPIdle {
+		bad.refuse("HTTP_IDLE_TIMEOUT (%s) must not exceed %s", c.HTTPIdle, maxHTTPIdle)
 	}
 	if c.Retention < c.PSPMemory {
 		bad.refuse("KEY_RETENTION (%s) must not be shorter than PSP_KEY_MEMORY (%s)", c.Retention, c.PSPMemory)

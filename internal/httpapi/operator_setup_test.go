@@ -93,7 +93,7 @@ func openConsole(t *testing.T) *console {
 		Gatherer:  c.registry, Checks: map[string]func(context.Context) error{"database": db.Ping},
 		Config: httpapi.Config{Directory: tenants.NewDirectory(db, time.Now), Metrics: metrics, Log: log,
 			PublicURL: "http://payonce.test", RequestID: func() string { return "req_1" }, Now: time.Now},
-	}), log)
+	}), time.Minute, log)
 	c.server.Start()
 	t.Cleanup(c.server.Close)
 	document, err := operatorDocument()

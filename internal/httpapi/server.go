@@ -19,19 +19,15 @@ import (
 // WriteTimeout bounds the time from the request's headers to the end of the answer.
 const WriteTimeout = 30 * time.Second
 
-// idleTimeout is longer than balancers keep an idle connection: AWS's 60 s by default, Google's 600 s. The side that
-// sends must be the one that closes. Otherwise the balancer sends on a connection that has just been closed here, and
-// its client gets a 502. LimitConnections bounds how many are idle.
-const idleTimeout = 620 * time.Second
-
 // NewServer returns a server with the limits of the contract. Each limit bounds what a slow or idle client can occupy.
-func NewServer(h http.Handler, log *slog.Logger) *http.Server {
+// idle is how long a connection without a request is kept. LimitConnections bounds how many there are.
+func NewServer(h http.Handler, idle time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      WriteTimeout,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       idle,
 		MaxHeaderBytes:    16 << 10,
 		// Otherwise net/http would answer OPTIONS * itself: with 200, without a request id and without a log line.
 		DisableGeneralOptionsHandler: true,

@@ -82,7 +82,7 @@ func (c *counter) serve(psp, stripe *webhooks.Receiver) {
 		PublicURL: "http://payonce.test", RequestID: func() string { return "req_1" }, Now: time.Now,
 	})
 	c.server = httptest.NewUnstartedServer(nil)
-	c.server.Config = httpapi.NewServer(c.api, slog.New(slog.DiscardHandler))
+	c.server.Config = httpapi.NewServer(c.api, time.Minute, slog.New(slog.DiscardHandler))
 	c.server.Start()
 	c.t.Cleanup(c.server.Close)
 	c.http = &http.Client{Transport: contract.Transport(c.t, &http.Transport{}), Timeout: 20 * time.Second}

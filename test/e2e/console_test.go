@@ -34,7 +34,7 @@ type browser struct {
 func (w *world) browse(edit ...func(*http.Server)) *browser {
 	w.t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = httpapi.NewServer(w.app.Operator, slog.New(slog.DiscardHandler))
+	server.Config = httpapi.NewServer(w.app.Operator, w.own.HTTPIdle, slog.New(slog.DiscardHandler))
 	for _, e := range edit {
 		e(server.Config)
 	}

@@ -559,7 +559,7 @@ func (w *world) served(edit func(*http.Server)) (addr string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := httpapi.NewServer(w.app.Public, slog.New(slog.NewJSONHandler(w.logs,
+	s := httpapi.NewServer(w.app.Public, w.own.HTTPIdle, slog.New(slog.NewJSONHandler(w.logs,
 		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	edit(s)
 	done := make(chan error, 1)
@@ -634,10 +634,9 @@ func TestSlowClientIsCutOff(t *testing.T) {
 
 func TestServerHasTheLimitsOfTheContract(t *testing.T) {
 	t.Parallel()
-	s := httpapi.NewServer(nil, slog.New(slog.DiscardHandler))
+	s := httpapi.NewServer(nil, 620*time.Second, slog.New(slog.DiscardHandler))
 	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 10*time.Second || s.WriteTimeout != 30*time.Second ||
-		s.IdleTimeout <= 600*time.Second || // as long as Google's balancer keeps a connection; AWS's: 60 s
-		s.MaxHeaderBytes != 16<<10 || s.ErrorLog == nil {
+		s.IdleTimeout != 620*time.Second || s.MaxHeaderBytes != 16<<10 || s.ErrorLog == nil {
 		t.Fatalf("%+v", s)
 	}
 }

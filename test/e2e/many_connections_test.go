@@ -241,7 +241,7 @@ func TestLongestIdleConnectionMakesRoomAndBusyOnesNever(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httpapi.NewServer(w.app.Public, slog.New(slog.DiscardHandler))
+	s := httpapi.NewServer(w.app.Public, w.own.HTTPIdle, slog.New(slog.DiscardHandler))
 	l = httpapi.LimitConnections(l, s, most, slog.New(slog.NewJSONHandler(w.logs, nil)), time.Now)
 	idles := idlesOf(s)
 	go func() { _ = s.Serve(l) }()
