@@ -41,7 +41,7 @@ Charge once. Send the same request again: the answer is the same, and there is n
 
 For the commands, such as go run ./cmd/reconciler timeline first-$K --tenant acme:
 
-  export DATABASE_URL=%s %s
+  export DATABASE_URL=%[9]s %[10]s
 
 `, took.Seconds(), notice, link, c.PublicURL, c.OperatorAddr, c.PSPURL, psp, d.about, d.shellURL(), settings)
 }
