@@ -222,21 +222,20 @@ func TestServerThatCannotBeGraded(t *testing.T) {
 	}
 }
 
-// A server pays, and answers each equal retry as if it were another request, or the first one still under way. It is
-// graded: the client was told the truth once, and each retry tells it something else.
+// A server pays, and answers each equal retry as if it were another request, or as if the first one were still under
+// way, or with an error. It is graded: the client was told the truth once, and no retry is told it again.
 func TestServerThatRefusesTheRetry(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
-	for _, status := range []string{"409", "422"} {
+	for status, broken := range map[string]judge.Invariant{"409": judge.Stays, "422": judge.Stays, "500": judge.Ends} {
 		t.Run(status, func(t *testing.T) {
 			t.Parallel()
 			g := python(t, "again-"+status)
 			g.level = "1"
 			r := g.run(t)
-			for invariant, want := range map[judge.Invariant]bool{judge.Once: true, judge.Truth: true, judge.Ends: true,
-				judge.Stays: false} {
-				if (check{1, invariant}).holds(r) != want {
-					t.Errorf("%s: holds is not %t: %+v", invariant, want, r.Levels[0].Of[invariant])
+			for _, invariant := range []judge.Invariant{judge.Once, judge.Truth, judge.Ends, broken} {
+				if (check{1, invariant}).holds(r) != (invariant != broken) {
+					t.Errorf("%s holds for %+v", invariant, r.Levels[0].Of[invariant])
 				}
 			}
 		})

@@ -70,8 +70,7 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 	case plan.Renew:
 		f.renew(ctx, i, s)
 	case plan.UntilFinal:
-		// A final answer that a retry does not get again breaks another invariant.
-		if !f.until(ctx, i, s) && !f.noted(&f.run.NotFinal, i) && f.lastFinal(i) == nil {
+		if !f.until(ctx, i, s) && !f.noted(&f.run.NotFinal, i) {
 			f.note(&f.run.NotFinal, i)
 		}
 	case plan.Look:

@@ -63,7 +63,8 @@ func Judge(r Run) []Verdict {
 	for i := range r.Case.Intents {
 		v := view(r, i)
 		all = append(all, v.once(), v.truth(), v.speaks())
-		if stays := v.stays(); len(v.finals) > 1 || stays.Why != "" {
+		stays := v.stays()
+		if len(v.finals) > 1 || stays.Why != "" {
 			all = append(all, stays)
 		}
 		if len(v.finals) > 1 {
@@ -73,7 +74,11 @@ func Judge(r Run) []Verdict {
 			all = append(all, v.refuses())
 		}
 		if v.is(plan.UntilFinal) {
-			all = append(all, v.ends(r.NotFinal, Ends, "no final answer came, however often the client asked"))
+			ends := v.ends(r.NotFinal, Ends, "in the end no final answer came, however often the client asked")
+			if stays.Why != "" {
+				ends.Why = "" // an answer that contradicts the final one before costs one mark, not two
+			}
+			all = append(all, ends)
 		}
 		if v.is(plan.Look) {
 			all = append(all, v.ends(r.Unseen, Found, "the server never knew the outcome by itself"))

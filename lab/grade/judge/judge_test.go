@@ -111,6 +111,20 @@ func TestKeysThatDoNotEnd(t *testing.T) {
 	if strings.Join(broken, " ") != "ends found" {
 		t.Errorf("broken is %v", broken)
 	}
+	for lines, want := range map[string]Invariant{
+		"charge; send paid A; until-final pending B": Stays,
+		"charge; send paid A; until-final refused B": Stays,
+		"charge; send paid A; until-final again B":   Ends,
+		"charge; send paid A; until-final - B":       Ends,
+	} {
+		r := history(t, lines, plan.UntilFinal)
+		r.NotFinal = []int{0}
+		for _, v := range Judge(r) {
+			if is := v.Why != ""; (v.Invariant == Stays || v.Invariant == Ends) && is != (v.Invariant == want) {
+				t.Errorf("%s: %s is broken: %t", lines, v.Invariant, is)
+			}
+		}
+	}
 }
 
 // A payment that only one case is about says nothing of the invariants of another case.
