@@ -25,6 +25,7 @@ Usage:
   api serve         serve the API until interrupted
   api roles         create the database roles that the processes log in with
   api migrate       bring the database to the newest schema
+  api installation  show the id of this installation, or renew the id of a copy
   api keys          create, list and expire API keys
   api tenants       create and list tenants, and set the rate limit of a tenant
   api healthcheck   ask /readyz of a running server; exit code 0 if the server is ready
@@ -48,6 +49,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return admin.Roles(ctx, args, getenv, stdout, stderr)
 	case "migrate":
 		return admin.Migrate(ctx, args, getenv, stdout, stderr)
+	case "installation":
+		return admin.Installation(ctx, args, getenv, stdout)
 	case "keys":
 		return admin.Keys(ctx, args, getenv, stdout)
 	case "tenants":
@@ -63,7 +66,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "version", "--version", "-version":
 		return cli.PrintVersion(stdout, "api")
 	case "":
-		return cli.Usagef("name a command: serve, roles, migrate, keys, tenants or healthcheck; see api --help")
+		return cli.Usagef("name a command: serve, roles, migrate, installation, keys, tenants or healthcheck; see api --help")
 	}
 	return cli.Usagef("command %q is not known; see api --help", command)
 }

@@ -1,5 +1,5 @@
-// Package admin is what an administrator types: api roles, migrate, keys and tenants. It reads the command line before
-// it asks for settings or a database, and writes for a person.
+// Package admin is what an administrator types: api roles, migrate, installation, keys and tenants. It reads the
+// command line before it asks for settings or a database, and writes for a person.
 //
 // It decides nothing: package postgres makes roles and schema, and package tenants keeps tenants and keys. The secret
 // of a key is shown once, and is never in a log.
@@ -33,6 +33,7 @@ type action func(ctx context.Context, stdout io.Writer, registry registry) error
 type registry struct {
 	*tenants.Registry
 
+	db  *postgres.DB
 	psp tenants.PSP // the provider of a new tenant that names none
 }
 
@@ -69,7 +70,7 @@ func administer(ctx context.Context, g group, args []string, getenv func(string)
 	if _, err := db.AppliedVersion(ctx); err != nil {
 		return fmt.Errorf("%w; if the database is new, run api migrate first", err)
 	}
-	return lacksRight(do(ctx, stdout, registry{tenants.NewRegistry(db, uuid.NewV7), tenants.PSP(settings.PSP)}))
+	return lacksRight(do(ctx, stdout, registry{tenants.NewRegistry(db, uuid.NewV7), db, tenants.PSP(settings.PSP)}))
 }
 
 func withoutArgs(name string, do action) func(args []string) (action, error) {

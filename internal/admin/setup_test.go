@@ -35,6 +35,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return Roles(ctx, args, getenv, stdout, stderr)
 	case "migrate":
 		return Migrate(ctx, args, getenv, stdout, stderr)
+	case "installation":
+		return Installation(ctx, args, getenv, stdout)
 	case "keys":
 		return Keys(ctx, args, getenv, stdout)
 	default:

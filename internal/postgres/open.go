@@ -45,12 +45,13 @@ func DefaultLimits() Limits {
 
 // DB is a bounded pool of connections. It is safe for concurrent use.
 type DB struct {
-	pool    *pgxpool.Pool
-	acquire time.Duration
-	answer  time.Duration // longest wait for the server's answer; zero is no limit
-	slots   slots
-	spread  atomic.Bool   // whether the tables of tenants are distributed
-	durable chan struct{} // a place for each durable read that a client has asked for
+	pool         *pgxpool.Pool
+	acquire      time.Duration
+	answer       time.Duration // longest wait for the server's answer; zero is no limit
+	slots        slots
+	spread       atomic.Bool            // whether the tables of tenants are distributed
+	installation atomic.Pointer[string] // its id, once it was read
+	durable      chan struct{}          // a place for each durable read that a client has asked for
 }
 
 // Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect. A process may start before

@@ -27,13 +27,14 @@ import (
 
 // Which process runs which statement. A statement that is not named here is run by both.
 
-// byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
+// byNeither are those of api keys and api installation, which a person runs as the migrator, and of api roles and api
+// migrate.
 var byNeither = []string{
 	"tenants.CreateTenant",
 	"tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey",
 	"tenants.SetRate",
 	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn",
-	"postgres.warnOfOtherOwner",
+	"postgres.warnOfOtherOwner", "postgres.RenewInstallation",
 }
 
 var byAPI = []string{

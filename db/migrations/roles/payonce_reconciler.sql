@@ -3,7 +3,7 @@
 -- or the generation of a key. It may delete what is pruned. A test takes each right away and expects a statement to
 -- fail, so no right is superfluous.
 
-GRANT SELECT ON goose_db_version, tenants, api_keys TO payonce_reconciler;
+GRANT SELECT ON goose_db_version, installation, tenants, api_keys TO payonce_reconciler;
 
 GRANT SELECT, DELETE,
       UPDATE (status, locked_until, reconcile_after, finished_at, expires_at,

@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+const installationHelp = `Usage:
+  api installation show
+      prints the id of this installation. The mark "origin" of each object that it makes at Stripe has this id
+  api installation renew
+      makes a copy of a database another installation. Run this command before the first api or reconciler of the copy
+      starts. A process that runs keeps the old id until it starts again
+
+Two installations may use one account at Stripe, if each has its own id. api migrate makes the id once. A restored database
+has the id of the original:
+  - It replaces the original: keep the id. The charges at Stripe stay its own.
+  - It runs beside the original: renew the id. What the original has made at Stripe, and will make, stays the original's:
+    the copy counts these charges as foreign, and never cancels one. So payments that were open in the backup may stay open
+    in the copy until an operator decides, and a statement of the copy misses the payments of the original.
+
+If the database has roles (api roles), run renew as payonce_migrator.
+`
+
+// Installation are the commands api installation.
+func Installation(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
+	return administer(ctx, group{name: "api installation", help: installationHelp, choice: "show or renew",
+		commands: map[string]func([]string) (action, error){
+			"show":  withoutArgs("api installation", showInstallation),
+			"renew": withoutArgs("api installation", renewInstallation),
+		}}, args, getenv, stdout)
+}
+
+func showInstallation(ctx context.Context, stdout io.Writer, registry registry) error {
+	id, err := registry.db.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, id)
+	return err
+}
+
+func renewInstallation(ctx context.Context, stdout io.Writer, registry registry) error {
+	former, err := registry.db.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := registry.db.RenewInstallation(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "This installation was %s, and is %s. What the former one has made at Stripe stays the former one's.\n"+
+		"Start each api and reconciler of this database again.\n", former, id)
+	return err
+}
