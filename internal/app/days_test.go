@@ -89,7 +89,7 @@ func (c *calendar) serve(dialect, secret string) {
 	c.t.Cleanup(server.Close)
 	if dialect == stripe.Name {
 		c.psp, err = stripe.New(stripe.Config{URL: server.URL, Secret: secret, Limits: gateway.DefaultLimits(),
-			Now: time.Now})
+			Now: time.Now, Installation: func() string { return "here" }})
 	} else {
 		c.psp, err = native.New(server.URL, secret, gateway.DefaultLimits(), nil, time.Now)
 	}

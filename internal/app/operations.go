@@ -58,12 +58,15 @@ func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
 }
 
 // addDialects adds the providers of further dialects.
-func addDialects(psps gateway.PSPs, c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics) error {
+func addDialects(
+	psps gateway.PSPs, c config.Shared, secrets webhookSecrets, installation func() string, metrics *telemetry.Metrics,
+) error {
 	if c.StripeSecret == "" {
 		return nil
 	}
 	theirs, err := stripe.New(stripe.Config{
 		URL: c.StripeURL, Secret: c.StripeSecret, WebhookSecrets: secrets.stripe, Limits: limitsOf(c), Now: time.Now,
+		Installation: installation,
 	})
 	if err != nil {
 		return fmt.Errorf("STRIPE_…: %w", err)

@@ -65,7 +65,11 @@ func newParts(
 	if p.db, err = openDB(ctx, c); err != nil {
 		return nil, err
 	}
-	if p.psps, err = newPSPs(c, secrets, p.metrics); err != nil {
+	installation := func() string {
+		id, _ := p.db.Installation(ctx) // checkSchema says why it cannot be read.
+		return id
+	}
+	if p.psps, err = newPSPs(c, secrets, installation, p.metrics); err != nil {
 		p.db.Close()
 		return nil, err
 	}
@@ -129,6 +133,9 @@ func (p *parts) checkSchema(ctx context.Context) error {
 	}
 	if applied < p.newest {
 		return fmt.Errorf("schema is at version %d, this binary needs %d; run api migrate", applied, p.newest)
+	}
+	if _, err := p.db.Installation(ctx); err != nil {
+		return errors.New("id of the installation not readable; run api migrate")
 	}
 	return nil
 }

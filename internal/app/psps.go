@@ -18,7 +18,9 @@ const nativePath = "psp"
 type webhookSecrets struct{ native, stripe []string }
 
 // newPSPs makes the providers that this process has settings for. No other package knows which dialects there are.
-func newPSPs(c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics) (gateway.PSPs, error) {
+func newPSPs(
+	c config.Shared, secrets webhookSecrets, installation func() string, metrics *telemetry.Metrics,
+) (gateway.PSPs, error) {
 	psps := gateway.PSPs{}
 	own, err := native.New(c.PSPURL, c.PSPSecret, limitsOf(c), secrets.native, time.Now)
 	if err != nil {
@@ -27,7 +29,7 @@ func newPSPs(c config.Shared, secrets webhookSecrets, metrics *telemetry.Metrics
 	if c.PSPSecret != "" || c.PSP == config.NativePSP {
 		psps[native.Name] = gateway.Observed(own, time.Now, metrics.PSPRequest)
 	}
-	return psps, addDialects(psps, c, secrets, metrics)
+	return psps, addDialects(psps, c, secrets, installation, metrics)
 }
 
 func limitsOf(c config.Shared) gateway.Limits {

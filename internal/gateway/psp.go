@@ -37,7 +37,8 @@ type PSP interface {
 
 	// VerifyEvent checks that a webhook is genuine. Otherwise it fails with a [VerifyError].
 	VerifyEvent(header http.Header, body []byte) (Delivery, error)
-	// ParseEvent reads the body of a genuine webhook. It fails with ErrPayload or ErrUnknownType.
+	// ParseEvent reads the body of a genuine webhook. It fails with ErrPayload or ErrUnknownType, or with another error
+	// if it cannot tell yet whose the object is.
 	ParseEvent(body []byte) (Event, error)
 
 	// InFlight is the number of requests in flight, of all accounts.

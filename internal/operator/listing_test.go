@@ -409,7 +409,8 @@ func TestBreakInAListHasTheSidesThatThereAre(t *testing.T) {
 func TestWebhookInAListHasWhatItsBodySays(t *testing.T) {
 	t.Parallel()
 	limits := gateway.DefaultLimits()
-	psp, err := stripe.New(stripe.Config{URL: "http://127.0.0.1:1", Secret: "sk_test_x", Limits: limits, Now: time.Now})
+	psp, err := stripe.New(stripe.Config{URL: "http://127.0.0.1:1", Secret: "sk_test_x", Limits: limits, Now: time.Now,
+		Installation: func() string { return "here" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func setupAtStripe(t *testing.T) *twoSteps {
 	t.Helper()
 	o := &twoSteps{fixture: setup(t)}
 	psp, err := stripe.New(stripe.Config{URL: o.serveStripe(), Secret: mockstripe.DemoSecret,
-		Limits: gateway.DefaultLimits(), Now: time.Now})
+		Limits: gateway.DefaultLimits(), Now: time.Now, Installation: func() string { return "here" }})
 	if err != nil {
 		t.Fatal(err)
 	}

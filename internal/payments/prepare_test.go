@@ -62,7 +62,7 @@ func setupTwoSteps(t *testing.T) *twoSteps {
 		server.Close()
 	})
 	psp, err := stripe.New(stripe.Config{URL: server.URL, Secret: mockstripe.DemoSecret,
-		Limits: gateway.DefaultLimits(), Now: time.Now})
+		Limits: gateway.DefaultLimits(), Now: time.Now, Installation: func() string { return "here" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -310,7 +310,7 @@ func (s *shop) atStripe(serve http.HandlerFunc) {
 	server := httptest.NewServer(serve)
 	s.t.Cleanup(server.Close)
 	psp, err := stripe.New(stripe.Config{URL: server.URL, Secret: "sk_test_x", Limits: gateway.DefaultLimits(),
-		Now: time.Now})
+		Now: time.Now, Installation: func() string { return "here" }})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -71,8 +71,15 @@ func TestOnlyWhatIsVerifiedIsStored(t *testing.T) {
 // atStripe receives an event of Stripe's as it was signed.
 func (f *fixture) atStripe(body string) Receipt {
 	f.t.Helper()
+	return f.atStripeAs("here", body)
+}
+
+// atStripeAs receives it in an installation, whose id is not known yet if it is "".
+func (f *fixture) atStripeAs(installation, body string) Receipt {
+	f.t.Helper()
 	psp, err := stripe.New(stripe.Config{URL: "http://psp.test", Secret: "sk_test_x", WebhookSecrets: []string{secret},
-		Limits: gateway.DefaultLimits(), Now: func() time.Time { return f.sent }})
+		Limits: gateway.DefaultLimits(), Now: func() time.Time { return f.sent },
+		Installation: func() string { return installation }})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -87,6 +94,18 @@ func (f *fixture) atStripe(body string) Receipt {
 	return receipt
 }
 
+// Nobody can tell yet whose the event is. Nothing of it is thrown away, and a job judges it later.
+func TestEventOfAnUnknownInstallationIsStoredWhole(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	const body = `{"id":"evt_1","object":"event","type":"payment_intent.succeeded","data":{"object":{"object":` +
+		`"payment_intent","id":"pi_1","metadata":{"origin":"payonce:there"}}}}`
+	if receipt := d.atStripeAs("", body); receipt != Received || d.text(storedBody) != body {
+		t.Fatalf("receipt %+v, stored %s", receipt, d.text(storedBody))
+	}
+	d.want(1, 1)
+}
+
 const storedBody = "SELECT convert_from(body, 'UTF8') FROM webhook_events"
 
 // A browser could pay with the client secret of an intent that is not confirmed yet.
@@ -95,7 +114,7 @@ func TestSecretOfAVerifiedEventIsNotStored(t *testing.T) {
 	d := setup(t)
 	const body = `{"id":"evt_1","object":"event","type":"payment_intent.succeeded","data":{"object":{"object":` +
 		`"payment_intent","id":"pi_1","status":"succeeded","amount_received":5,"currency":"usd","created":1795167000,` +
-		`"metadata":{"origin":"payonce"},"client_secret":"pi_1_secret_canary"}}}`
+		`"metadata":{"origin":"payonce:here"},"client_secret":"pi_1_secret_canary"}}}`
 	if receipt := d.atStripe(body); receipt != Received {
 		t.Fatalf("receipt %+v", receipt)
 	}

@@ -35,8 +35,8 @@ type Intent struct {
 	Account string `json:"-"`
 }
 
-// ours reports whether Payonce has made it.
-func (i Intent) ours() bool { return i.Metadata["origin"] == "payonce" }
+// ours reports whether Payonce has made it. A lab has one installation.
+func (i Intent) ours() bool { return strings.HasPrefix(i.Metadata["origin"], "payonce:") }
 
 // waits reports whether somebody else may still have it executed: the customer, or a bank.
 func (i Intent) waits() bool { return i.Status == "processing" || i.Status == "requires_action" }

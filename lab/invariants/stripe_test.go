@@ -130,7 +130,7 @@ func TestIntentThatMayStillMoveMoneyIsFound(t *testing.T) {
 	}
 	ours := func(status, reference, key string) Intent {
 		return Intent{ID: theIntent, Status: status, Account: "acme",
-			Metadata: map[string]string{"origin": "payonce", "reference": reference, "idempotency_key": key}}
+			Metadata: map[string]string{"origin": "payonce:here", "reference": reference, "idempotency_key": key}}
 	}
 	reference := s.reference(paidKey)
 	for name, c := range map[string]struct {

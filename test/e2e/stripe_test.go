@@ -152,7 +152,11 @@ func (w *world) intents(key string) (statuses []string) {
 	if err := json.UnmarshalRead(res.Body, &list); err != nil || res.StatusCode != http.StatusOK || list.HasMore {
 		w.t.Fatalf("list the intents: %d, more %t, %v", res.StatusCode, list.HasMore, err)
 	}
+	mark := "payonce:" + pgtest.Value[string](w.t, w.db, "SELECT id::text FROM installation")
 	for _, i := range list.Data {
+		if i.Metadata["origin"] != mark {
+			w.t.Errorf("the origin is %q, want %q", i.Metadata["origin"], mark)
+		}
 		if i.Metadata["idempotency_key"] == key {
 			statuses = append(statuses, i.Status)
 		}

@@ -105,5 +105,5 @@ func refundLive(t *testing.T, client gateway.PSP, ch gateway.Charge, began time.
 }
 
 func liveClient(secret string) (gateway.PSP, error) {
-	return newStripe("https://api.stripe.com", secret, nil, gateway.DefaultLimits(), time.Now)
+	return newStripe("https://api.stripe.com", secret, "ours", nil, gateway.DefaultLimits(), time.Now)
 }

@@ -19,7 +19,7 @@ func stripeDialect() *Dialect {
 		Account: "acct_",
 		Secrets: [2]string{mockstripe.DemoWebhookSecret, "whsec_another_signing_secret"},
 		Client: func(url string, secrets []string, l gateway.Limits, now func() time.Time) (gateway.PSP, error) {
-			return newStripe(url, apiSecret, secrets, l, now)
+			return newStripe(url, apiSecret, "ours", secrets, l, now)
 		},
 		StepOf: stripeStep,
 		ChargeSteps: []Step{
@@ -71,8 +71,24 @@ func startStripe(shared mockpsp.Config, webhookURL string) (*mock, error) {
 	}}, nil
 }
 
-func newStripe(url, secret string, webhooks []string, l gateway.Limits, now func() time.Time) (gateway.PSP, error) {
-	return stripe.New(stripe.Config{URL: url, Secret: secret, WebhookSecrets: webhooks, Limits: l, Now: now})
+// newStripe makes a client of an installation.
+func newStripe(
+	url, secret, installation string, webhooks []string, l gateway.Limits, now func() time.Time,
+) (gateway.PSP, error) {
+	return stripe.New(stripe.Config{URL: url, Secret: secret, WebhookSecrets: webhooks, Limits: l, Now: now,
+		Installation: func() string { return installation }})
+}
+
+// clientOf makes a client of an installation that shares the account of the world's.
+func (w *world) clientOf(installation string) gateway.PSP {
+	w.t.Helper()
+	client, err := newStripe(w.wire.url(), apiSecret, installation, w.dialect.Secrets[:1], gateway.DefaultLimits(),
+		w.clock.now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(client.Close)
+	return client
 }
 
 // foreignIntent is an intent as another program makes it.

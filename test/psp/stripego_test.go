@@ -61,7 +61,7 @@ func newIntent(method string) *stripego.PaymentIntentCreateParams {
 		AutomaticPaymentMethods: &stripego.PaymentIntentCreateAutomaticPaymentMethodsParams{
 			Enabled: stripego.Bool(true), AllowRedirects: stripego.String("never"),
 		},
-		Metadata: map[string]string{"origin": "payonce", "reference": reference, "idempotency_key": key},
+		Metadata: map[string]string{"origin": "payonce:ours", "reference": reference, "idempotency_key": key},
 	})
 }
 

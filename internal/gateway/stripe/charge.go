@@ -40,7 +40,8 @@ func (c *Client) create(ctx context.Context, ch gateway.Charge) wire.Reply {
 		"automatic_payment_methods[allow_redirects]": {"never"},
 	}
 	marks(form, ch.Reference, ch.Key)
-	return c.Send(ctx, ch.Account, c.post(ch.Account, intentsPath, stepKey(ch.Key, createStep, ch.Attempt), form))
+	key := stepKey(ch.Key, createStep, ch.Attempt)
+	return c.Send(ctx, ch.Account, c.postOurs(ch.Account, intentsPath, key, form))
 }
 
 // judgeCreate reads the answer to a creation. There is an id or an outcome.

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -25,7 +26,7 @@ func TestPreparedChargeIsMadeWithOurMarksAndNotConfirmed(t *testing.T) {
 	for name, want := range map[string]string{
 		"amount": "12000", "currency": "usd", "payment_method": "pm_canary", "confirm": "false",
 		"automatic_payment_methods[enabled]": "true", "automatic_payment_methods[allow_redirects]": "never",
-		"capture_method": "automatic", "metadata[origin]": "payonce", "metadata[reference]": "pay_canary",
+		"capture_method": "automatic", "metadata[origin]": "payonce:here", "metadata[reference]": "pay_canary",
 		"metadata[idempotency_key]": key, "description": "",
 	} {
 		if got.form.Get(name) != want {
@@ -39,6 +40,32 @@ func TestPreparedChargeIsMadeWithOurMarksAndNotConfirmed(t *testing.T) {
 		if got.header.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, got.header.Get(name), want)
 		}
+	}
+}
+
+// While the database has not told who we are, nothing is made, ended, or called foreign.
+func TestUnknownInstallationMakesAndJudgesNothing(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, nil)
+	c := newClient(t, s.URL, func(c *Config) { c.Installation = func() string { return "" } })
+	_, o := c.Prepare(t.Context(), aCharge())
+	notExecuted(t, o, "request could not be built")
+	notExecuted(t, c.Refund(t.Context(), aRefund()), "request could not be built")
+	if l := c.Lookup(t.Context(), aCharge(), gateway.EndUnsent); l != (gateway.LookupFailed{
+		Reason: "the id of this installation is not known yet", NotAsked: true}) {
+		t.Errorf("lookup %T %+v", l, l)
+	}
+	for _, object := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
+		if page, err := c.List(t.Context(), object, "acct_canary", today(), ""); err == nil {
+			t.Errorf("list of %ss: %+v", object, page)
+		}
+	}
+	if err := c.Statement(t.Context(), "acct_canary", today().AddDate(0, 0, -2), nil); err == nil {
+		t.Error("there is a statement")
+	}
+	e, err := c.ParseEvent([]byte(eventOf("payment_intent.succeeded", intentIs("succeeded"))))
+	if err == nil || errors.Is(err, gateway.ErrPayload) {
+		t.Errorf("event %+v, %v", e, err) // The stored event is read again later.
 	}
 }
 
@@ -146,7 +173,7 @@ func TestCreatedIntentOfSomethingElseIsAContradiction(t *testing.T) {
 	bodies := map[string]string{
 		"answer has another amount":    replace(intentIs("requires_confirmation"), "12000", "12001"),
 		"answer has another reference": replace(intentIs("requires_confirmation"), "pay_canary", "pay_other"),
-		"answer has another key":       replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ""),
+		"answer has another key":       replace(intentIs("requires_confirmation"), `"origin":"payonce:here",`, ""),
 		"answer has another currency":  replace(intentIs("requires_confirmation"), `"usd"`, `"eur"`),
 	}
 	bodies["answer has an intent with the status requires_payment_method"] = intentIs("declined")
@@ -294,7 +321,8 @@ func TestContradictionWithoutAVerdictHasTheAnswerAsEvidence(t *testing.T) {
 // A mark is missing: somebody else has made the intent.
 func TestConfirmationOfAForeignIntentIsAContradiction(t *testing.T) {
 	t.Parallel()
-	s := scripted(t, map[string][]answer{confirmLine: {ok(replace(intentIs("succeeded"), `"origin":"payonce",`, ``))}})
+	foreign := replace(intentIs("succeeded"), `"origin":"payonce:here",`, ``)
+	s := scripted(t, map[string][]answer{confirmLine: {ok(foreign)}})
 	contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "answer has another key")
 }
 

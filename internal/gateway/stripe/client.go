@@ -36,6 +36,8 @@ type Config struct {
 	WebhookSecrets []string
 	Limits         gateway.Limits
 	Now            func() time.Time
+	// Installation returns the id of this installation, or "" while the database has not told it.
+	Installation func() string
 }
 
 // Client talks to Stripe. It is safe for concurrent use.
@@ -45,6 +47,7 @@ type Client struct {
 	secret         string
 	webhookSecrets []string
 	now            func() time.Time
+	installation   func() string
 }
 
 var _ gateway.PSP = (*Client)(nil)
@@ -64,7 +67,8 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{Client: w, secret: c.Secret, webhookSecrets: c.WebhookSecrets, now: c.Now}, nil
+	return &Client{Client: w, secret: c.Secret, webhookSecrets: c.WebhookSecrets, now: c.Now,
+		installation: c.Installation}, nil
 }
 
 // Traits are those of Stripe.

@@ -44,7 +44,7 @@ type ignored string
 func (i ignored) Error() string { return string(i) }
 
 const (
-	foreign    ignored = "event of an object that Payonce did not make"
+	foreign    ignored = "event of an object that this installation did not make"
 	unfinished ignored = "event of a refund that is not final" // Or it is of a charge. No money has moved yet.
 )
 
@@ -54,8 +54,17 @@ var (
 	errStatus      = errors.New("record with a malformed status")
 )
 
+// reader reads the objects of an account. What has another origin is foreign, also if another installation of Payonce
+// has made it: only the books of that one can explain it.
+type reader struct{ account, origin string }
+
+func (c *Client) reader(account string) (reader, error) {
+	origin, err := c.origin()
+	return reader{account, origin}, err
+}
+
 // readCharge reads a Charge. One without an intent was made in another way, by another program.
-func readCharge(account string, raw []byte) (r gateway.Record, err error) {
+func (in reader) readCharge(raw []byte) (r gateway.Record, err error) {
 	var ch charge
 	if json.Unmarshal(raw, &ch) != nil {
 		return r, errNoRecord
@@ -63,19 +72,19 @@ func readCharge(account string, raw []byte) (r gateway.Record, err error) {
 	switch {
 	case ch.Object != "charge":
 		return r, errOtherObject
-	case ch.PaymentIntent == "" || !ours(ch.Metadata):
+	case ch.PaymentIntent == "" || ch.Metadata[originMark] != in.origin:
 		return r, foreign
 	case ch.Status == "pending", ch.Status == "succeeded" && !ch.Captured:
 		return r, unfinished
 	case ch.Status != "succeeded" && ch.Status != "failed":
 		return r, errStatus
 	}
-	return ch.record(account)
+	return ch.record(in.account)
 }
 
-// readRefund reads a Refund. One that another program has made may be of an intent of ours. So only one without an
-// intent is foreign here.
-func readRefund(account string, raw []byte) (r gateway.Record, err error) {
+// readRefund reads a Refund. One of another origin may be of an intent of ours. So only one without an intent is
+// foreign here, and the marks of another origin do not count.
+func (in reader) readRefund(raw []byte) (r gateway.Record, err error) {
 	var re refund
 	if json.Unmarshal(raw, &re) != nil {
 		return r, errNoRecord
@@ -85,14 +94,14 @@ func readRefund(account string, raw []byte) (r gateway.Record, err error) {
 		return r, errOtherObject
 	case re.PaymentIntent == "":
 		return r, foreign
-	case !ours(re.Metadata):
-		return re.record(account)
+	case re.Metadata[originMark] != in.origin:
+		re.Metadata = nil
 	case re.Status == "pending", re.Status == "requires_action":
 		return r, unfinished
 	case !re.final():
 		return r, errStatus
 	}
-	return re.record(account)
+	return re.record(in.account)
 }
 
 // putAside keeps an unreadable object. Our id of a charge is that of its intent.

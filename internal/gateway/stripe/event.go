@@ -24,12 +24,16 @@ type event struct {
 	} `json:"data"`
 }
 
-// ParseEvent reads the body of a genuine webhook. It fails with ErrPayload only. Stripe sends types that nobody asked
-// for, and objects that other programs made. They are Ignored.
+// ParseEvent reads the body of a genuine webhook. It fails with ErrPayload, or because our origin is not known yet.
+// Stripe sends types that nobody asked for, and objects that other programs made. They are Ignored.
 //
 // A name that is there twice is refused, because two readers could use different values.
 func (c *Client) ParseEvent(body []byte) (gateway.Event, error) {
-	return parseEvent(body, modeOf(c.secret))
+	in, err := c.reader("") // The event names its account.
+	if err != nil {
+		return nil, err
+	}
+	return in.parseEvent(body, modeOf(c.secret))
 }
 
 // The modes of Stripe.
@@ -55,7 +59,7 @@ const thinEvent = "v2.core.event"
 // parseEvent ignores an event of the other mode than ours. Stripe sends the events of both modes of a connected account
 // to the endpoint of the live mode (https://docs.stripe.com/connect/webhooks). In test mode, no money moves, and the
 // account can make an intent with any metadata, also with ours.
-func parseEvent(body []byte, mode string) (gateway.Event, error) {
+func (in reader) parseEvent(body []byte, mode string) (gateway.Event, error) {
 	var e event
 	// The cause could repeat the body.
 	if json.Unmarshal(body, &e) != nil || e.Object != "event" && e.Object != thinEvent {
@@ -70,7 +74,8 @@ func parseEvent(body []byte, mode string) (gateway.Event, error) {
 	if e.Livemode != (mode == liveMode) {
 		return gateway.Ignored{Type: e.Type, Reason: "event of the other mode"}, nil
 	}
-	record, err := e.read(cmp.Or(e.Account, DefaultAccount))
+	in.account = cmp.Or(e.Account, DefaultAccount)
+	record, err := in.objectOf(e)
 	if why, is := errors.AsType[ignored](err); is {
 		return gateway.Ignored{Type: e.Type, Reason: string(why)}, nil
 	}
@@ -80,20 +85,20 @@ func parseEvent(body []byte, mode string) (gateway.Event, error) {
 	return gateway.Moved{Type: e.Type, Record: record}, nil
 }
 
-// read returns what the event's object says.
-func (e event) read(account string) (gateway.Record, error) {
+// objectOf returns what the event's object says.
+func (in reader) objectOf(e event) (gateway.Record, error) {
 	switch e.Type {
 	case "payment_intent.succeeded":
-		return readIntentOf(account, e.Data.Object, executed)
+		return in.readIntentOf(e.Data.Object, executed)
 	case "payment_intent.payment_failed":
-		return readIntentOf(account, e.Data.Object, declined)
+		return in.readIntentOf(e.Data.Object, declined)
 	case "refund.created", "refund.updated", "refund.failed", "charge.refund.updated":
-		return readRefund(account, e.Data.Object)
+		return in.readRefund(e.Data.Object)
 	case "charge.refunded":
 		return gateway.Record{}, ignored("event of a charge, whose refund has an event of its own")
 	}
 	if strings.HasPrefix(e.Type, "charge.dispute.") {
-		return readDispute(account, e.Data.Object)
+		return readDispute(in.account, e.Data.Object)
 	}
 	return gateway.Record{}, ignored("event of another type")
 }
@@ -102,16 +107,16 @@ func malformed(reason string) error { return fmt.Errorf("%w: %s", gateway.ErrPay
 
 // readIntentOf reads the intent of an event. The intent is as it was when the event happened, so its state must be
 // that of the event's type.
-func readIntentOf(account string, raw jsontext.Value, want state) (r gateway.Record, err error) {
-	var in intent
-	if json.Unmarshal(raw, &in) != nil || in.Object != "payment_intent" {
+func (in reader) readIntentOf(raw jsontext.Value, want state) (r gateway.Record, err error) {
+	var pi intent
+	if json.Unmarshal(raw, &pi) != nil || pi.Object != "payment_intent" {
 		return r, errors.New("not the JSON of a payment intent")
 	}
 	switch {
-	case !ours(in.Metadata):
+	case pi.Metadata[originMark] != in.origin:
 		return r, foreign
-	case in.state() != want:
+	case pi.state() != want:
 		return r, errors.New("its type and its data contradict each other")
 	}
-	return in.record(account)
+	return pi.record(in.account)
 }

@@ -43,17 +43,17 @@ func TestEventOfAMovementOfOursMoves(t *testing.T) {
 		"refund.updated":                {refundIs("succeeded"), back},
 		"charge.refund.updated":         {refundIs("succeeded"), back},
 	} {
-		e, err := parseEvent([]byte(eventOf(kind, row.object)), "")
+		e, err := here.parseEvent([]byte(eventOf(kind, row.object)), "")
 		if diff := cmp.Diff(gateway.Event(gateway.Moved{Type: kind, Record: row.want}), e); err != nil || diff != "" {
 			t.Errorf("%s: %v, event differs (-want +got):\n%s", kind, err, diff)
 		}
 	}
-	e, err := parseEvent([]byte(replace(eventOf("payment_intent.succeeded", intentIs("succeeded")),
+	e, err := here.parseEvent([]byte(replace(eventOf("payment_intent.succeeded", intentIs("succeeded")),
 		`"account":"acct_canary",`, ``)), "")
 	if moved, is := e.(gateway.Moved); err != nil || !is || moved.Record.Account != DefaultAccount {
 		t.Errorf("without an account: %+v, %v", e, err)
 	}
-	if moved, err := parseEvent([]byte(eventOf("refund.failed", refundIs("failed"))), ""); err != nil ||
+	if moved, err := here.parseEvent([]byte(eventOf("refund.failed", refundIs("failed"))), ""); err != nil ||
 		moved.(gateway.Moved).Record.DeclineCode != "failed" {
 		t.Errorf("refund.failed: %+v, %v", moved, err)
 	}
@@ -61,7 +61,7 @@ func TestEventOfAMovementOfOursMoves(t *testing.T) {
 
 func TestEventOfNothingOfOursIsIgnored(t *testing.T) {
 	t.Parallel()
-	foreign := replace(intentIs("succeeded"), `"origin":"payonce"`, `"origin":"shop"`)
+	foreign := replace(intentIs("succeeded"), `"origin":"payonce:here"`, `"origin":"shop"`)
 	for name, body := range map[string]string{
 		"another type":           eventOf("payout.paid", `{}`),
 		"a charge":               eventOf("charge.succeeded", `{"metadata":1}`),
@@ -76,7 +76,7 @@ func TestEventOfNothingOfOursIsIgnored(t *testing.T) {
 			`"livemode":false,"created":"2026-11-20T09:30:00.000Z","reason":null,"related_object":{"id":"mtr_1",` +
 			`"type":"billing.meter","url":"/v1/billing/meters/mtr_1"}}`,
 	} {
-		e, err := parseEvent([]byte(body), "")
+		e, err := here.parseEvent([]byte(body), "")
 		if ignored, is := e.(gateway.Ignored); err != nil || !is || ignored.Reason == "" || ignored.Type == "" {
 			t.Errorf("%s: %T %+v, %v", name, e, e, err)
 		}
@@ -106,7 +106,7 @@ func TestMalformedEventOfOursIsRefusedAndNotRepeated(t *testing.T) {
 			``)),
 		"no amount of a refund": eventOf("refund.updated", replace(refundIs("succeeded"), `"amount":500,`, ``)),
 	} {
-		e, err := parseEvent([]byte(body), "")
+		e, err := here.parseEvent([]byte(body), "")
 		if !errors.Is(err, gateway.ErrPayload) || e != nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
@@ -164,10 +164,7 @@ func TestEventOfTheOtherModeMovesNothing(t *testing.T) {
 		{"sk_test_canary", "false", true}, {"sk_test_canary", "true", false},
 		{"rk_test_canary", "false", true}, {"rk_test_canary", "true", false},
 	} {
-		c, err := New(Config{URL: "http://psp.test", Secret: row.secret, Limits: gateway.DefaultLimits(), Now: today})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, "http://psp.test", func(c *Config) { c.Secret = row.secret })
 		for kind, object := range map[string]string{
 			"payment_intent.succeeded": intentIs("succeeded"), "payment_intent.payment_failed": intentIs("declined"),
 			"refund.updated": refundIs("succeeded"),
@@ -178,7 +175,6 @@ func TestEventOfTheOtherModeMovesNothing(t *testing.T) {
 				t.Errorf("%s, livemode %s, by %s: %+v, %v", kind, row.livemode, row.secret, e, err)
 			}
 		}
-		c.Close()
 	}
 }
 
@@ -219,11 +215,7 @@ func TestClientSecretIsNeverKept(t *testing.T) {
 // otherwise each event of the payment contradicts the payment.
 func TestKeyThatLooksLikeASecretIsKept(t *testing.T) {
 	t.Parallel()
-	c, err := New(Config{URL: "http://psp.test", Secret: secret, Limits: gateway.DefaultLimits(), Now: today})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := newClient(t, "http://psp.test")
 	ch := aCharge()
 	for _, ch.Key = range []string{
 		"pi_3A_secret_0123456789", "a?client_secret=seti_1_secret_9", `a"client_secret":"src_1_secret_2`,
@@ -291,7 +283,7 @@ func TestEventOfWhatOthersHaveDoneMoves(t *testing.T) {
 			dispute(12000, "pending")},
 		"unknown status": {"charge.dispute.updated", disputeIs("resting"), dispute(12000, "pending")},
 	} {
-		e, err := parseEvent([]byte(eventOf(row.kind, row.object)), "")
+		e, err := here.parseEvent([]byte(eventOf(row.kind, row.object)), "")
 		want := gateway.Event(gateway.Moved{Type: row.kind, Record: row.want})
 		if diff := cmp.Diff(want, e); err != nil || diff != "" {
 			t.Errorf("%s: %v, event differs (-want +got):\n%s", name, err, diff)

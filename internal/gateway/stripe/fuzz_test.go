@@ -59,7 +59,7 @@ func FuzzReply(f *testing.F) {
 			if err != nil || status != http.StatusOK || theirs.ID != o.ID || theirs.Status != "succeeded" ||
 				amount != want ||
 				theirs.Currency != "usd" || theirs.Metadata["reference"] != reference ||
-				theirs.Metadata["origin"] != "payonce" {
+				theirs.Metadata["origin"] != here.origin {
 				t.Fatalf("believed to have succeeded: %d %s, %v", status, body, err)
 			}
 		case gateway.Declined:
@@ -107,7 +107,7 @@ func FuzzPage(f *testing.F) {
 			len(theirs.Data) != len(l.data) || *theirs.HasMore != l.more) {
 			t.Fatalf("%d objects in a list of %d", len(l.data), len(theirs.Data))
 		}
-		page, err := pageOf(source{object: gateway.ChargeObject, account: "acct_canary", reader: readCharge}, l.data,
+		page, err := pageOf(source{object: gateway.ChargeObject, reader: here.readCharge}, l.data,
 			window{})
 		if err != nil {
 			return // a record before 1970
@@ -148,7 +148,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte(eventOf("charge.dispute.created", disputeIs("needs_response"))))
 	f.Add([]byte(eventOf("payout.paid", "{}")))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		e, err := parseEvent(body, "")
+		e, err := here.parseEvent(body, "")
 		if err != nil {
 			if !errors.Is(err, gateway.ErrPayload) || e != nil || len(err.Error()) > 120 {
 				t.Fatalf("refused with %v, and %+v", err, e)
@@ -171,7 +171,7 @@ func FuzzEvent(f *testing.F) {
 		r, object := moved.Record, theirs.Data.Object
 		// What has no marks of ours was made by another program.
 		wrongMarks := r.Marked() &&
-			(object.Metadata["reference"] != r.Reference || object.Metadata["origin"] != "payonce")
+			(object.Metadata["reference"] != r.Reference || object.Metadata["origin"] != here.origin)
 		if object.ID != r.ID || wrongMarks ||
 			strings.HasPrefix(theirs.Type, "payment_intent.") != (r.Object == gateway.ChargeObject) {
 			if !caseFolded(body) {
@@ -234,7 +234,7 @@ func FuzzBook(f *testing.F) {
 		`"created":1795176000,"source":` + chargeIs(1, "succeeded", 1795176000) + `}`))
 	f.Add([]byte(`{"object":"balance_transaction","type":"payout","created":1795176000}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		_ = bookOf("acct_canary", raw, window{from: 1795176000, width: 60}, func(r gateway.Record) error {
+		_ = here.bookOf(raw, window{from: 1795176000, width: 60}, func(r gateway.Record) error {
 			if again, err := r.Accept(); err != nil || again != r || r.Created.Unix() < 1795176000 ||
 				r.Created.Unix() >= 1795176060 {
 				t.Fatalf("record %+v: %v", r, err)

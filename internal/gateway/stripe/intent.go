@@ -68,6 +68,7 @@ type finding struct {
 	record   gateway.Record
 	reason   string // of a mismatch, or of no verdict; a verdict needs none
 	evidence []byte // of a mismatch
+	origin   string // whose intent it is
 	notAsked bool   // of no verdict: we have not sent the question
 }
 
@@ -79,7 +80,8 @@ func inspect(ch gateway.Charge, httpStatus int, raw []byte) finding {
 	if !ok {
 		return unknown("answer malformed")
 	}
-	f := finding{state: in.state(), id: in.ID, status: in.Status, record: r, reason: "answer without a verdict"}
+	f := finding{state: in.state(), id: in.ID, status: in.Status, record: r, reason: "answer without a verdict",
+		origin: in.Metadata[originMark]}
 	member := ch.Wanted().Differs(r)
 	if ch.ObjectID != "" && in.ID != ch.ObjectID {
 		member = "id"
@@ -167,10 +169,12 @@ type entry struct {
 	marks   map[string]string
 }
 
-// ours reports whether Payonce has made the object with this metadata.
-func ours(metadata map[string]string) bool { return metadata[originMark] == ourOrigin }
+// marked reports whether an installation of Payonce has made the object with this metadata.
+func marked(metadata map[string]string) bool {
+	return strings.HasPrefix(metadata[originMark], productOrigin)
+}
 
-// record converts amount and currency. An object without our origin has no key and no reference, so it matches no
+// record converts amount and currency. An object of another program has no key and no reference, so it matches no
 // request of ours.
 func (e entry) record() (gateway.Record, error) {
 	r := gateway.Record{
@@ -182,7 +186,7 @@ func (e entry) record() (gateway.Record, error) {
 			r.AmountMinor = minor
 		}
 	}
-	if ours(e.marks) {
+	if marked(e.marks) {
 		r.Key, r.Reference = e.marks[keyMark], e.marks[referenceMark]
 	}
 	return r.Accept()

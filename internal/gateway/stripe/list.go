@@ -16,7 +16,7 @@ import (
 func (c *Client) List(
 	ctx context.Context, o gateway.Object, account string, after time.Time, cursor string,
 ) (gateway.Page, error) {
-	s, err := sourceOf(o, account)
+	s, err := c.sourceOf(o, account)
 	if err != nil {
 		return gateway.Page{}, err
 	}
@@ -78,12 +78,13 @@ func (c *Client) listLast(ctx context.Context, s source, w window) (gateway.Page
 }
 
 // sourceOf is Stripe's list of these objects.
-func sourceOf(o gateway.Object, account string) (source, error) {
+func (c *Client) sourceOf(o gateway.Object, account string) (source, error) {
+	in, err := c.reader(account)
 	switch o {
 	case gateway.ChargeObject:
-		return source{object: o, account: account, path: chargesPath, reader: readCharge}, nil
+		return source{object: o, account: account, path: chargesPath, reader: in.readCharge}, err
 	case gateway.RefundObject:
-		return source{object: o, account: account, path: refundsPath, reader: readRefund}, nil
+		return source{object: o, account: account, path: refundsPath, reader: in.readRefund}, err
 	}
 	return source{}, errors.New("no such object")
 }
@@ -93,7 +94,7 @@ func sourceOf(o gateway.Object, account string) (source, error) {
 func pageOf(s source, objects []jsontext.Value, w window) (gateway.Page, error) {
 	page := gateway.Page{Records: []gateway.Record{}}
 	for _, raw := range objects {
-		switch r, err := s.reader(s.account, raw); {
+		switch r, err := s.reader(raw); {
 		case errors.Is(err, foreign):
 			page.Foreign++
 		case errors.Is(err, unfinished):

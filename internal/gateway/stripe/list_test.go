@@ -29,7 +29,7 @@ func chargeIs(n int, status string, created int64) string {
 	}
 	return fmt.Sprintf(`{"id":"ch_%d","object":"charge","amount":700,"amount_captured":%d,"captured":%s,`+
 		`"currency":"usd","status":%q,"payment_intent":"pi_c%d",%s,"created":%d,`+
-		`"metadata":{"origin":"payonce","reference":"pay_%d","idempotency_key":"key-%d"}}`,
+		`"metadata":{"origin":"payonce:here","reference":"pay_%d","idempotency_key":"key-%d"}}`,
 		n, got, captured, status, n, outcome, created, n, n)
 }
 
@@ -322,7 +322,7 @@ func TestObjectsOfAListAreReadEachOnItsOwn(t *testing.T) {
 	objects := []string{
 		chargeIs(9, "succeeded", now), chargeIs(8, "failed", now-1), chargeIs(7, "pending", now-2),
 		replace(chargeIs(6, "succeeded", now-3), `"captured":true`, `"captured":false`),
-		replace(chargeIs(5, "succeeded", now-4), `"origin":"payonce"`, `"origin":"shop"`),
+		replace(chargeIs(5, "succeeded", now-4), `"origin":"payonce:here"`, `"origin":"shop"`),
 		replace(chargeIs(4, "succeeded", now-5), `"payment_intent":"pi_c4"`, `"payment_intent":null`),
 		replace(chargeIs(3, "succeeded", now-6), `"amount_captured":700`, `"amount_captured":-1`),
 		replace(chargeIs(2, "succeeded", now-7), `"currency"`, `"currency":"eur","currency"`),
@@ -369,7 +369,7 @@ func TestRefundsOfAListAreReadEachOnItsOwn(t *testing.T) {
 		"another object":     {replace(refundIs("succeeded"), `"object":"refund"`, `"object":"charge"`), 0, 1, 0},
 		"no text":            {replace(refundIs("succeeded"), `"usd"`, `7`), 0, 1, 0},
 		"no currency":        {replace(refundIs("succeeded"), `"usd"`, `"US"`), 0, 1, 0},
-		"of another program": {replace(refundIs("succeeded"), `"origin":"payonce"`, `"origin":"shop"`), 1, 0, 0},
+		"of another program": {replace(refundIs("succeeded"), `"origin":"payonce:here"`, `"origin":"shop"`), 1, 0, 0},
 		"its pending one":    {unmarked(refundIs("pending")), 1, 0, 0},
 		"of no intent":       {replace(refundIs("succeeded"), `"pi_1"`, `null`), 0, 0, 1},
 	} {
@@ -407,7 +407,7 @@ func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
 		bookIs("payout", at+50, `null`),
 		bookIs("payment_refund", at+45, replace(refundIs("succeeded"), "re_1", "re_2")),
 		bookIs("refund", at+40, refundIs("succeeded")), bookIs("stripe_fee", at+30, `"fee_1"`),
-		bookIs("charge", at+20, replace(chargeIs(2, "succeeded", at+20), `"origin":"payonce",`, ``)),
+		bookIs("charge", at+20, replace(chargeIs(2, "succeeded", at+20), `"origin":"payonce:here",`, ``)),
 		bookIs("payment", at+10, chargeIs(1, "succeeded", at-1000)), bookIs("charge", at, chargeIs(0, "succeeded",
 			at))))}})
 	var got []string

@@ -29,15 +29,19 @@ func (c *Client) Lookup(ctx context.Context, r gateway.Request, end gateway.End)
 // lookupCharge looks the intent up. If a person has asked, or if no id of an intent is stored, it also searches for
 // other intents that were executed under our key, and ends nothing if it finds one.
 func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gateway.End) gateway.Lookup {
-	if ch.ObjectID != "" && (end == gateway.EndUnsent || end == gateway.EndWaiting) {
-		return c.lookupIntent(ctx, ch, end)
+	origin, err := c.origin()
+	if err != nil {
+		return gateway.LookupFailed{Reason: err.Error(), NotAsked: true}
 	}
-	others, err := c.executedUnder(ctx, ch)
+	if ch.ObjectID != "" && (end == gateway.EndUnsent || end == gateway.EndWaiting) {
+		return c.lookupIntent(ctx, ch, end, origin)
+	}
+	others, err := c.executedUnder(ctx, ch, origin)
 	switch {
 	case err != nil && (end != gateway.EndNothing || ch.ObjectID == "" && len(others) == 0):
 		return wire.LookupFailed(err)
 	case len(others) == 0:
-		return c.lookupIntent(ctx, ch, end)
+		return c.lookupIntent(ctx, ch, end, origin)
 	}
 	if ch.ObjectID == "" {
 		return gateway.Found{Records: others}
@@ -54,8 +58,11 @@ func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gatewa
 	return gateway.Found{Records: append(found.Records, others...)}
 }
 
-// lookupIntent reads the intent, and ends it if end allows that.
-func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gateway.End) gateway.Lookup {
+// lookupIntent reads the intent, and ends it if end allows that and this installation has made it. Another one may be
+// about to execute it: our database is a copy of its database then.
+func (c *Client) lookupIntent(
+	ctx context.Context, ch gateway.Charge, end gateway.End, origin string,
+) gateway.Lookup {
 	if ch.ObjectID == "" {
 		if end == gateway.EndNothing {
 			return gateway.NotFound{}
@@ -74,7 +81,10 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 		return without // A 404 proves nothing about an intent that Stripe has made for us.
 	}
 	result, cancel := decide(f, end)
-	if cancel {
+	switch {
+	case cancel && f.origin != origin:
+		return gateway.LookupFailed{Reason: "another installation has made it"}
+	case cancel:
 		// Crash window 29: read, not cancelled. The next lookup reads it again, because it may be executed meanwhile.
 		return afterCancel(c.cancel(ctx, ch))
 	}
@@ -87,7 +97,11 @@ func (c *Client) lookupIntent(ctx context.Context, ch gateway.Charge, end gatewa
 // (https://docs.stripe.com/search#data-freshness). If we know no intent of ours, one that waits for a bank or for the
 // customer is an error, unless another was executed: it may be executed, too, and to end another intent proves nothing
 // about it.
-func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records []gateway.Record, err error) {
+//
+// What another installation has executed under an equal key is of another payment.
+func (c *Client) executedUnder(
+	ctx context.Context, ch gateway.Charge, origin string,
+) (records []gateway.Record, err error) {
 	query := url.Values{"limit": {strconv.Itoa(gateway.MaxPage)},
 		"query": {"metadata['" + keyMark + "']:" + quoted(ch.Key)}}
 	var found list
@@ -104,6 +118,7 @@ func (c *Client) executedUnder(ctx context.Context, ch gateway.Charge) (records 
 		in, r, ok := parseIntent(ch.Account, raw)
 		switch {
 		case in.ID == ch.ObjectID || r.Key != ch.Key:
+		case in.Metadata[originMark] != origin && r.Reference != ch.Reference:
 		case ok && r.Executed():
 			records = append(records, r)
 		case ch.ObjectID == "" && (in.state() == processing || in.state() == action):

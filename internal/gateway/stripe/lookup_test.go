@@ -73,7 +73,7 @@ func TestPersonsQuestionFindsAllThatWasExecutedUnderTheKey(t *testing.T) {
 		"one that waits": {"canceled", searchOf(replace(lost, `"succeeded"`, `"processing"`)), nil,
 			"lookup_ended"},
 		"another key": {"canceled", searchOf(replace(lost, key, key+"1")), nil, "lookup_ended"},
-		"no mark of ours": {"canceled", searchOf(replace(lost, `"origin":"payonce",`, ``)), nil,
+		"no mark of ours": {"canceled", searchOf(replace(lost, `"origin":"payonce:here",`, ``)), nil,
 			"lookup_ended"},
 		"what is no intent": {"canceled", searchOf(`{"object":"charge"}`), nil, "lookup_ended"},
 	} {
@@ -154,7 +154,7 @@ func TestIntentThatStillWaitsAfterACancelIsNotEnded(t *testing.T) {
 func TestForeignIntentIsNeverCancelled(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"no origin":         replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ``),
+		"no origin":         replace(intentIs("requires_confirmation"), `"origin":"payonce:here",`, ``),
 		"another reference": replace(intentIs("requires_confirmation"), `pay_canary`, `pay_other`),
 		"another amount":    replace(intentIs("requires_confirmation"), `12000`, `12001`),
 	} {
@@ -169,7 +169,8 @@ func TestForeignIntentIsNeverCancelled(t *testing.T) {
 // The caller judges the record.
 func TestExecutedIntentOfSomebodyElseIsFoundAsAContradiction(t *testing.T) {
 	t.Parallel()
-	s := scripted(t, map[string][]answer{readLine: {ok(replace(intentIs("succeeded"), `"origin":"payonce",`, ``))}})
+	foreign := replace(intentIs("succeeded"), `"origin":"payonce:here",`, ``)
+	s := scripted(t, map[string][]answer{readLine: {ok(foreign)}})
 	l := newClient(t, s.URL).Lookup(t.Context(), aCharge(), gateway.EndUnsent)
 	found, is := l.(gateway.Found)
 	if !is {

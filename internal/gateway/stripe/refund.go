@@ -42,7 +42,7 @@ func (re refund) record(account string) (gateway.Record, error) {
 		object: re.object, kind: gateway.RefundObject, account: account, charge: re.PaymentIntent, marks: re.Metadata,
 	}
 	switch {
-	case !re.final() && !ours(re.Metadata):
+	case !re.final() && !marked(re.Metadata):
 		e.Status = gateway.StatusPending
 	case re.Status == "succeeded":
 		e.Status = gateway.StatusSucceeded
@@ -75,7 +75,7 @@ func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	defer stop()
 	var reply wire.Reply
 	for n := range max(r.Attempt, 1) {
-		reply = c.Send(sending, r.Account, c.post(r.Account, refundsPath, refundKey(r.Key, n+1), form))
+		reply = c.Send(sending, r.Account, c.postOurs(r.Account, refundsPath, refundKey(r.Key, n+1), form))
 		if !savedServerError(reply) {
 			break
 		}

@@ -75,7 +75,7 @@ func TestRefundOfSomethingElseIsAContradiction(t *testing.T) {
 		"answer has another amount":    replace(refundIs("succeeded"), `"amount":500`, `"amount":501`),
 		"answer has another charge":    replace(refundIs("succeeded"), `"pi_1"`, `"pi_2"`),
 		"answer has another reference": replace(refundIs("pending"), `re_canary`, `re_other`),
-		"answer has another key":       replace(refundIs("succeeded"), `"origin":"payonce",`, ``),
+		"answer has another key":       replace(refundIs("succeeded"), `"origin":"payonce:here",`, ``),
 	} {
 		s := scripted(t, map[string][]answer{refundLine: {ok(body)}})
 		contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), reason)
@@ -316,9 +316,11 @@ func TestReasonIsStripesOrAMark(t *testing.T) {
 			t.Errorf("%.20q: an empty reason is sent: %v", reason, form)
 		}
 	}
-	form := refundForm(aRefund(), 500)
-	for name, want := range map[string]string{"payment_intent": "pi_1", "amount": "500", "metadata[origin]": "payonce",
-		"metadata[reference]": "re_canary", "metadata[idempotency_key]": key} {
+	s := scripted(t, map[string][]answer{refundLine: {ok(refundIs("succeeded"))}})
+	newClient(t, s.URL).Refund(t.Context(), aRefund())
+	form := s.seen()[0].form
+	for name, want := range map[string]string{"payment_intent": "pi_1", "amount": "500",
+		"metadata[origin]": "payonce:here", "metadata[reference]": "re_canary", "metadata[idempotency_key]": key} {
 		if form.Get(name) != want {
 			t.Errorf("%s is %q", name, form.Get(name))
 		}

@@ -20,20 +20,41 @@ const (
 	transactionsPath = "/v1/balance_transactions"
 )
 
-// The marks in the metadata of each object that we make.
+// The marks in the metadata of each object that we make. The origin is that of the product and, behind it, the id of
+// the installation: an account may have several (ADR 0055).
 const (
 	originMark    = "origin"
-	ourOrigin     = "payonce"
+	productOrigin = "payonce:"
 	referenceMark = "reference"
 	keyMark       = "idempotency_key"
 	reasonMark    = "reason"
 )
 
-// marks adds our marks to the parameters of an object.
+// origin is the mark of what this installation makes. While it is not known, nothing is made, and nothing is judged:
+// what is ours would be foreign.
+func (c *Client) origin() (string, error) {
+	if id := c.installation(); id != "" {
+		return productOrigin + id, nil
+	}
+	return "", errors.New("the id of this installation is not known yet")
+}
+
+// marks adds the marks of a movement to the parameters of its object.
 func marks(form url.Values, reference, key string) {
-	form.Set("metadata["+originMark+"]", ourOrigin)
 	form.Set("metadata["+referenceMark+"]", reference)
 	form.Set("metadata["+keyMark+"]", key)
+}
+
+// postOurs builds a request that makes an object, and marks it as ours.
+func (c *Client) postOurs(account, path, key string, form url.Values) wire.Build {
+	return func(ctx context.Context) (*http.Request, error) {
+		origin, err := c.origin()
+		if err != nil {
+			return nil, err
+		}
+		form.Set("metadata["+originMark+"]", origin)
+		return c.post(account, path, key, form)(ctx)
+	}
 }
 
 // The steps of an operation. Each step has its own key at Stripe.

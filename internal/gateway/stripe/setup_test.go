@@ -48,7 +48,11 @@ func aRefund() gateway.Refund {
 	}
 }
 
-const ourMarks = `"metadata":{"origin":"payonce","reference":"pay_canary","idempotency_key":"canary-key-0123456789"}`
+// here reads as this installation does.
+var here = reader{account: "acct_canary", origin: "payonce:here"}
+
+const ourMarks = `"metadata":{"origin":"payonce:here","reference":"pay_canary",` +
+	`"idempotency_key":"canary-key-0123456789"}`
 
 // intentIs is the intent of aCharge with a status.
 func intentIs(status string) string {
@@ -68,7 +72,7 @@ func intentIs(status string) string {
 // refundIs is the refund of aRefund with a status.
 func refundIs(status string) string {
 	return fmt.Sprintf(`{"id":"re_1","object":"refund","amount":500,"currency":"usd","payment_intent":"pi_1",`+
-		`"charge":"ch_1","created":1795176000,"metadata":{"origin":"payonce","reference":"re_canary",`+
+		`"charge":"ch_1","created":1795176000,"metadata":{"origin":"payonce:here","reference":"re_canary",`+
 		`"idempotency_key":"canary-key-0123456789"},"status":%q}`, status)
 }
 
@@ -219,7 +223,7 @@ func testLimits() gateway.Limits {
 func newClient(t *testing.T, address string, edits ...func(*Config)) *Client {
 	t.Helper()
 	config := Config{URL: address, Secret: secret, WebhookSecrets: []string{webhookSecret}, Limits: testLimits(),
-		Now: today}
+		Now: today, Installation: func() string { return "here" }}
 	for _, edit := range edits {
 		edit(&config)
 	}

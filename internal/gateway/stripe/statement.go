@@ -32,6 +32,10 @@ func (c *Client) Statement(
 	if c.now().Before(end.Add(statementDelay)) {
 		return gateway.ErrNoStatement
 	}
+	in, err := c.reader(account)
+	if err != nil {
+		return err
+	}
 	s := source{account: account, path: transactionsPath, expand: "data.source"}
 	for w := (window{day.Unix(), daySeconds}); w.from < end.Unix(); {
 		objects, next, err := c.readWindow(ctx, s, w)
@@ -39,7 +43,7 @@ func (c *Client) Statement(
 			return err
 		}
 		for _, raw := range objects {
-			if err := bookOf(account, raw, w.until(next), each); err != nil {
+			if err := in.bookOf(raw, w.until(next), each); err != nil {
 				return err
 			}
 		}
@@ -61,23 +65,24 @@ type transaction struct {
 	Source   jsontext.Value `json:"source"`
 }
 
-// read reads what the transaction is about, by its source: that is the object which has moved the money, whatever the
-// type of the transaction is called. There are more than forty types, and adjustment alone has several meanings
-// (https://docs.stripe.com/reports/reporting-categories). A fee may have any source, and moves no money of a customer.
-func (t transaction) read(account string) (r gateway.Record, err error) {
+// readTransaction reads what a transaction is about, by its source: that is the object which has moved the money,
+// whatever the type of the transaction is called. There are more than forty types, and adjustment alone has several
+// meanings (https://docs.stripe.com/reports/reporting-categories). A fee may have any source, and moves no money of a
+// customer.
+func (in reader) readTransaction(t transaction) (r gateway.Record, err error) {
 	if t.Category == "fee" {
 		return r, foreign
 	}
 	switch wire.TextIn(t.Source, "object") {
 	case "refund": // also by a refund_failure, by which its money comes back
-		return readRefund(account, t.Source)
+		return in.readRefund(t.Source)
 	case "dispute":
-		return readDispute(account, t.Source)
+		return readDispute(in.account, t.Source)
 	case "charge":
 		if t.Type == "charge" || t.Type == "payment" {
-			return readCharge(account, t.Source)
+			return in.readCharge(t.Source)
 		}
-		return t.reversal(account)
+		return t.reversal(in.account)
 	}
 	if slices.Contains(ofCustomers, t.Type) || slices.Contains(ofCustomers, t.Category) {
 		return r, errNoRecord
@@ -113,7 +118,7 @@ func (t transaction) reversal(account string) (r gateway.Record, err error) {
 
 // bookOf calls each with what a balance transaction is about. One that cannot be read may be about a payment of ours,
 // so the day would be incomplete without it.
-func bookOf(account string, raw []byte, w window, each func(gateway.Record) error) error {
+func (in reader) bookOf(raw []byte, w window, each func(gateway.Record) error) error {
 	var t transaction
 	if json.Unmarshal(raw, &t) != nil || t.Object != "balance_transaction" {
 		return errors.New("balance transaction malformed")
@@ -121,7 +126,7 @@ func bookOf(account string, raw []byte, w window, each func(gateway.Record) erro
 	if !w.has(t.Created) {
 		return errors.New("balance transaction of another time")
 	}
-	r, err := t.read(account)
+	r, err := in.readTransaction(t)
 	if _, is := errors.AsType[ignored](err); is {
 		return nil
 	}

@@ -100,7 +100,7 @@ type source struct {
 	account string
 	path    string
 	expand  string
-	reader  func(account string, raw []byte) (gateway.Record, error)
+	reader  func(raw []byte) (gateway.Record, error)
 }
 
 // query are the parameters for the objects of a window. A window without an upper bound has no width.
