@@ -40,6 +40,17 @@ func TestInstallationKeepsItsIDUntilItIsRenewed(t *testing.T) {
 	}
 }
 
+func TestDatabaseIsOneInstallation(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, second := range []string{"true", "false"} {
+		_, err := pool.Exec(t.Context(), "INSERT INTO installation (one) VALUES ($1)", second)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || !strings.HasPrefix(refused.Code, "23") {
+			t.Errorf("%s is a second installation: %v", second, err)
+		}
+	}
+}
+
 // Two databases that are made by themselves are two installations.
 func TestEachMigratedDatabaseIsAnotherInstallation(t *testing.T) {
 	t.Parallel()

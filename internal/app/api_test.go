@@ -195,6 +195,33 @@ func TestAPIIsMadeWithoutADatabase(t *testing.T) {
 	}
 }
 
+// A process that cannot tell what is its own takes no payments.
+func TestProcessThatDoesNotKnowItsInstallationIsNotReady(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	db := pgtest.Open(t, url, pgtest.Limits())
+	pgtest.Exec(t, db.Pool(), "DELETE FROM installation")
+	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{"DATABASE_URL": url}),
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	ready := func() (status int, why string) {
+		rec := httptest.NewRecorder()
+		a.Operator.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		return rec.Code, rec.Body.String()
+	}
+	status, why := ready()
+	if status != http.StatusServiceUnavailable || !strings.Contains(why, "id of the installation") {
+		t.Errorf("/readyz is %d: %s", status, why)
+	}
+	pgtest.Exec(t, db.Pool(), "INSERT INTO installation DEFAULT VALUES")
+	if status, why := ready(); status != http.StatusOK {
+		t.Errorf("/readyz is %d: %s", status, why)
+	}
+}
+
 func TestAddressThatCannotBeUsedIsNamedWithItsSetting(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{

@@ -64,8 +64,8 @@ type Traits struct {
 	TwoSteps bool
 	// NewestFirst says that the provider's own lists begin with the newest record. [PSP.List] is oldest first anyway.
 	NewestFirst bool
-	// ForeignRecords says that the account may have charges that Payonce did not make. They are counted, and need no
-	// operator.
+	// ForeignRecords says that the account may have charges that this installation did not make. They are counted, and
+	// need no operator.
 	ForeignRecords bool
 	// IgnoresEvents says that the provider sends types of events that nobody asked for. They need no operator.
 	IgnoresEvents bool

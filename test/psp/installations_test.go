@@ -122,4 +122,8 @@ func TestEqualKeyOfAnotherInstallationIsNotFound(t *testing.T) {
 	if l, found := w.client.Lookup(t.Context(), ch, gateway.EndNothing).(gateway.Found); !found {
 		t.Errorf("%T %+v", l, l)
 	}
+	ch.Reference = reference // A copy has the payment, too.
+	if l, found := w.clientOf("theirs").Lookup(t.Context(), ch, gateway.EndNothing).(gateway.Found); !found {
+		t.Errorf("%T %+v", l, l)
+	}
 }

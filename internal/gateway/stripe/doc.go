@@ -13,11 +13,13 @@
 //
 // # What is ours
 //
-// A Stripe account often has payments of other programs. Each object that we make has three marks in its metadata:
-// origin, reference and idempotency_key. An intent without the origin is foreign: lists count it, statements and events
-// skip it. A refund or a dispute is ours by the intent that it changes, not by who made it. So one without the origin
-// is a record without key and reference, and the caller looks for its intent. The id of a charge is the id of its
-// PaymentIntent (pi_), and the id of a refund is that of the Refund (re_).
+// A Stripe account often has payments of other programs, and may have those of other installations of Payonce. Each
+// object that we make has three marks in its metadata: origin, reference and idempotency_key. The origin has the id of
+// the installation. An intent with another origin, or none, is foreign: lists count it, statements and events skip it.
+// A lookup asks about a payment of ours, which key and reference bind to its intent; only an intent of our origin is
+// ever cancelled. A refund or a dispute is ours by the intent that it changes, not by who made it. So one with another
+// origin is a record without key and reference, and the caller looks for its intent. The id of a charge is the id of
+// its PaymentIntent (pi_), and the id of a refund is that of the Refund (re_).
 //
 // # What proves nothing
 //
