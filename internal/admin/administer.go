@@ -1,8 +1,8 @@
 // Package admin is what an administrator types: api roles, migrate, installation, keys and tenants. It reads the
 // command line before it asks for settings or a database, and writes for a person.
 //
-// It decides nothing: package postgres makes roles and schema, and package tenants keeps tenants and keys. The secret
-// of a key is shown once, and is never in a log.
+// It decides nothing: package postgres makes roles, schema and the id of the installation, and package tenants keeps
+// tenants and keys. The secret of a key is shown once, and is never in a log.
 package admin
 
 import (
@@ -29,7 +29,7 @@ type group struct {
 // action is a command whose arguments have been read.
 type action func(ctx context.Context, stdout io.Writer, registry registry) error
 
-// registry is the tenants and their keys.
+// registry is what the commands change: the tenants and their keys, and in db the id of the installation.
 type registry struct {
 	*tenants.Registry
 

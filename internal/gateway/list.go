@@ -13,7 +13,7 @@ const MaxPage = 100
 type Page struct {
 	Records    []Record
 	Unreadable []Unreadable // not in Records; their order among the Records is not known
-	Foreign    int          // records that Payonce did not make; they are in neither list
+	Foreign    int          // records that this installation did not make; they are in neither list
 	Next       string       // the cursor of the next page; "" on the last one
 	// ReadTo: everything up to this time was read, with what is in none of the lists. It is zero if that is not known.
 	ReadTo time.Time

@@ -73,8 +73,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			"Differences between the PSP's records and ours, by kind. Each dead letter and each new "+
 				"break is counted once.", "kind"),
 		foreign: counters(reg, "payonce_psp_foreign_total",
-			"Readings of records in the PSP's account that Payonce did not make, and events that say nothing "+
-				"about a movement. A record is read again by each scan that overlaps.", "object"),
+			"Readings of records in the PSP's account that this installation did not make, and events that say "+
+				"nothing about a movement. A record is read again by each scan that overlaps.", "object"),
 		jobs: seconds(reg, "payonce_job_duration_seconds", "Duration of background jobs, by kind and result.",
 			[]float64{.005, .01, .05, .1, .5, 1, 5, 10, 30}, "kind", "result"),
 	}
