@@ -25,7 +25,7 @@ Usage:
   api serve         serve the API until interrupted
   api roles         create the database roles that the processes log in with
   api migrate       bring the database to the newest schema
-  api installation  show the id of this installation, or renew the id of a copy
+  api installation  show the id of this installation, renew that of a copy, or set it
   api keys          create, list and expire API keys
   api tenants       create and list tenants, and set the rate limit of a tenant
   api healthcheck   ask /readyz of a running server; exit code 0 if the server is ready

@@ -83,7 +83,7 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 		"serve now": `argument "now" is not known`, "serve --port 1": "flag provided but not defined: -port",
 		"migrate --down":                       "flag provided but not defined: -down",
 		"roles x":                              `argument "x" is not known; see api roles --help`,
-		"installation":                         "say api installation show or renew",
+		"installation":                         "say api installation show, renew or set",
 		"installation renew x":                 `argument "x" is not known; see api installation --help`,
 		"healthcheck x":                        `argument "x" is not known`,
 		"keys":                                 "say api keys create, list or expire",

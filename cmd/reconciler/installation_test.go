@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"payonce/demo/mockpsp"
 	mockstripe "payonce/demo/mockpsp/stripe"
 	"payonce/internal/gateway"
@@ -72,7 +74,7 @@ func TestCopyThatIsRenewedLeavesTheOriginalsChargesAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if row.renewed {
-				if _, err := db.RenewInstallation(t.Context()); err != nil {
+				if err := db.SetInstallation(t.Context(), uuid.New()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -95,12 +95,12 @@ function complain(text) {
   delete problem.dataset.untilBack;
 }
 
-// The first message of a stream that was away is the panel. live.js has shown it.
+// live.js hides #offline when the streams are back.
 new MutationObserver(() => {
-  if ("untilBack" in problem.dataset) {
+  if (offline.hidden && "untilBack" in problem.dataset) {
     complain("");
   }
-}).observe(document.querySelector("[data-live='/demo/live']"), { childList: true });
+}).observe(offline, { attributeFilter: ["hidden"] });
 
 // send returns the answer to a form and its text, or nothing if there is none.
 async function send(form) {
@@ -134,7 +134,7 @@ document.addEventListener("submit", async (event) => {
   form.removeAttribute("aria-busy");
   if (!sent) {
     complain("The demo does not answer. Is it still running?");
-    problem.dataset.untilBack = ""; // The stream of the panel says when the demo is back.
+    problem.dataset.untilBack = "";
     return;
   }
   const { answer, text } = sent;

@@ -56,7 +56,7 @@ func TestBuildThatTakesLongSaysHowFarItIs(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "mkfifo", fifo).CombinedOutput(); err != nil {
 		t.Skipf("needs mkfifo: %v %s", err, out)
 	}
-	compiler := script(t, `case $1 in list) printf -- '-\n-\n-\n' ;; *) echo one/of/them >&2; read -r _ <"`+fifo+`"
+	compiler := script(t, `case $1 in env) ;; list) printf -- '-\n-\n-\n' ;; *) echo one/of/them >&2; read -r _ <"`+fifo+`"
 		echo two/of/them >&2; echo "go: downloading x v1" >&2; echo "x.go:1: it is wrong" >&2; exit 3 ;; esac`)
 	// The build ends when it has been seen that its packages are counted.
 	slow := exec.CommandContext(t.Context(), "sh", "-c", `{ tools/build "$0" build ./x 2>&1; echo "ended with $?"; } |

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"crypto/rand"
 	"errors"
 	"maps"
 	"strings"
@@ -33,8 +34,7 @@ func demoDefaults() map[string]string {
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
 		"STRIPE_URL":      "(the mock PSP)", "STRIPE_SECRET": stripe.DemoSecret,
 		"STRIPE_WEBHOOK_SECRETS": stripe.DemoWebhookSecret,
-		// A session in the browser outlives the processes and the demo. A session is an API key, sealed, so who knows
-		// this secret has none by it.
+		// A session in the browser outlives the processes and the demo. The key sealed in it is well known, too.
 		"CONSOLE_SECRET": "demo-console-secret-that-all-know",
 		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is
 		// believed.
@@ -69,6 +69,9 @@ func load(getenv func(string) string) (settings, error) {
 	ownErr := config.Parse(&s.own, getenv)
 	if s.own.Short {
 		maps.Copy(defaults, shortDefaults())
+	}
+	if getenv("DATABASE_URL") != "" { // Operators may have keys of their own there.
+		defaults["CONSOLE_SECRET"] = rand.Text() + rand.Text()
 	}
 	if getenv("PSP") == config.StripePSP {
 		defaults["PSP_TIMEOUT"] = "4s" // A payment that is cancelled then is free again within five seconds.

@@ -38,6 +38,14 @@ func TestInstallationKeepsItsIDUntilItIsRenewed(t *testing.T) {
 	if again := run("installation show"); again != renewed {
 		t.Errorf("a migration has changed the id to %q", again)
 	}
+	run("installation set " + first)
+	if again := run("installation show"); again != first {
+		t.Errorf("the id that was set is %q, want %q", again, first)
+	}
+	_, err := command(t, environment("DATABASE_URL", url), "installation", "set", "production")
+	if err == nil || !strings.Contains(err.Error(), `"production" is no id of an installation`) {
+		t.Errorf("an id that is none: %v", err)
+	}
 }
 
 func TestDatabaseIsOneInstallation(t *testing.T) {

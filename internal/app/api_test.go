@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/google/uuid"
+
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
@@ -218,6 +220,14 @@ func TestProcessThatDoesNotKnowItsInstallationIsNotReady(t *testing.T) {
 	}
 	pgtest.Exec(t, db.Pool(), "INSERT INTO installation DEFAULT VALUES")
 	if status, why := ready(); status != http.StatusOK {
+		t.Errorf("/readyz is %d: %s", status, why)
+	}
+	// The database is another one by now, and the process goes on marking what it makes with the former id.
+	if err := db.SetInstallation(t.Context(), uuid.New()); err != nil {
+		t.Fatal(err)
+	}
+	status, why = ready()
+	if status != http.StatusServiceUnavailable || !strings.Contains(why, "start this process again") {
 		t.Errorf("/readyz is %d: %s", status, why)
 	}
 }

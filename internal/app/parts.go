@@ -134,10 +134,11 @@ func (p *parts) checkSchema(ctx context.Context) error {
 	if applied < p.newest {
 		return fmt.Errorf("schema is at version %d, this binary needs %d; run api migrate", applied, p.newest)
 	}
-	if _, err := p.db.Installation(ctx); err != nil {
+	err = p.db.CheckInstallation(ctx)
+	if err != nil && !errors.Is(err, postgres.ErrOtherInstallation) {
 		return errors.New("id of the installation not readable; run api migrate")
 	}
-	return nil
+	return err
 }
 
 // Close gives back what the parts have taken. Run does it by itself.

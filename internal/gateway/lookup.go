@@ -18,8 +18,11 @@ type NotFound struct {
 	Final bool
 }
 
-// Waiting says that the PSP has the request, and waits for somebody else: the customer or a bank.
-type Waiting struct{ Reason string }
+// Waiting says that the PSP has the request, and waits for somebody else: the customer, a bank, another installation.
+type Waiting struct {
+	Reason string
+	Kept   bool // whether it is not ours to end
+}
 
 // LookupFailed says that nothing is known.
 type LookupFailed struct {

@@ -173,7 +173,7 @@ func (s Seen) release(d OperatorDecision, note idempotency.Note) Step {
 	waiting, waits := d.Answer.(gateway.Waiting)
 	ended, _ := d.Answer.(gateway.NotFound)
 	// A preview only reads. The decision itself has a PSP with two steps cancel the request.
-	cancels := d.Preview && s.charge().TwoSteps && !ended.Final
+	cancels := d.Preview && s.charge().TwoSteps && !ended.Final && !waiting.Kept
 	switch {
 	case waits && !cancels:
 		return refuse(ContradictsPSP, "The PSP has it, and may still execute it: %s. Wait for its outcome.",

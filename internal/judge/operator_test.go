@@ -223,9 +223,11 @@ func TestPreviewOfNotExecutedCancelsNothing(t *testing.T) {
 	const otherIsOpen = "action_not_applicable: Another dead letter about the same key is open: another."
 	const released, cancelled = "failed_retryable ", "failed_retryable , by a cancellation"
 	waiting, none, ended := gateway.Waiting{Reason: "3DS"}, gateway.NotFound{}, gateway.NotFound{Final: true}
+	kept := gateway.Waiting{Reason: "3DS", Kept: true}
 	checkDecisions(t, map[string]decisionCase{
 		"waiting":                {unknownKey(), preview(waiting), waits},
 		"waiting, in two steps":  {unknownKey(inTwoSteps), preview(waiting), cancelled},
+		"waiting, and not ours":  {unknownKey(inTwoSteps), preview(kept), waits},
 		"waiting, and decided":   {unknownKey(inTwoSteps), decided(waiting), waits},
 		"too early":              {unknownKey(inGrace), preview(none), stillArrives},
 		"early, in two steps":    {unknownKey(inGrace, inTwoSteps), preview(none), cancelled},

@@ -34,7 +34,7 @@ var byNeither = []string{
 	"tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey",
 	"tenants.SetRate",
 	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn",
-	"postgres.warnOfOtherOwner", "postgres.RenewInstallation",
+	"postgres.warnOfOtherOwner", "postgres.SetInstallation",
 }
 
 var byAPI = []string{

@@ -39,15 +39,16 @@ func (f *failAt) count() int {
 	return f.rounds
 }
 
-// age is what two answers about the same thing may say differently: how long something has waited, in seconds. Every
-// other number has to be the same: a 0 in the place of a 1 is an outage that looks like nothing.
-var age = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b|(Seconds":)\d+`)
+// age is what two answers about the same thing may say differently: how long something has waited, in seconds, and when
+// the page was made. Every other number has to be the same: a 0 in the place of a 1 is an outage that looks like
+// nothing.
+var age = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b|(Seconds":)\d+|data-now="[^"]*"`)
 
 // foundOut are the parts of a page that do not come from one read: the page of a key shows the PSP's ledger, and the
 // page of a dead letter says which actions would be refused.
 var foundOut = regexp.MustCompile(`(?s)\s*(<svg [^>]*class="sequence".*?</svg>|<ol class="steps">.*?</ol>|` +
 	`<p class="figure[^"]*"><strong data-field="executed">.*?</p>|<h2>The PSP's ledger</h2>.*?</section>|` +
-	`<span class="refused">.*?</span>|` +
+	`<span class="(?:refused|soft)">.*?</span>|` +
 	`<p class="(soft|notice)">[^<]*(` + notAsked + `|was found out just now)[^<]*</p>)`)
 
 // notAsked is what a page says in the place of such a part.

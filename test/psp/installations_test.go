@@ -89,17 +89,21 @@ func TestAnotherInstallationsIntentIsNotEnded(t *testing.T) {
 		t.Fatalf("%T %+v", refused, refused)
 	}
 	ch.ObjectID = id
-	ends := []gateway.End{gateway.EndUnsent, gateway.EndWaiting, gateway.EndDecided}
-	for _, end := range ends {
-		if l, failed := w.clientOf("theirs").Lookup(t.Context(), ch, end).(gateway.LookupFailed); !failed ||
-			l.Reason != "another installation has made it" {
-			t.Errorf("%T %+v", l, l)
+	const why = "another installation has made it, and may execute it"
+	ends := map[gateway.End]gateway.Lookup{
+		gateway.EndUnsent: gateway.LookupFailed{Reason: why}, gateway.EndWaiting: gateway.LookupFailed{Reason: why},
+		gateway.EndNothing: gateway.Waiting{Reason: why, Kept: true},
+		gateway.EndDecided: gateway.Waiting{Reason: why, Kept: true},
+	}
+	for end, want := range ends {
+		if l := w.clientOf("theirs").Lookup(t.Context(), ch, end); l != want {
+			t.Errorf("%s: %T %+v, want %+v", end, l, l, want)
 		}
 	}
 	if _, paid := w.client.Charge(t.Context(), ch).(gateway.Succeeded); !paid {
 		t.Error("it was ended")
 	}
-	for _, end := range append(ends, gateway.EndNothing) {
+	for end := range ends {
 		if l, found := w.clientOf("theirs").Lookup(t.Context(), ch, end).(gateway.Found); !found ||
 			len(l.Records) != 1 || l.Records[0].Reference != ch.Reference {
 			t.Errorf("%T %+v", l, l)

@@ -81,9 +81,13 @@ func (c *Client) lookupIntent(
 		return without // A 404 proves nothing about an intent that Stripe has made for us.
 	}
 	result, cancel := decide(f, end)
+	_, open := decide(f, gateway.EndWaiting)
+	const foreign = "another installation has made it, and may execute it"
 	switch {
-	case cancel && f.origin != origin:
-		return gateway.LookupFailed{Reason: "another installation has made it"}
+	case f.origin != origin && open && (end == gateway.EndNothing || end == gateway.EndDecided):
+		return gateway.Waiting{Reason: foreign, Kept: true} // An operator is told the same before a decision and after.
+	case f.origin != origin && cancel:
+		return gateway.LookupFailed{Reason: foreign} // It ends as a case.
 	case cancel:
 		// Crash window 29: read, not cancelled. The next lookup reads it again, because it may be executed meanwhile.
 		return afterCancel(c.cancel(ctx, ch))

@@ -101,7 +101,7 @@ func (c *Client) refusedLater(
 	case gateway.NotFound:
 		return refusal
 	case gateway.Waiting:
-		return gateway.Pending(l)
+		return gateway.Pending{Reason: l.Reason}
 	case gateway.Found:
 		if len(l.Records) == 1 {
 			return r.Judge(l.Records[0])
