@@ -168,3 +168,25 @@ func write(t *testing.T, text string) string {
 	}
 	return file
 }
+
+// A tag may be moved to another image. The image that is built here has no digest before it is built, and that of Citus
+// is for trials alone.
+func TestImagesAreNamedByTheirDigests(t *testing.T) {
+	t.Parallel()
+	for path, named := range map[string]string{"../../compose.yaml": "image: ", "../Dockerfile": "FROM "} {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := regexp.MustCompile(`(?m)^ *`+named+`(\S+)`).FindAllStringSubmatch(string(file), -1)
+		if len(images) < 2 {
+			t.Fatalf("%s names %d images", path, len(images))
+		}
+		digest := regexp.MustCompile(`^[^@]+:[^@]+@sha256:[0-9a-f]{64}$`)
+		for _, image := range images {
+			if image[1] != "payonce:dev" && !digest.MatchString(image[1]) {
+				t.Errorf("%s: %s has no digest", path, image[1])
+			}
+		}
+	}
+}

@@ -59,6 +59,23 @@ test("what a stranger writes is text on every page", async () => {
   await page.context().close();
 });
 
+test("a time says how long ago it is, and what is unfolded stays so", async () => {
+  const page = await open(browser);
+  await signIn(page);
+  await page.goto(pages.keys);
+  const time = page.locator("tbody time").first();
+  assert.match(await time.textContent(), /^\d+ (s|min) ago$/);
+  assert.match(await time.getAttribute("title"), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+  await page.goto(pages.key);
+  await page.getByText("As stored").first().click();
+  await page.evaluate(() => { // as a message of the stream does
+    const part = document.querySelector("[data-live]");
+    globalThis.fill(part, part.innerHTML.replaceAll("<details open", "<details"));
+  });
+  assert.ok(await page.locator("details").first().evaluate((e) => e.open), "it has folded again");
+  await page.context().close();
+});
+
 test("without script, every page shows what it shows", async () => {
   const page = await open(browser, { javaScriptEnabled: false });
   await signIn(page);
