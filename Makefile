@@ -163,7 +163,7 @@ model: ## check the key's state machine with Spin, in three minutes; needs spin 
 .PHONY: grade
 grade: ## check any payment server, in any language, in one minute: make grade TARGET=./my-server PROFILE=plain; without TARGET, Payonce itself
 	@if [ -z "$(TARGET)" ] && [ "$${PROFILE:-payonce}" != payonce ]; then \
-		echo "PROFILE=$$PROFILE is for a server of yours: make grade TARGET=./my-server PROFILE=$$PROFILE"; exit 2; fi
+		echo "PROFILE=$$PROFILE is for a server of yours: make grade TARGET=./my-server PROFILE=$$PROFILE (docs/grade.md)"; exit 2; fi
 	@$(BUILD_LAB) ./grade
 	@if [ -n "$(TARGET)" ]; then exec bin/grade "$(TARGET)"; fi; \
 		$(BUILD) -o bin/ ./cmd/api ./cmd/reconciler && (cd lab && $(BUILD) -o ../bin/grade-payonce ./grade/payonce) && exec bin/grade bin/grade-payonce

@@ -82,7 +82,7 @@ func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*dat
 	say("using the database of DATABASE_URL; unset it for a private one")
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return nil, fmt.Errorf("connect to DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("connect to DATABASE_URL (unset it for a private database): %w", err)
 	}
 	defer conn.Close(ctx)
 	var tables int

@@ -103,7 +103,7 @@ func TestGradeWithoutATargetSaysSo(t *testing.T) {
 	cmd.Env = append(os.Environ(), "MAKELEVEL=0", "MAKEFLAGS=", "MFLAGS=", "TARGET=")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.HasPrefix(string(out),
-		"PROFILE=plain is for a server of yours: make grade TARGET=./my-server PROFILE=plain\n") {
+		"PROFILE=plain is for a server of yours: make grade TARGET=./my-server PROFILE=plain (docs/grade.md)\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

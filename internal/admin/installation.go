@@ -59,9 +59,13 @@ func setInstallation(args []string) (action, error) {
 	if err := cli.Parse(flags, args, 1); err != nil {
 		return nil, err
 	}
+	if flags.NArg() == 0 {
+		return nil, cli.Usagef("name the id that this database must have: api installation set ID")
+	}
 	id, err := uuid.Parse(flags.Arg(0))
 	if err != nil {
-		return nil, cli.Usagef("%q is no id of an installation; api installation show prints one", flags.Arg(0))
+		return nil, cli.Usagef("%q is no id of an installation: it is a UUID, as in the mark of its objects at Stripe",
+			flags.Arg(0))
 	}
 	return func(ctx context.Context, stdout io.Writer, registry registry) error {
 		return changeInstallation(ctx, stdout, registry, id)
@@ -71,6 +75,10 @@ func setInstallation(args []string) (action, error) {
 func changeInstallation(ctx context.Context, stdout io.Writer, registry registry, id uuid.UUID) error {
 	former, err := registry.db.Installation(ctx)
 	if err != nil {
+		return err
+	}
+	if former == id.String() {
+		_, err = fmt.Fprintf(stdout, "This installation is %s already.\n", id)
 		return err
 	}
 	if err := registry.db.SetInstallation(ctx, id); err != nil {

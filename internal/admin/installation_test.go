@@ -39,6 +39,9 @@ func TestInstallationKeepsItsIDUntilItIsRenewed(t *testing.T) {
 		t.Errorf("a migration has changed the id to %q", again)
 	}
 	run("installation set " + first)
+	if said := run("installation set " + first); !strings.HasSuffix(said, " already.\n") {
+		t.Errorf("the same id once more: %s", said)
+	}
 	if again := run("installation show"); again != first {
 		t.Errorf("the id that was set is %q, want %q", again, first)
 	}
