@@ -218,10 +218,7 @@ func (k *keyReader) view() keyView {
 	var svg strings.Builder
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
-	v.Next = nextOf(v.Row, v.Started)
-	if len(v.Open) > 0 && v.Row.Status == idempotency.UnknownStatus {
-		v.Next = "What the PSP says does not settle it. Nothing is sent to the PSP again before an operator has decided."
-	}
+	v.Next = nextOf(v.Row, v.Started, len(v.Open) > 0)
 	if v.LedgerUnread == "" {
 		v.Executed = executed(v.Ledger)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // nextOf says what happens next with a key, for a reader who does not know the statuses. started is when this API
-// process was started, or zero.
-func nextOf(row idempotency.KeyRow, started time.Time) string {
+// process was started, or zero. held: an open dead letter is about the key.
+func nextOf(row idempotency.KeyRow, started time.Time, held bool) string {
 	what := "charge"
 	if row.Ref.Operation == payment.RefundOperation {
 		what = "refund"
@@ -29,6 +29,10 @@ func nextOf(row idempotency.KeyRow, started time.Time) string {
 		return "A request is being executed. It has a lease until " + end +
 			" (UTC). If its process dies, the key becomes unknown after that."
 	case idempotency.UnknownStatus:
+		if held {
+			return "It is not settled what has become of it, and an operator has the case. Until it is settled, no " + what +
+				" is sent again."
+		}
 		return "It is not known what the PSP has done. The PSP may report it by a webhook, and the reconciler asks the " +
 			"PSP until there is proof. Until then, no " + what + " is sent again."
 	case idempotency.CompletedStatus:

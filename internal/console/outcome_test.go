@@ -20,9 +20,14 @@ func TestNextIsSaidOfEachStatus(t *testing.T) {
 			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus} {
 			ref := idempotency.StoredRef("acme", operation, "k")
 			said := nextOf(idempotency.KeyRow{Ref: ref, Status: status, LockedUntil: &lease},
-				time.Time{})
+				time.Time{}, false)
 			if said == "" || seen[said] {
 				t.Errorf("%s: %q", status, said)
+			}
+			held := nextOf(idempotency.KeyRow{Ref: ref, Status: status, LockedUntil: &lease}, time.Time{}, true)
+			says := strings.Contains(held, "an operator has the case")
+			if says != (status == idempotency.UnknownStatus) {
+				t.Errorf("%s, held: %q", status, held)
 			}
 			seen[said] = true
 			if operation == payment.RefundOperation && strings.Contains(said, "charge") {
@@ -43,7 +48,7 @@ func TestRequestOfAnotherProcessIsNotSaidToBeExecuted(t *testing.T) {
 		row.Reserved.Add(-time.Second):  "is being executed",
 		row.Reserved.Add(2 * time.Hour): "may have died with its process. Its lease is over at 12:00:30",
 	} {
-		if said := nextOf(row, started); !strings.Contains(said, want) {
+		if said := nextOf(row, started, false); !strings.Contains(said, want) {
 			t.Errorf("started at %s: %q", started, said)
 		}
 	}
