@@ -108,8 +108,7 @@ test("the picture stays while the API is away, and then shows when the new proce
   const key = new URL(page.url()).searchParams.get("key");
   await page.evaluate(() => { globalThis.notLoadedAgain = true; });
   await page.getByRole("button", { name: "kill -9 the API" }).click();
-  await page.locator("#offline").waitFor({ state: "visible" });
-  assert.equal(await page.locator("#offline").textContent(), "The API was killed. This page waits for the next one.");
+  await page.locator("#offline", { hasText: /^The API was killed\. This page waits for the next one\.$/ }).waitFor();
   assert.ok(await page.locator(".picture").isVisible());
   await page.locator(".steps").getByText("this API process starts").waitFor();
   await status(page, "completed");
