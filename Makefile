@@ -41,13 +41,8 @@ help: ## list the targets
 .PHONY: demo
 demo: ## run everything, on a private PostgreSQL; Ctrl-C ends it; PSP=stripe: speak to the PSP in Stripe's dialect; SHORT=1: keys expire after 40 s
 	@tools/build $(BUILD) -o bin/demo ./cmd/demo
+	@cd course && $(BUILD) -o ../bin/naive ./steps/01
 	@exec bin/demo
-
-.PHONY: naive-demo
-naive-demo: need-go ## the demo, and beside it a server that charges twice, on the same PSP
-	@tools/build $(BUILD) -o bin/demo ./cmd/demo
-	@cd course && $(BUILD) -o ../bin/step01 ./steps/01
-	@NAIVE_PROGRAM=bin/step01 exec bin/demo
 
 # With data of its own: a bug may be in a migration, which older data have had without it.
 .PHONY: break
@@ -111,11 +106,13 @@ postman: ## run the Postman collection against a demo of its own; EXAMPLES=1 sav
 .PHONY: browser
 browser: ## click through every page in headless Chromium, against a demo of its own; needs Node and Chromium
 	@$(BUILD) -o bin/ ./cmd/demo ./cmd/api
+	@cd course && $(BUILD) -o ../bin/naive ./steps/01
 	@tools/browser bin/demo test
 
 .PHONY: screenshots
 screenshots: ## photograph every page, light and dark, at 360 and 1440 pixels, into bin/screenshots; needs Node and Chromium
 	@$(BUILD) -o bin/demo ./cmd/demo
+	@cd course && $(BUILD) -o ../bin/naive ./steps/01
 	@tools/browser bin/demo screenshots
 
 .PHONY: lint

@@ -10,7 +10,7 @@
 #                             or REFUND_KEY
 #   answer                    the whole body of the last answer
 #   why                       what the last answer says in words, if it was an error
-#   naive COMMAND             run a command, such as pay 700 or charged, against the naive server of make naive-demo
+#   naive COMMAND             run a command, such as pay 700 or charged, against the naive server
 #   begin COMMAND             run a command, such as pay 700 pm_slow, while you do something else
 #   finish                    wait for that command, and print what it printed
 #

@@ -37,6 +37,10 @@ type Config struct {
 	OperatorKey string // signs in there
 	// PSPTimeout is how long the API waits for the PSP.
 	PSPTimeout time.Duration
+	// Late is how long after a lost answer the PSP may still charge.
+	Late time.Duration
+	// Naive is the server that Payonce is compared with; or nil.
+	Naive *Naive
 	// Row reads the newest payment's row. Nil: the page does not know it.
 	Row        func(ctx context.Context, key string) (Row, error)
 	StartToken string // of the link that signs in
@@ -70,6 +74,8 @@ type Controls struct {
 	client  *http.Client
 	told    *told
 	seen    observer
+
+	comparing comparing
 
 	sending chan struct{} // a place for each request under way
 	ctx     context.Context
@@ -114,6 +120,10 @@ func (s *Controls) routes() *http.ServeMux {
 	mux.HandleFunc("GET /demo/live", s.getLive)
 	mux.HandleFunc("GET /demo/start", s.getStart)
 	mux.HandleFunc("POST /demo/send", s.postSend)
+	if s.config.Naive != nil {
+		mux.HandleFunc("POST /demo/compare", s.postCompare)
+		mux.HandleFunc("GET /demo/compared.svg", s.getCompared)
+	}
 	mux.HandleFunc("POST /demo/faults", s.postFaults)
 	mux.HandleFunc("POST /demo/resend-webhook", s.postResendWebhook)
 	mux.HandleFunc("POST /demo/kill-api", s.kill("kill -9 the API", s.config.API))

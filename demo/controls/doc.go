@@ -5,6 +5,7 @@
 // and of the mock PSP, as everybody may be, and is given the row of its newest payment.
 //
 //	controls.go    the routes, and who may use them
+//	compare.go     one payment at two servers; contestant.go: one of the two; comparedraw.go: what is shown of them
 //	send.go        what each button sends
 //	told.go        what the client was told: the log that the page shows
 //	guide.go       what is known of the newest payment, what to do next, and what has been seen

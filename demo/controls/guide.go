@@ -3,7 +3,6 @@ package controls
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"sync"
 	"time"
 
@@ -190,23 +189,20 @@ func (s *Controls) look(o *observer) {
 
 // readBooks asks the mock PSP what it has charged under a key, and how often it was asked to.
 func (s *Controls) readBooks(ctx context.Context, key string) (books, error) {
-	ledger, err := s.ledgerOf(ctx, key)
+	ledger, err := s.ledgerOf(ctx, s.config.Account, key)
 	if err != nil {
 		return books{}, err
 	}
 	b := books{Read: true}
 	for _, sent := range s.config.ChargeKeys(key) {
-		query := url.Values{"account": {s.config.Account}, "idempotencyKey": {sent}}.Encode()
-		calls, err := readPSP[struct {
-			Posts int `json:"posts"`
-		}](ctx, s, "/_requests?"+query)
+		calls, err := s.callsOf(ctx, s.config.Account, sent)
 		if err != nil {
 			return books{}, err
 		}
 		b.Requests += calls.Posts
 	}
 	for _, c := range ledger {
-		if c.Status == "succeeded" {
+		if c.moved() {
 			b.Charges++
 		}
 	}

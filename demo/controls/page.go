@@ -44,6 +44,7 @@ type pageView struct {
 	OperatorKey string
 	Patience    time.Duration
 	CanCrash    bool      // the database is the demo's own
+	Fates       []fate    // nil: there is no server to compare with
 	Stop        *stopView // nil where nothing can be stopped
 	Panel       panelView
 }
@@ -59,6 +60,7 @@ type panelView struct {
 	Key       string    // of the newest payment
 	Guide     string    // what to do next
 	Stop      *stopView // nil where nothing can be stopped
+	Compared  *comparedView
 	Presets   []presetView
 	Processes []processView
 	Lines     []line // newest first
@@ -68,6 +70,11 @@ type panelView struct {
 type presetView struct {
 	preset
 	On bool
+}
+
+type namedControl struct {
+	name string
+	of   Control
 }
 
 // processView is a process with its name and button.
@@ -81,6 +88,9 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 		Key: r.URL.Query().Get("key"), Tokens: s.config.Tokens, PSPPage: s.config.PSPPage, Provider: s.config.Provider,
 		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout, CanCrash: s.config.Database.Kill != nil,
 		Panel: s.panel(), Stop: s.stopView(), Notice: s.config.Notice,
+	}
+	if s.config.Naive != nil {
+		view.Fates = fates(s.config.Late)
 	}
 	if view.Key == "" {
 		view.Key = s.told.latestKey()
@@ -96,14 +106,16 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Controls) panel() panelView {
 	facts, on := s.facts()
-	view := panelView{Key: facts.Key, Guide: guide(facts), Stop: s.stopView(), Lines: s.told.newestFirst()}
+	view := panelView{Key: facts.Key, Guide: guide(facts), Stop: s.stopView(), Compared: s.compared(),
+		Lines: s.told.newestFirst()}
 	for _, p := range presets() {
 		view.Presets = append(view.Presets, presetView{p, p.Name == on})
 	}
-	for _, p := range []struct {
-		name string
-		of   Control
-	}{{"API", s.config.API}, {"reconciler", s.config.Reconciler}, {"database", s.config.Database}} {
+	all := []namedControl{{"API", s.config.API}, {"reconciler", s.config.Reconciler}, {"database", s.config.Database}}
+	if s.config.Naive != nil {
+		all = append(all, namedControl{"naive server", s.config.Naive.Control})
+	}
+	for _, p := range all {
 		if p.of.State != nil {
 			view.Processes = append(view.Processes, processView{p.name, p.of.State()})
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -83,7 +84,7 @@ func (s *Controls) resendWebhook(ctx context.Context, key string) (string, error
 	if key == "" {
 		return "", fmt.Errorf("no payment has been sent")
 	}
-	ledger, err := s.ledgerOf(ctx, key)
+	ledger, err := s.ledgerOf(ctx, s.config.Account, key)
 	if err != nil {
 		return "", err
 	}
@@ -131,17 +132,42 @@ func webhookAnswer(status int, known bool) string {
 
 // charge is a charge in the mock PSP's ledger.
 type charge struct {
-	ID     string `json:"id"`
-	Status string `json:"status"`
+	ID             string    `json:"id"`
+	Status         string    `json:"status"`
+	IdempotencyKey string    `json:"idempotencyKey"`
+	Reference      string    `json:"reference"`
+	CreatedAt      time.Time `json:"createdAt"`
 }
 
-// ledgerOf reads the charges of a key.
-func (s *Controls) ledgerOf(ctx context.Context, key string) ([]charge, error) {
-	query := url.Values{"account": {s.config.Account}, "idempotencyKey": {key}}
+func (c charge) moved() bool { return c.Status == "succeeded" }
+
+// ledgerOf reads the charges of an account under a key; of all keys if it is empty.
+func (s *Controls) ledgerOf(ctx context.Context, account, key string) ([]charge, error) {
+	query := url.Values{"account": {account}, "idempotencyKey": {key}}
 	ledger, err := readPSP[struct {
 		Charges []charge `json:"charges"`
 	}](ctx, s, "/_ledger?"+query.Encode())
 	return ledger.Charges, err
+}
+
+// calls are requests to the mock PSP under a key. Posts counts those that could move money.
+type calls struct {
+	Posts    int    `json:"posts"`
+	Requests []call `json:"requests"`
+}
+
+type call struct {
+	Method  string    `json:"method"`
+	Path    string    `json:"path"`
+	Key     string    `json:"key"`
+	At      time.Time `json:"at"`
+	Outcome string    `json:"outcome"`
+}
+
+// callsOf reads the requests of an account under a key; of all keys if it is empty.
+func (s *Controls) callsOf(ctx context.Context, account, key string) (calls, error) {
+	query := url.Values{"account": {account}, "idempotencyKey": {key}}
+	return readPSP[calls](ctx, s, "/_requests?"+query.Encode())
 }
 
 // readPSP reads what one of the mock PSP's control endpoints shows.
@@ -153,27 +179,36 @@ func readPSP[T any](ctx context.Context, s *Controls, path string) (shown T, err
 	return shown, err
 }
 
-// webhookTries are the latest tries of the mock PSP to send webhooks. EntryID names what a webhook tells of: a charge,
-// or an event of another dialect.
-type webhookTries struct {
-	Tries []struct {
-		EntryID string `json:"entryId"`
-		Status  int    `json:"status"`
-	} `json:"tries"`
+// webhookTry is a try of the mock PSP to send a webhook. EntryID names what it tells of: a charge, or an event of
+// another dialect.
+type webhookTry struct {
+	EntryID string    `json:"entryId"`
+	At      time.Time `json:"at"`
+	Status  int       `json:"status"`
 }
 
-// delivered are the entries whose webhook Payonce has taken, of those that the mock PSP remembers.
-func (s *Controls) delivered(ctx context.Context) (map[string]bool, error) {
+type webhookTries struct {
+	Tries []webhookTry `json:"tries"`
+}
+
+// webhookTries reads the latest of them.
+func (s *Controls) webhookTries(ctx context.Context) ([]webhookTry, error) {
 	sent, err := readPSP[struct {
 		webhookTries
 
 		Dialect webhookTries `json:"dialect"`
 	}](ctx, s, "/_webhooks")
+	return append(sent.Tries, sent.Dialect.Tries...), err
+}
+
+// delivered are the entries whose webhook Payonce has taken, of those that the mock PSP remembers.
+func (s *Controls) delivered(ctx context.Context) (map[string]bool, error) {
+	tries, err := s.webhookTries(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}
-	for _, t := range append(sent.Tries, sent.Dialect.Tries...) {
+	for _, t := range tries {
 		known[t.EntryID] = known[t.EntryID] || t.Status/100 == 2 //nolint:mnd // the class of success
 	}
 	return known, nil
@@ -192,7 +227,7 @@ func (s *Controls) askPSP(ctx context.Context, method, path, body string) ([]byt
 		return nil, fmt.Errorf("ask the mock PSP: %w", err)
 	}
 	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxBooks))
 	if err != nil {
 		return nil, fmt.Errorf("ask the mock PSP: %w", err)
 	}

@@ -22,6 +22,7 @@ const (
 	// hangUpAfter is long enough for the request to have reached the PSP.
 	hangUpAfter = 200 * time.Millisecond
 	maxAnswer   = 64 << 10
+	maxBooks    = 2 << 20 // of the mock PSP
 	maxKey      = 255
 )
 
@@ -79,9 +80,10 @@ func (s *Controls) postSend(w http.ResponseWriter, r *http.Request) {
 
 // answer is what the client was told. Lost says that the connection has ended before the answer.
 type answer struct {
-	Text   string
-	Status int
-	Lost   bool
+	Text     string
+	Status   int
+	Replayed bool
+	Lost     bool
 }
 
 const lostAnswer = "connection lost: the client does not know whether it was charged"
@@ -100,27 +102,31 @@ func (s *Controls) send(what string, p payment, limit time.Duration) {
 	line := s.told.begin(what, p)
 	s.active.Go(func() {
 		defer func() { <-s.sending }()
-		ctx, cancel := context.WithTimeout(s.ctx, limit)
-		defer cancel()
-		s.told.finish(line, s.pay(ctx, p, limit))
+		s.told.finish(line, s.pay(s.ctx, s.config.PublicURL, p, limit, false))
 	})
 }
 
-// pay sends one payment, and says what the client was told.
-func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) answer {
+// pay sends one payment to a server, and says what the client was told. waits asks the server to answer when the
+// outcome is known, and not at once.
+func (s *Controls) pay(ctx context.Context, server string, p payment, limit time.Duration, waits bool) answer {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	body, err := json.Marshal(map[string]any{
 		"customerId": "cus-demo", "amountCents": p.Amount, "currency": "USD", "paymentMethod": p.Token,
 	}, json.Deterministic(true))
 	if err != nil {
 		return answer{Text: "not sent: " + err.Error()}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.PublicURL+"/payments", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/payments", bytes.NewReader(body))
 	if err != nil {
 		return answer{Text: "not sent: " + err.Error()}
 	}
 	req.Header.Set("Authorization", "Bearer "+s.config.APIKey)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", p.Key)
+	if waits {
+		req.Header.Set("Prefer", "wait=10")
+	}
 	res, err := s.client.Do(req)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && limit == hangUpAfter:
@@ -144,20 +150,22 @@ func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) answ
 	if status, ok := told.Status.(string); ok {
 		said = status
 	}
-	if res.Header.Get("Idempotent-Replayed") == "true" {
+	replayed := res.Header.Get("Idempotent-Replayed") == "true"
+	if replayed {
 		said += ", the stored answer"
 	}
 	said = strings.TrimRight(fmt.Sprintf("%d %s", res.StatusCode, said), " ")
 	if wait := res.Header.Get("Retry-After"); wait != "" {
 		said += "; try again after " + wait + " s"
 	}
-	return answer{Text: said, Status: res.StatusCode}
+	return answer{Text: said, Status: res.StatusCode, Replayed: replayed}
 }
 
 // The places of the page that say what a button has done. A browser without a script is led to them.
 const (
-	atGuide = "#guide"
-	atStop  = "#held-here"
+	atCompare = "#compared"
+	atGuide   = "#guide"
+	atStop    = "#held-here"
 )
 
 // back leads the browser to the page, as an answer to a form.

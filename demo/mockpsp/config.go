@@ -37,6 +37,8 @@ type Config struct {
 
 	// WebhookURL is who is told of each entry. Empty tells nobody.
 	WebhookURL string
+	// SilentAccount is an account whose entries no webhook tells of. Empty: there is none.
+	SilentAccount string
 	// WebhookSecret signs the webhooks: whsec_ and the base64 of 24 to 64 bytes.
 	WebhookSecret string
 	// WebhookDelay is how long after the end of the call that made the entry its webhook is sent first. A call ends

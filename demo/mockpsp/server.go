@@ -55,7 +55,7 @@ func New(config Config) (*Server, error) {
 		path = config.LedgerPath + webhooksSuffix
 	}
 	faults, disorders := newFaultRates(config.Rand), newDisorderRates(split(config.Rand))
-	hooks, err := newOutbox(config, path, signer(key), disorders, subjects(ledger.snapshot()))
+	hooks, err := newOutbox(config, path, signer(key), disorders, subjects(ledger.snapshot(), config.SilentAccount))
 	if err != nil {
 		return nil, errors.Join(err, ledger.close())
 	}

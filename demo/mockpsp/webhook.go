@@ -70,9 +70,9 @@ func webhookID(entryID string) string {
 }
 
 // sendsWebhook is false for the entries that only polling finds, or nobody.
-func (r *record) sendsWebhook() bool {
+func (r *record) sendsWebhook(silentAccount string) bool {
 	does := behaviours[r.Fault]
-	return !does.noWebhook && !r.dialect
+	return !does.noWebhook && !r.dialect && r.Entry.Account != silentAccount
 }
 
 // webhookKey decodes a secret as Standard Webhooks writes it, with the length that it asks for.
@@ -115,10 +115,10 @@ func signer(key []byte) Signer {
 }
 
 // subjects are the entries whose webhook is sent without being asked for, oldest first.
-func subjects(records []*record) []Subject {
+func subjects(records []*record, silentAccount string) []Subject {
 	var all []Subject
 	for _, r := range records {
-		if r.sendsWebhook() {
+		if r.sendsWebhook(silentAccount) {
 			all = append(all, &r.Entry)
 		}
 	}

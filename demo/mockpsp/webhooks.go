@@ -96,7 +96,7 @@ func (w *Outbox) Expect(of Subject) (release func()) {
 
 // expect prepares the webhook of an entry, if it has one.
 func (s *Server) expect(r *record) (release func()) {
-	if !r.sendsWebhook() {
+	if !r.sendsWebhook(s.config.SilentAccount) {
 		return func() {}
 	}
 	return s.webhooks.Expect(&r.Entry)

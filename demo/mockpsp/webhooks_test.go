@@ -158,10 +158,12 @@ func TestHeldCallThatEndsAtTheLimitSendsItsWebhook(t *testing.T) {
 	}
 }
 
-func TestSilentAndStuckAndUnchargedSendNoWebhook(t *testing.T) {
+func TestSilentAndStuckAndUnchargedAndAnAccountWithoutWebhooksSendNone(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, receive204)
-	p := setup(t, toldTo(r))
+	p := setup(t, toldTo(r, func(c *Config) { c.SilentAccount = "quiet" }))
+	p.send(t.Context(), http.MethodPost, "/v1/charges", chargeBody("pm_ok"), header{"PSP-Account": "quiet",
+		"Idempotency-Key": "key-of-the-quiet"}).want(t, http.StatusCreated, "")
 	for _, f := range []fault{"pm_silent_charged", "pm_stuck", "pm_timeout_not_charged", "pm_500_not_charged"} {
 		p.charge("key-"+string(f), string(f))
 	}

@@ -21,14 +21,19 @@ import (
 // stopMargin is what a child has to stop beyond its own limit.
 const stopMargin = 5 * time.Second
 
-// children are our two processes.
-type children struct{ api, reconciler *child }
+// children are our two processes, and the naive server if there is one.
+type children struct{ api, reconciler, naive *child }
 
 // newChildren makes the children, and starts none.
 func newChildren(
-	ctx context.Context, set settings, at *listeners, stage *windows.Stage, stderr io.Writer, log *slog.Logger,
+	ctx context.Context, set settings, at *listeners, d *database, stage *windows.Stage, stderr io.Writer,
+	log *slog.Logger,
 ) (*children, error) {
 	if err := check(ctx, set, log); err != nil {
+		return nil, err
+	}
+	naive, err := newNaive(ctx, set, d, log)
+	if err != nil {
 		return nil, err
 	}
 	env := func(databaseURL, spokenURL string) []string {
@@ -59,6 +64,7 @@ func newChildren(
 			files: []*os.File{at.reconciler}, stopLimit: set.reconciler.StopLimit + stopMargin,
 			stderr: stderr, log: log,
 		},
+		naive: naive,
 	}, nil
 }
 
@@ -78,11 +84,20 @@ func check(ctx context.Context, set settings, log *slog.Logger) error {
 	return nil
 }
 
-// run keeps both running until ctx ends. ready is called each time the API serves.
+// run keeps them running until ctx ends. ready is called each time the API serves. A naive server that cannot run ends
+// nothing: the demo is about the other two.
 func (c *children) run(ctx context.Context, ready func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.api.run(ctx, ready) })
 	group.Go(func() error { return c.reconciler.run(ctx, func() {}) })
+	if c.naive != nil {
+		group.Go(func() error {
+			if err := c.naive.run(ctx, func() {}); err != nil {
+				c.naive.log.WarnContext(ctx, "the naive server stays away", slog.Any("error", err))
+			}
+			return nil
+		})
+	}
 	return group.Wait()
 }
 

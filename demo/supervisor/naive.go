@@ -4,27 +4,41 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// naiveAccount is the naive server's account at the PSP, one of its own, so that its charges can be counted apart. The
-// PSP reports them to our webhooks all the same. The reconciler makes each a dead letter: nothing of ours asked for it.
+// naiveAccount is the naive server's account at the PSP, one of its own, so that its charges can be counted apart.
+// Nobody is told of them by a webhook: they are no movements of ours.
 const naiveAccount = "naive"
 
 // naiveSchema keeps its tables apart from ours in the same database.
 const naiveSchema = "step01"
 
-// startNaive starts step 01 of the course and returns when it serves. It runs beside the API, on the same database
-// server and with the same PSP. It returns nil if nobody has asked for it.
-func startNaive(ctx context.Context, set settings, d *database, stderr io.Writer) (*program, error) {
+// naiveProgram is step 01 of the course where make demo puts it: beside this program. It is empty if it is not there.
+func naiveProgram() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	path = filepath.Join(filepath.Dir(path), "naive")
+	if found, err := os.Stat(path); err != nil || !found.Mode().IsRegular() {
+		return ""
+	}
+	return path
+}
+
+// newNaive makes the child that runs the naive server, on the same database server and with the same PSP as ours. It
+// is nil if there is no such program.
+func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) (*child, error) {
 	if set.own.NaiveProgram == "" {
-		return nil, nil //nolint:nilnil // nobody has asked for it
+		return nil, nil //nolint:nilnil // the demo is complete without it
 	}
 	_, port, err := net.SplitHostPort(set.own.NaiveAddr)
 	if err != nil {
@@ -39,58 +53,42 @@ func startNaive(ctx context.Context, set settings, d *database, stderr io.Writer
 	if err != nil {
 		return nil, fmt.Errorf("create the naive server's schema: %w", err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), set.own.NaiveProgram)
-	cmd.Env = append(os.Environ(), "DATABASE_URL="+d.url, "PGOPTIONS=-c search_path="+naiveSchema, "PORT="+port,
-		"PSP_URL="+set.api.PSPURL, "PSP_SECRET="+set.api.PSPSecret, "PSP_TIMEOUT="+set.api.PSPTotal.String(),
-		"API_KEYS=demo-acme-key="+naiveAccount)
-	p, err := startProgram("the naive server", cmd, saysNothing, stderr, set.api.PSPTotal+2*stopMargin)
-	if err != nil {
-		return nil, fmt.Errorf("%w; make naive-demo builds and starts it", err)
-	}
-	return awaitNaive(ctx, p, "http://127.0.0.1:"+port+"/readyz")
+	return &child{
+		name: "the naive server", path: set.own.NaiveProgram,
+		env: append(os.Environ(), "DATABASE_URL="+d.url, "PGOPTIONS=-c search_path="+naiveSchema, "PORT="+port,
+			"PSP_URL="+set.api.PSPURL, "PSP_SECRET="+set.api.PSPSecret, "PSP_TIMEOUT="+set.api.PSPTotal.String(),
+			"API_KEYS="+apiKey+"="+naiveAccount),
+		readyURL:  naiveURL(port) + "/readyz",
+		stopLimit: set.api.PSPTotal + stopMargin, stderr: io.Discard, log: log, // it reports each failed charge
+	}, nil
 }
 
-// saysNothing is for a program that does not say when it serves.
-const saysNothing = "\x00"
+func naiveURL(port string) string { return "http://127.0.0.1:" + port }
 
-// awaitNaive returns when the naive server answers. It says nothing when it serves, so it is asked again and again.
-func awaitNaive(ctx context.Context, p *program, url string) (*program, error) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-p.ended:
-			return nil, fmt.Errorf("start the naive server: %w", p.said.add(err))
-		case <-ctx.Done():
-			return nil, p.stop()
-		case <-tick.C:
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return nil, err
-		}
-		if res, err := http.DefaultClient.Do(req); err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return p, nil
+// answers is closed when the URL answers that all is well. It is for a program that does not say when it serves.
+func answers(ctx context.Context, url string) <-chan struct{} {
+	serving := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+			if err != nil {
+				return
+			}
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				_ = res.Body.Close()
+				if res.StatusCode == http.StatusOK {
+					close(serving)
+					return
+				}
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
 			}
 		}
-	}
-}
-
-// runNaive stops the naive server when ctx ends, and lets it finish what it has sent to the PSP. It is not started
-// again when it ends by itself: the demo ends with it, since it was what the demo was started for.
-func runNaive(ctx context.Context, p *program) error {
-	if p == nil {
-		return nil
-	}
-	select {
-	case err := <-p.ended:
-		return fmt.Errorf("the naive server has ended: %w", p.said.add(err))
-	case <-ctx.Done():
-	}
-	if err := p.stop(); !endedBySignal(err) {
-		return err
-	}
-	return nil
+	}()
+	return serving
 }

@@ -1,10 +1,11 @@
 package supervisor
 
 import (
-	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,57 +13,89 @@ import (
 	"payonce/test/pgtest"
 )
 
-func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("long: it builds the naive server, which is of another module")
-	}
+// withNaive builds step 01 of the course, and gives the settings for a demo with it.
+func withNaive(t *testing.T) (settings []string) {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "naive")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./steps/01")
 	build.Dir = filepath.Join("..", "..", "course")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the naive server: %v\n%s", err, out)
 	}
-	address := heldport.Address(t)
-	d := startDemo(t, pgtest.MigratedDir(t), "NAIVE_PROGRAM="+program, "NAIVE_ADDR="+address)
-	if res := sendOnce(t, address, survivor, "pm_ok"); res.status != http.StatusCreated {
-		t.Fatalf("the naive server answers %d: %s", res.status, res.body)
+	return []string{"NAIVE_PROGRAM=" + program, "NAIVE_ADDR=" + heldport.Address(t)}
+}
+
+const (
+	readmePicture = "../../docs/charged_once.svg"
+	// notPainted are the times of a picture, which are others in each run.
+	notPainted = `<text class="time".*?</text>|<title>.*?</title>`
+)
+
+// The four fates at both servers, in both dialects. Nobody is told of the naive server's charges. What the README shows
+// is what the demo draws.
+func TestComparedServersChargeTwiceAndOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it builds the naive server, and plays eight payments at two servers")
 	}
-	if ledger := ask(t, http.MethodGet, d.psp, "/_ledger?account="+naiveAccount, "", nil).body; strings.Count(ledger,
-		`"id":"ch_`) != 1 {
-		t.Errorf("the PSP's ledger has not one charge: %s", ledger)
-	}
-	const said = "The naive server runs beside this demo"
-	for _, page := range [][2]string{{d.operator, "/demo/"}, {d.operator, "/console/sign-in"},
-		{d.reconciler, "/console/sign-in"}} {
-		if text := ask(t, http.MethodGet, page[0], page[1], "", nil).body; !strings.Contains(text, said) {
-			t.Errorf("%s does not say %q:\n%s", page, said, text)
-		}
-	}
-	if !strings.Contains(d.out.String(), said) {
-		t.Errorf("the banner does not say %q:\n%s", said, d.out)
+	for _, psp := range []string{"native", "stripe"} {
+		t.Run(psp, func(t *testing.T) {
+			t.Parallel()
+			settings := withNaive(t)
+			if psp == "stripe" {
+				settings = append(settings, "PSP=stripe")
+			}
+			d := startDemo(t, pgtest.MigratedDir(t), settings...)
+			await(t, d, running("naive server", "0"))
+			for _, fate := range []string{"twice", "kill", "late", "lost"} {
+				press(t, d, "compare", "fate="+fate)
+				panel := await(t, d, `aria-label="A naive server">(.*?)</section>.*?`+
+					`aria-label="Payonce">(.*?)</section>\s*</div>\s*<p class="soft">This is seen`)
+				if !strings.Contains(panel[1], "Charged twice") || !strings.Contains(panel[2], "Charged once") {
+					t.Errorf("%s: %s", fate, panel[0])
+				}
+				if killed := strings.Contains(panel[0], "</b> killed"); killed != (fate == "kill") {
+					t.Errorf("%s: killed is %t: %s", fate, killed, panel[0])
+				}
+			}
+			open := ask(t, http.MethodGet, d.operator, "/operator/dead-letters?status=open", "",
+				map[string]string{"Authorization": "Bearer demo-operator-key"})
+			if !strings.Contains(open.body, `"data":[]`) {
+				t.Errorf("open dead letters: %s", open.body)
+			}
+			if psp == "native" {
+				comparePicture(t, ask(t, http.MethodGet, d.operator, "/demo/compared.svg", "", nil).body)
+			}
+		})
 	}
 }
 
-func TestNaiveServerThatCannotServeEndsTheDemo(t *testing.T) {
+// comparePicture holds the README's picture against the one of the fate that was played last.
+func comparePicture(t *testing.T, drawn string) {
+	t.Helper()
+	if *update {
+		write(t, readmePicture, drawn)
+	}
+	shown, err := os.ReadFile(readmePicture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := regexp.MustCompile(notPainted)
+	if times.ReplaceAllString(drawn, "") != times.ReplaceAllString(string(shown), "") {
+		t.Errorf("%s is not what the demo draws now; -update writes it:\n%s", readmePicture, drawn)
+	}
+}
+
+// What the demo shows beside Payonce must not end the demo, and is not compared with.
+func TestNaiveServerThatCannotServeStaysAway(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: two demos")
+		t.Skip("long: a demo, and five starts of what fails")
 	}
 	t.Parallel()
-	for program, want := range map[string]string{
-		filepath.Join(t.TempDir(), "absent"):         "start the naive server: ",
-		script(t, "echo address in use >&2; exit 1"): "start the naive server: exit status 1: address in use",
-	} {
-		env := map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t), "NAIVE_PROGRAM": program}
-		for _, name := range []string{
-			"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR", "RECONCILER_ADDR", "NAIVE_ADDR",
-		} {
-			env[name] = heldport.Address(t)
-		}
-		err := run(t.Context(), nil, func(name string) string { return env[name] }, io.Discard, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the demo ends with %v, want %q", program, err, want)
-		}
+	d := startDemo(t, pgtest.MigratedDir(t), "NAIVE_PROGRAM="+script(t, "exit 1"), "NAIVE_ADDR="+heldport.Address(t))
+	press(t, d, "compare", "fate=lost")
+	await(t, d, "not sent: the naive server does not run")
+	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
+		t.Errorf("the API answers %d: %s", res.status, res.body)
 	}
 }
 

@@ -39,13 +39,13 @@ func newControls(
 	addr := at.operator.Addr()
 	_, port, _ := net.SplitHostPort(addr.String())
 	c := controls.Config{
-		Port: port, PublicURL: set.api.LocalURL(), Tenant: tenant, APIKey: "demo-acme-key",
+		Port: port, PublicURL: set.api.LocalURL(), Tenant: tenant, APIKey: apiKey,
 		Account: accountOf(tenant, set.provider()), Tokens: mockpsp.Tokens(),
 		ChargeKeys: func(key string) []string { return []string{key} },
 		PSPURL:     set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
 		Notice:     set.notice(),
-		PSPTimeout: set.api.PSPTotal, Row: read,
+		PSPTimeout: set.api.PSPTotal, Late: set.api.PSPLate, Row: read,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
 		Windows:    stage, Log: log, Now: time.Now,
@@ -57,6 +57,11 @@ func newControls(
 	if d.server != nil {
 		c.Database = controls.Control{State: d.State, Kill: d.crash}
 	}
+	if ours.naive != nil {
+		_, naivePort, _ := net.SplitHostPort(set.own.NaiveAddr)
+		c.Naive = &controls.Naive{URL: naiveURL(naivePort), Account: naiveAccount,
+			Control: controls.Control{State: ours.naive.State, Kill: ours.naive.kill}}
+	}
 	page = controls.New(c)
 	if stage != nil {
 		watchWindows(stage, ours, page)
@@ -64,8 +69,11 @@ func newControls(
 	return page, "http://" + addr.String() + "/demo/start?token=" + c.StartToken
 }
 
-// tenant is whose payments the page sends.
-const tenant = "acme"
+// tenant is whose payments the page sends, with apiKey.
+const (
+	tenant = "acme"
+	apiKey = "demo-acme-key"
+)
 
 type rowReader = func(ctx context.Context, key string) (controls.Row, error)
 

@@ -13,7 +13,7 @@
 //	supervise.go   keeps one child running
 //	program.go     starts and stops one process
 //	page.go        what the page with the buttons is given, also to stop a payment at a crash window
-//	naive.go       the naive server, which runs beside the API if it is asked for
+//	naive.go       the naive server, which runs beside the API
 package supervisor
 
 import (

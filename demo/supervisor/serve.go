@@ -59,7 +59,7 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 		defer func() { _ = stage.Close() }() // what is left of its socket's folder is removed by the next start
 		defer context.AfterFunc(ctx, stage.Release)()
 	}
-	ours, err := newChildren(ctx, set, at, stage, stderr, log)
+	ours, err := newChildren(ctx, set, at, database, stage, stderr, log)
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
@@ -72,11 +72,7 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if page != nil {
 		defer page.Close()
 	}
-	wrong, err := startNaive(ctx, set, database, stderr)
-	if err != nil {
-		return errors.Join(err, psp.Close())
-	}
-	return runAll(ctx, parts{set, at, database, psp, dialect, ours, wrong, page, log, say}, func() {
+	return runAll(ctx, parts{set, at, database, psp, dialect, ours, page, log, say}, func() {
 		banner(stdout, set, database, link, time.Since(began))
 	})
 }
@@ -89,7 +85,6 @@ type parts struct {
 	psp      *mockpsp.Server
 	dialect  *stripe.Server // nil unless the tenants are at Stripe
 	children *children
-	naive    *program           // nil if nobody has asked for it
 	controls *controls.Controls // nil where the page is absent
 	log      *slog.Logger
 	say      func(string)
@@ -110,7 +105,6 @@ func runAll(ctx context.Context, p parts, ready func()) error {
 		group.Go(func() error { return p.dialect.Serve(last, p.at.stripe) })
 	}
 	group.Go(func() error { return p.database.watch(ctx) })
-	group.Go(func() error { return runNaive(ctx, p.naive) })
 	var first sync.Once
 	serves := make(chan struct{})
 	// A client that connects before the API serves for the first time waits for its answer.
@@ -137,6 +131,7 @@ func newPSP(set settings, dir string, log *slog.Logger) (psp *mockpsp.Server, di
 	// The latest that is allowed, so that a lookup before it says "not found".
 	c.LateDelay = set.api.PSPLate * 9 / 10
 	c.WebhookURL, c.WebhookSecret = set.api.LocalURL()+"/webhooks/psp", set.api.WebhookSecrets[0]
+	c.SilentAccount = naiveAccount
 	psp, err = mockpsp.New(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the mock PSP's ledger: %w", err)

@@ -20,8 +20,8 @@ type demoOnly struct {
 	StripeAddr  string `env:"MOCKPSP_STRIPE_ADDR" envDefault:"127.0.0.1:8085" desc:"address on which the mock PSP speaks Stripe's dialect, if PSP is stripe"`
 
 	Short        bool   `env:"SHORT" envDefault:"false" desc:"1: keys expire after 40 s, and are deleted 20 s later, to watch what is otherwise a matter of days"`
-	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of course/steps/01, to run it beside the API; make naive-demo sets it"`
-	NaiveAddr    string `env:"NAIVE_ADDR" envDefault:"127.0.0.1:8084" desc:"address of the naive server, if it runs; it listens on 127.0.0.1 whatever the host"`
+	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of course/steps/01, a server that charges twice, which runs beside the API; the default is the file naive beside this program, if it is there"`
+	NaiveAddr    string `env:"NAIVE_ADDR" envDefault:"127.0.0.1:8084" desc:"address of that server; it listens on 127.0.0.1 whatever the host"`
 }
 
 // demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a
@@ -67,6 +67,9 @@ func load(getenv func(string) string) (settings, error) {
 	delete(defaults, "STRIPE_URL")
 	var s settings
 	ownErr := config.Parse(&s.own, getenv)
+	if s.own.NaiveProgram == "" {
+		s.own.NaiveProgram = naiveProgram()
+	}
 	if s.own.Short {
 		maps.Copy(defaults, shortDefaults())
 	}
@@ -138,16 +141,8 @@ var planted string //nolint:gochecknoglobals // the linker sets variables of a p
 
 // notice says what is wrong with this demo on purpose, or is empty.
 func (s settings) notice() string {
-	var said []string
 	if name, bug, ok := strings.Cut(planted, ": "); ok {
-		said = append(said, "A bug is planted in this demo, "+name+": "+bug)
+		return "A bug is planted in this demo, " + name + ": " + bug
 	}
-	if s.own.NaiveProgram != "" {
-		said = append(said, "The naive server runs beside this demo, at "+config.LocalURL(s.own.NaiveAddr)+
-			", and uses the same PSP. It charges twice.")
-		if s.stripe() {
-			said = append(said, "It speaks the mock PSP's own dialect, not Stripe's.")
-		}
-	}
-	return strings.Join(said, " ")
+	return ""
 }

@@ -138,10 +138,6 @@ func TestSettingsOfStripesDialect(t *testing.T) {
 	if len(slices.Compact(addresses)) != 6 {
 		t.Errorf("an address is used twice: %q", addresses)
 	}
-	s.own.NaiveProgram = "naive"
-	if !strings.Contains(s.notice(), "It speaks the mock PSP's own dialect, not Stripe's.") {
-		t.Errorf("the notice is %q", s.notice())
-	}
 	if _, err := load(func(name string) string { return map[string]string{"PSP": "paypal"}[name] }); err == nil {
 		t.Error("PSP=paypal is taken")
 	}

@@ -28,7 +28,9 @@ const (
 // child is one process of the demo, which is started again whatever ends it.
 type child struct {
 	name      string // for people
+	path      string // of the program; empty: this one
 	argument  string // makes this program the child
+	readyURL  string // answers when the child serves; empty: the child says so
 	env       []string
 	files     []*os.File    // the listeners that each start inherits
 	stopLimit time.Duration // how long it may take to stop
@@ -75,9 +77,7 @@ func (c *child) run(ctx context.Context, ready func()) error {
 
 // once starts the child and waits for its end. If ctx ends first, it stops the child.
 func (c *child) once(ctx context.Context, ready func()) (served bool, err error) {
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self(), c.argument)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env, cmd.ExtraFiles = c.env, c.files
+	cmd := c.command(context.WithoutCancel(ctx))
 	life, err := cmd.StdinPipe() // closed when the child has ended, or when this process has
 	if err != nil {
 		return false, fmt.Errorf("start %s: %w", c.name, err)
@@ -86,6 +86,11 @@ func (c *child) once(ctx context.Context, ready func()) (served bool, err error)
 	p, err := startProgram(c.name, cmd, announced, c.stderr, c.stopLimit)
 	if err != nil {
 		return false, err
+	}
+	if c.readyURL != "" {
+		asking, stop := context.WithCancel(ctx)
+		defer stop()
+		p.serving = answers(asking, c.readyURL)
 	}
 	c.process.Store(cmd.Process)
 	c.started(cmd.Process.Pid)
@@ -105,6 +110,16 @@ func (c *child) once(ctx context.Context, ready func()) (served bool, err error)
 			return served, p.stop()
 		}
 	}
+}
+
+func (c *child) command(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.path)
+	if c.path == "" {
+		cmd = exec.CommandContext(ctx, self(), c.argument)
+		cmd.Args[0] = os.Args[0]
+	}
+	cmd.Env, cmd.ExtraFiles = c.env, c.files
+	return cmd
 }
 
 // kill ends the child as kill -9 does. run starts it again.

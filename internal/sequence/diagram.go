@@ -1,6 +1,10 @@
 package sequence
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Column is a participant of the diagram.
 type Column int
@@ -45,13 +49,26 @@ type Diagram struct {
 	Forgotten bool
 	// Remarks are sentences about the whole diagram, such as what could not be read.
 	Remarks []string
+	// Columns are the participants that are drawn; nil: all up to the last one of a step. Names are what they are
+	// called, where that is not their usual name.
+	Columns []Column
+	Names   map[Column]string
 }
 
 // columns are the participants up to the last one of a step. The PSP is always drawn: it is what a key protects.
 func (d Diagram) columns() []Column {
+	if d.Columns != nil {
+		return d.Columns
+	}
 	last := PSP
 	for _, s := range d.Steps {
 		last = max(last, s.From, s.To)
 	}
 	return []Column{Client, API, Database, PSP, Reconciler, Operator}[:last+1]
 }
+
+// Name is what a participant is called.
+func (d Diagram) Name(c Column) string { return cmp.Or(d.Names[c], c.String()) }
+
+// place is the number of a participant, from the left.
+func (d Diagram) place(c Column) int { return slices.Index(d.columns(), c) }

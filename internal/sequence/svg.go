@@ -34,9 +34,9 @@ func (d Diagram) PlainSVG(w io.Writer) error {
 }
 
 func (d Diagram) writeSVG(w io.Writer, style string) error {
-	width := svgLeft + svgColumn*(len(d.columns())-1) + svgRight
+	width, height := d.size()
 	remarks := wrapped(d.Remarks, (width-svgTimeAt)/svgTimeWidth)
-	height := svgTop + svgRow*(len(d.Steps)+1) + svgLine*len(remarks)
+	height += svgLine * len(remarks)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="sequence" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+
 		"\n", width, height, width, height)
@@ -44,10 +44,10 @@ func (d Diagram) writeSVG(w io.Writer, style string) error {
 	b.WriteString(style)
 	for _, c := range d.columns() {
 		fmt.Fprintf(&b, `<text class="who" x="%d" y="24">%s</text><path class="life" d="M%d 36V%d"/>`+"\n",
-			c.x(), c, c.x(), svgTop+svgRow*len(d.Steps)+8)
+			d.x(c), html.EscapeString(d.Name(c)), d.x(c), svgTop+svgRow*len(d.Steps)+8)
 	}
 	for i, s := range d.Steps {
-		b.WriteString(s.svg(svgTop + svgRow*i))
+		b.WriteString(d.svg(s, svgTop+svgRow*i))
 	}
 	for i, line := range remarks {
 		fmt.Fprintf(&b, `<text class="time" x="%d" y="%d">%s</text>`+"\n", svgTimeAt,
@@ -56,6 +56,11 @@ func (d Diagram) writeSVG(w io.Writer, style string) error {
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// size is that of the image without its remarks.
+func (d Diagram) size() (width, height int) {
+	return svgLeft + svgColumn*(len(d.columns())-1) + svgRight, svgTop + svgRow*(len(d.Steps)+1)
 }
 
 // wrapped breaks the remarks into lines of at most so many characters. A longer word has a line of its own.
@@ -86,17 +91,17 @@ const Style = `
 .sequence .dot{fill:var(--accent,#0b63ce)}
 `
 
-func (c Column) x() int { return svgLeft + svgColumn*int(c) }
+func (d Diagram) x(c Column) int { return svgLeft + svgColumn*d.place(c) }
 
 // svg is one step at height y: its time, its label above its arrow, and a head or a cross at its end.
-func (s Step) svg(y int) string {
+func (d Diagram) svg(s Step, y int) string {
 	var b strings.Builder
 	whole := html.EscapeString(clean(s.Label)) // the label above the arrow may be cut
 	fmt.Fprintf(&b, `<g><title>%s</title><text class="time" x="%d" y="%d">%s</text>`, whole, svgTimeAt, y+svgRow-10,
 		s.At.UTC().Format(clockForm))
-	from, to := s.From.x(), s.To.x()
+	from, to := d.x(s.From), d.x(s.To)
 	fmt.Fprintf(&b, `<text class="label" x="%d" y="%d">%s</text>`, (from+to)/2, y+svgRow-16,
-		html.EscapeString(s.drawn()))
+		html.EscapeString(d.drawn(s)))
 	line := y + svgRow - 10
 	if s.Note() {
 		fmt.Fprintf(&b, `<circle class="dot" cx="%d" cy="%d" r="4"/></g>`+"\n", from, line)
@@ -123,8 +128,8 @@ func (s Step) svg(y int) string {
 }
 
 // room is how many characters of a label stand above an arrow without touching its neighbours.
-func (s Step) room() int {
-	columns := int(max(s.From, s.To) - min(s.From, s.To))
+func (d Diagram) room(s Step) int {
+	columns := d.place(max(s.From, s.To)) - d.place(min(s.From, s.To))
 	if s.Note() {
 		columns = 2 // it stands in the middle of two
 	}
@@ -132,13 +137,13 @@ func (s Step) room() int {
 }
 
 // drawn is the label above the arrow: the whole one, the short one, or a part.
-func (s Step) drawn() string {
-	label := clean(s.Label)
-	if s.Short != "" && utf8.RuneCountInString(label) > s.room() {
+func (d Diagram) drawn(s Step) string {
+	label, room := clean(s.Label), d.room(s)
+	if s.Short != "" && utf8.RuneCountInString(label) > room {
 		label = clean(s.Short)
 	}
-	if r := []rune(label); len(r) > s.room() {
-		return string(r[:s.room()-1]) + "…"
+	if r := []rune(label); len(r) > room {
+		return string(r[:room-1]) + "…"
 	}
 	return label
 }

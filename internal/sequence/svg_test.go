@@ -1,6 +1,10 @@
 package sequence
 
 import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,5 +42,34 @@ func TestImageHasAGroundAndEachRemarkFits(t *testing.T) {
 	}
 	if long := wrapped([]string{strings.Repeat("x", 2*room)}, room); len(long) != 1 {
 		t.Error("a long word is broken, or has an empty line before it")
+	}
+}
+
+// Two diagrams in one image have the participants that they name, and nothing of a stranger's text.
+func TestDiagramsSideBySide(t *testing.T) {
+	t.Parallel()
+	side := Diagram{Title: "<left>", Columns: []Column{Client, API, PSP}, Names: map[Column]string{API: "a & b"},
+		Steps: []Step{{At: time.Now(), From: API, To: PSP, Label: "charge"}}}
+	var image strings.Builder
+	if err := SideBySide(&image, "<title>", []Part{{side, "twice", false}, {side, "once", true}}); err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(strings.NewReader(image.String())); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := svgLeft + svgColumn
+	arrow := fmt.Sprintf(`<path class="arrow" d="M%d %dH%d"/>`, from, svgTop+svgRow-10, from+svgColumn)
+	for _, want := range []string{arrow, `class="bad" x="8" y="60">twice`, `class="good" x="563" y="60">once`,
+		`translate(555 `, "a &amp; b", "&lt;left&gt;"} {
+		if !strings.Contains(image.String(), want) {
+			t.Errorf("no %s in %s", want, image.String())
+		}
+	}
+	if strings.Contains(image.String(), "database") {
+		t.Error("a participant is drawn that was not asked for")
 	}
 }

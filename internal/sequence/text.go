@@ -22,13 +22,13 @@ func (d Diagram) Text(w io.Writer) error {
 	}
 	heading := strings.Repeat(" ", len(clockForm)+2)
 	for _, c := range d.columns() {
-		heading += fmt.Sprintf("%-*s", columnWidth, c)
+		heading += fmt.Sprintf("%-*s", columnWidth, d.Name(c))
 	}
 	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(heading, " "))
 	dashed := false
 	for _, s := range d.Steps {
 		dashed = dashed || s.Inferred
-		fmt.Fprintf(&b, "%s  %s  %s\n", s.At.UTC().Format(clockForm), s.picture(d.columns()), clean(s.Label))
+		fmt.Fprintf(&b, "%s  %s  %s\n", s.At.UTC().Format(clockForm), d.picture(s), clean(s.Label))
 	}
 	if len(d.Steps) == 0 {
 		b.WriteString("Nothing is known of this key.\n")
@@ -44,16 +44,17 @@ func (d Diagram) Text(w io.Writer) error {
 }
 
 // picture is one step: a bar for each of the participants, and an arrow between two of them.
-func (s Step) picture(columns []Column) string {
+func (d Diagram) picture(s Step) string {
+	columns := d.columns()
 	cells := []rune(strings.Repeat(" ", columnWidth*(len(columns)-1)+1))
-	for _, c := range columns {
-		cells[int(c)*columnWidth] = '|'
+	for i := range columns {
+		cells[i*columnWidth] = '|'
 	}
 	if s.Note() {
-		cells[int(s.From)*columnWidth] = '*'
+		cells[d.place(s.From)*columnWidth] = '*'
 		return string(cells)
 	}
-	left, right := int(min(s.From, s.To))*columnWidth, int(max(s.From, s.To))*columnWidth
+	left, right := d.place(min(s.From, s.To))*columnWidth, d.place(max(s.From, s.To))*columnWidth
 	for i := left + 1; i < right; i++ {
 		cells[i] = '-'
 		if s.Inferred && (i-left)%2 == 0 {

@@ -7,7 +7,7 @@
 //
 //	transcript_test.go  a page's blocks, and which of them is the output of which
 //	normal_test.go      what differs from run to run, and is not compared
-//	programs_test.go    make demo, make naive-demo and make break, on ports of their own
+//	programs_test.go    make demo and make break, on ports of their own
 //	bash_test.go        the terminal of the reader
 //	lesson_test.go      runs each lesson
 //	picture_test.go     the console's pictures of the lessons' keys

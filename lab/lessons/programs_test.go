@@ -23,7 +23,7 @@ import (
 )
 
 // startsProgram is a block that starts a program: one line, as a reader types it in a terminal of its own.
-var startsProgram = regexp.MustCompile(`^make (demo|demo SHORT=1|naive-demo|break BUG=([a-z0-9-]+)( SHORT=1)?)\n$`)
+var startsProgram = regexp.MustCompile(`^make (demo|demo SHORT=1|break BUG=([a-z0-9-]+)( SHORT=1)?)\n$`)
 
 // builder builds each program once, for all lessons.
 type builder struct {
@@ -72,13 +72,9 @@ func (b *builder) demo(t *testing.T, block string) (program string, settings map
 	}
 	program = filepath.Join(b.dir, "demo")
 	b.build(t, ".", "go", "build", "-buildvcs=false", "-o", program, "./cmd/demo")
-	switch words[1] {
-	case "demo SHORT=1":
+	b.build(t, "course", "go", "build", "-buildvcs=false", "-o", filepath.Join(b.dir, "naive"), "./steps/01")
+	if words[1] == "demo SHORT=1" {
 		return program, map[string]string{"SHORT": "1"}
-	case "naive-demo":
-		naive := filepath.Join(b.dir, "naive")
-		b.build(t, "course", "go", "build", "-buildvcs=false", "-o", naive, "./steps/01")
-		return program, map[string]string{"NAIVE_PROGRAM": naive}
 	}
 	return program, nil
 }

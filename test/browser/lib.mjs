@@ -116,6 +116,7 @@ export async function furnish() {
   await ops(`/dead-letters/${other.id}/resolve`, {
     method: "POST", body: JSON.stringify({ action: "executed", reason: hostile, version: other.version }),
   });
+  await fetch(operator + "/demo/compare", { method: "POST", body: new URLSearchParams({ fate: "lost" }) });
   const { body: payment } = await pay(paid);
   await fetch(`${api}/payments/${payment.paymentId}/refunds`, {
     method: "POST", body: '{"amountCents":200}',

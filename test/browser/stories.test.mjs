@@ -31,6 +31,24 @@ test("the link of the banner is good once, and three buttons show why a payment 
   assert.equal((await second.goto(process.env.START_URL)).status(), 410);
 });
 
+test("the first press shows two pictures side by side: charged twice on the left, once on the right", async () => {
+  const page = await open(browser);
+  await page.goto(operator + "/demo/");
+  const first = page.locator("main button").first();
+  assert.equal(await first.textContent(), "Lose the answer");
+  await page.locator("#picture, .facts", { hasText: /naive server runs since/ }).waitFor();
+  await first.focus();
+  await page.keyboard.press("Enter");
+  const sides = page.locator("#compared section");
+  await sides.nth(0).getByText("Charged twice").waitFor();
+  await sides.nth(1).getByText("Charged once").waitFor();
+  await page.getByText("This is seen from outside").waitFor();
+  const [left, right] = await Promise.all([0, 1].map((i) => sides.nth(i).locator("svg").boundingBox()));
+  assert.ok(left.x + left.width <= right.x && left.y === right.y, "the pictures are not side by side");
+  assert.ok(await first.evaluate((e) => e === document.activeElement), "the button has lost the focus");
+  assert.deepEqual(page.complaints, []);
+});
+
 test("after each of the three buttons, the page says what to do next, and at the end what was seen", async () => {
   const page = await open(browser, { viewport: { width: 360, height: 740 } });
   await page.goto(operator + "/demo/");

@@ -1,0 +1,180 @@
+package controls
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/internal/sequence"
+)
+
+// comparedView is what the page shows of the newest comparison.
+type comparedView struct {
+	Label   string
+	Running bool
+	Sides   []sideView
+}
+
+type sideView struct {
+	Name    string
+	Charges int
+	Known   bool // the PSP's books were read
+	Verdict string
+	Diagram sequence.Diagram
+	Picture template.HTML
+}
+
+// Charged says how often the customer has paid.
+func (v sideView) Charged() string {
+	switch {
+	case !v.Known:
+		return "The PSP's books are not read yet"
+	case v.Charges == 1:
+		return "Charged once"
+	case v.Charges == 2: //nolint:mnd // two
+		return "Charged twice"
+	}
+	return fmt.Sprintf("Charged %d times", v.Charges)
+}
+
+// compared is nil before the first comparison.
+func (s *Controls) compared() *comparedView {
+	c, running := s.comparing.now()
+	if c == nil {
+		return nil
+	}
+	v := &comparedView{Label: c.fate.Label, Running: running}
+	for _, side := range c.sides {
+		v.Sides = append(v.Sides, side.view())
+	}
+	return v
+}
+
+func (c *contestant) view() sideView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := sideView{
+		Name: c.Name, Charges: c.books.Charges(), Known: c.books.read, Verdict: c.verdict(), Diagram: c.diagram(),
+	}
+	var svg strings.Builder
+	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
+	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
+	return v
+}
+
+// diagram draws the payment as it looks from outside. The caller holds c.mu.
+func (c *contestant) diagram() sequence.Diagram {
+	d := sequence.Diagram{Title: c.Name, Columns: []sequence.Column{sequence.Client, sequence.API, sequence.PSP},
+		Names: map[sequence.Column]string{sequence.API: "server"}}
+	for i, x := range c.sent {
+		d.Steps = append(d.Steps, x.steps(i)...)
+	}
+	for _, e := range c.events {
+		d.Steps = append(d.Steps, sequence.Step{At: e.at, From: sequence.API, To: sequence.API, Label: e.what})
+	}
+	for i, charged := range c.books.charges {
+		label := "declined"
+		switch {
+		case charged.moved() && i > 0:
+			label = "charged again: 12.00 USD"
+		case charged.moved():
+			label = "charged: 12.00 USD"
+		}
+		d.Steps = append(d.Steps,
+			sequence.Step{At: charged.CreatedAt, From: sequence.PSP, To: sequence.PSP, Label: label})
+	}
+	for _, k := range c.books.calls {
+		d.Steps = append(d.Steps, c.callSteps(k)...)
+	}
+	for _, t := range c.books.tries {
+		lost := t.Status/100 != 2 //nolint:mnd // the class of success
+		d.Steps = append(d.Steps,
+			sequence.Step{At: t.At, From: sequence.PSP, To: sequence.API, Label: "webhook: charged", Lost: lost})
+	}
+	slices.SortStableFunc(d.Steps, func(a, b sequence.Step) int { return a.At.Compare(b.At) })
+	return d
+}
+
+// steps are the arrows of the client's request number i.
+func (x exchange) steps(i int) []sequence.Step {
+	ask := sequence.Step{At: x.Sent, From: sequence.Client, To: sequence.API, Label: "POST 12.00 USD"}
+	if i > 0 {
+		ask.Label = "the same request again"
+	}
+	if x.Heard.IsZero() {
+		return []sequence.Step{ask}
+	}
+	told := sequence.Step{At: x.Heard, From: sequence.API, To: sequence.Client, Label: x.said()}
+	told.Lost = x.Status == 0
+	return []sequence.Step{ask, told}
+}
+
+// said is the answer in few words.
+func (x exchange) said() string {
+	switch {
+	case x.Status == 0:
+		return "no answer"
+	case x.Replayed:
+		return fmt.Sprintf("%d, %s", x.Status, sequence.Replayed)
+	case x.Status == http.StatusConflict:
+		return "409: in progress"
+	}
+	return fmt.Sprint(x.Status)
+}
+
+// callSteps are the arrows of a request to the PSP. When its answer was sent is not known: with the charge, or after.
+func (c *contestant) callSteps(k call) []sequence.Step {
+	asks := sequence.Step{At: k.At, From: sequence.API, To: sequence.PSP, Label: "charge"}
+	ends := sequence.Step{At: k.At, From: sequence.PSP, To: sequence.API, Label: k.Outcome, Lost: true}
+	switch {
+	case k.Method == http.MethodGet:
+		asks.Label = "look up the key"
+		return []sequence.Step{asks}
+	case strings.HasSuffix(k.Path, "/payment_intents"):
+		asks.Label = "create the object"
+	default:
+		ends.At = c.charged(k)
+	}
+	switch status, answered := strings.CutPrefix(k.Outcome, "answered "); {
+	case k.Outcome == "pending":
+		return []sequence.Step{asks}
+	case k.Outcome == "closed without an answer":
+		ends.At, ends.Label = k.At, "closed" // at once, whatever is charged later
+	case answered:
+		ends.Label, ends.Lost = status, false
+	}
+	for _, e := range c.events { // Nobody was there to read the answer.
+		ends.Lost = ends.Lost || e.what == killed && e.at.After(k.At) && e.at.Before(ends.At)
+	}
+	return []sequence.Step{asks, ends}
+}
+
+// charged is when a request has charged; or when it came, if it has not.
+func (c *contestant) charged(k call) time.Time {
+	for _, charged := range c.books.charges {
+		own := c.keys != nil || charged.IdempotencyKey == k.Key
+		if own && !charged.CreatedAt.Before(k.At) {
+			return charged.CreatedAt
+		}
+	}
+	return k.At
+}
+
+// getCompared is the newest comparison as an image, for a page that has no style for it.
+func (s *Controls) getCompared(w http.ResponseWriter, _ *http.Request) {
+	v := s.compared()
+	if v == nil {
+		http.Error(w, "nothing was compared yet", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	var parts []sequence.Part
+	for _, side := range v.Sides {
+		parts = append(parts, sequence.Part{Diagram: side.Diagram, Caption: side.Charged(), Good: side.Charges == 1})
+	}
+	_ = sequence.SideBySide(w, v.Label+": two servers, one payment", parts)
+}
