@@ -137,7 +137,7 @@ type socketDirectory struct {
 // what this one may leave. Its path may be too long, though, or its file system
 // unable to hold sockets.
 func (h host) openSocketDirectory(ctx context.Context, at home) (socketDirectory, error) {
-	lasting := socketDirectory{dir: filepath.Join(at.dir, "run")}
+	lasting := socketDirectory{dir: filepath.Join(at.dir, SocketFolder)}
 	err := h.openLasting(ctx, at.as, lasting)
 	if err == nil {
 		return lasting, nil

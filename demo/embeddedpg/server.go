@@ -52,6 +52,9 @@ type place struct {
 // directory's path is too long for a socket, and always over Restart.
 func (s *Server) URL(database string) string { return s.URLAs(superuser, database) }
 
+// SocketFolder is where the server's socket is below the data directory, if such a path is not too long for one.
+const SocketFolder = "run"
+
 // URLAs is the same for another role. There are no passwords: a client that reaches the socket may use any role.
 func (s *Server) URLAs(role, database string) string {
 	query := url.Values{"host": {s.socket.dir}, "port": {port}, "sslmode": {"disable"}}

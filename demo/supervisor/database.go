@@ -76,6 +76,22 @@ func startDatabase(
 	return d, nil
 }
 
+// withoutOwn takes the demo's own database out of the environment. The banner shows it as DATABASE_URL, for commands,
+// and who has pasted that starts the next demo in the same terminal.
+func withoutOwn(getenv func(string) string, dir string) func(string) string {
+	named, err := pgx.ParseConfig(getenv("DATABASE_URL"))
+	absolute, absErr := filepath.Abs(dir)
+	if err != nil || absErr != nil || named.Host != filepath.Join(absolute, embeddedpg.SocketFolder) {
+		return getenv
+	}
+	return func(name string) string {
+		if name == "DATABASE_URL" {
+			return ""
+		}
+		return getenv(name)
+	}
+}
+
 // namedDatabase is a server that runs already. It is refused when the database is somebody's: the demo's API keys are
 // well known, and DATABASE_URL may be left over from another project.
 func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*database, error) {

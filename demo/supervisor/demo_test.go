@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,7 +56,9 @@ func TestDataSurvivesARestart(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
-	second := startDemo(t, dir)
+	// The line that the banner has shown is in the environment now.
+	url := regexp.MustCompile(`export DATABASE_URL='([^']*)'`).FindStringSubmatch(first.out.String())
+	second := startDemo(t, dir, "DATABASE_URL="+url[1])
 	wantAgain(t, second.public, paid)
 }
 

@@ -25,6 +25,10 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
+	getenv = withoutOwn(getenv, set.own.DataDir)
+	if set, err = load(getenv); err != nil {
+		return err
+	}
 	log := telemetry.NewTextLogger(stderr, set.api.LogLevel)
 	say := func(line string) { fmt.Fprintln(stdout, line) }
 

@@ -33,7 +33,8 @@ func bind(socket int) (string, error) {
 	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 		return "", err
 	}
-	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	// On all addresses: a program may listen on more than loopback.
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{}); err != nil {
 		return "", err
 	}
 	bound, err := syscall.Getsockname(socket)
