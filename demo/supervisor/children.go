@@ -120,6 +120,9 @@ const demoPageSetting = "DEMO_PAGE"
 // noticeSetting tells the children what their pages say at the top, for config.Shared.Notice.
 const noticeSetting = "DEMO_NOTICE"
 
+// eventsSetting tells the children the path of the file with the events, for config.Shared.EventsFile.
+const eventsSetting = "DEMO_EVENTS"
+
 // announced is what a child writes to its stdout when it serves.
 const announced = "ready\n"
 
@@ -146,7 +149,7 @@ func runAPI(ctx context.Context, getenv func(string) string, stdout, stderr io.W
 		return err
 	}
 	settings.PSPPage, settings.DemoPage = getenv(pspPageSetting), getenv(demoPageSetting)
-	settings.Notice = getenv(noticeSetting)
+	settings.Notice, settings.EventsFile = getenv(noticeSetting), getenv(eventsSetting)
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	public, err := inherited(firstInherited)
 	if err != nil {
@@ -168,7 +171,7 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 	if err != nil {
 		return err
 	}
-	settings.Notice = getenv(noticeSetting)
+	settings.Notice, settings.EventsFile = getenv(noticeSetting), getenv(eventsSetting)
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	operator, err := inherited(firstInherited)
 	if err != nil {

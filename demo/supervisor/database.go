@@ -14,6 +14,7 @@ import (
 	"payonce/demo/embeddedpg"
 	"payonce/internal/app"
 	"payonce/internal/postgres"
+	"payonce/internal/sequence"
 	"payonce/internal/tenants"
 )
 
@@ -246,6 +247,7 @@ func (d *database) watch(ctx context.Context) error {
 // need the database.
 func (d *database) restart(ctx context.Context) error {
 	d.ended()
+	d.happens("crashes")
 	next, err := d.server.Restart(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
@@ -253,5 +255,6 @@ func (d *database) restart(ctx context.Context) error {
 	d.server = next
 	d.started(next.PID())
 	d.serves()
+	d.happens(sequence.Starts)
 	return nil
 }

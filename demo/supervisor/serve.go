@@ -15,6 +15,7 @@ import (
 	"payonce/demo/controls"
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
+	"payonce/internal/sequence"
 	"payonce/internal/telemetry"
 )
 
@@ -67,6 +68,9 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
+	seen := openEvents(set.api.EventsFile, log)
+	ours.api.tell, ours.reconciler.tell, database.tell = seen.of("API"), seen.of("reconciler"), seen.of("database")
+	database.happens(sequence.Starts)
 	read, closeRows, err := openRows(ctx, database.api)
 	if err != nil {
 		return errors.Join(err, psp.Close())

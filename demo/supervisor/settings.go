@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"maps"
+	"path/filepath"
 	"strings"
 
 	"payonce/demo/mockpsp"
@@ -106,6 +107,7 @@ func (s settings) stripe() bool { return s.api.PSP == config.StripePSP }
 func (s settings) found(at *listeners, d *database) settings {
 	s.api.DatabaseURL, s.api.PSPURL = d.api, "http://"+at.psp.Addr().String()
 	s.api.StripeURL = "http://" + at.spoken().Addr().String()
+	s.api.EventsFile = filepath.Join(d.dir, "events.json")
 	s.reconciler.Shared = s.api.Shared // the same PSP and URLs
 	s.reconciler.DatabaseURL = d.reconciler
 	return s
@@ -132,7 +134,7 @@ func (s settings) environment(found map[string]string) []string {
 		return s.getenv(name)
 	}, config.API{}, config.Reconciler{})
 	return append(all, pspPageSetting+"="+found[pspPageSetting], demoPageSetting+"="+found[demoPageSetting],
-		noticeSetting+"="+s.notice())
+		noticeSetting+"="+s.notice(), eventsSetting+"="+s.api.EventsFile)
 }
 
 // planted is the name of the bug that this program was built with, and what the bug is. The linker sets it, for make

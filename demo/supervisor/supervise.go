@@ -13,7 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/demo/controls"
+	"payonce/internal/sequence"
 )
 
 const (
@@ -48,6 +51,9 @@ func (c *child) run(ctx context.Context, ready func()) error {
 	for failures := 0; ; {
 		began := time.Now()
 		served, err := c.once(ctx, ready)
+		if served {
+			c.happens(howItEnded(ctx, err))
+		}
 		switch {
 		case ctx.Err() != nil && endedBySignal(err):
 			return nil
@@ -102,6 +108,7 @@ func (c *child) once(ctx context.Context, ready func()) (served bool, err error)
 		case <-p.serving:
 			p.serving, served = nil, true
 			c.serves()
+			c.happens(sequence.Starts)
 			ready()
 		case <-ctx.Done():
 			// Nobody new is let in meanwhile: clients who connect are refused, as soon as neither the child nor this
@@ -141,11 +148,69 @@ func (c *child) release() {
 	}
 }
 
+// howItEnded is the event that is the end of a child.
+func howItEnded(ctx context.Context, err error) string {
+	switch {
+	case killed(err):
+		return "is killed"
+	case ctx.Err() != nil:
+		return "is stopped"
+	}
+	return "ends"
+}
+
 // watched is what people are shown of a process.
 type watched struct {
 	mu      sync.Mutex
 	state   controls.Process
-	changed func() // called after each change; nil: nobody has to know
+	changed func()            // called after each change; nil: nobody has to know
+	tell    func(what string) // called after each event; nil: it is in no picture
+}
+
+func (w *watched) happens(what string) {
+	if w.tell != nil {
+		w.tell(what)
+	}
+}
+
+// events are what has happened to the processes. The children read them from a file, for the pictures of keys.
+type events struct {
+	path string
+	log  *slog.Logger
+
+	mu  sync.Mutex
+	all []sequence.Event
+}
+
+// mostEvents bounds the file to some 20 kB.
+const mostEvents = 200
+
+// openEvents continues the events of the demo before, if there was one.
+func openEvents(path string, log *slog.Logger) *events {
+	stored, _ := os.ReadFile(path) // What cannot be read is not missed.
+	return &events{path: path, log: log, all: sequence.ParseEvents(stored)}
+}
+
+func (e *events) of(process string) func(what string) {
+	return func(what string) { e.add(process, what) }
+}
+
+// add stores one more event. The file is replaced as a whole, so whoever reads it finds all of it.
+func (e *events) add(process, what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, sequence.Event{At: time.Now(), Process: process, What: what})
+	e.all = e.all[max(0, len(e.all)-mostEvents):]
+	raw, err := json.Marshal(e.all)
+	if err == nil {
+		err = os.WriteFile(e.path+".new", raw, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(e.path+".new", e.path)
+	}
+	if err != nil {
+		e.log.Warn("pictures of keys lack an event", slog.String("event", process+" "+what), slog.Any("error", err))
+	}
 }
 
 // State is what it is now.

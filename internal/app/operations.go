@@ -129,7 +129,8 @@ func (p *parts) operatorSide(c config.Shared, ownURL string, checks httpapi.Chec
 		Keys: p.Keys, Payments: p.Payments, Operators: p.Operators, Directory: p.directory, Tracer: p.tracer,
 		Recent: p.recent, Secret: secret,
 		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
-		Log: p.log, Now: time.Now,
+		EventsFile: c.EventsFile,
+		Log:        p.log, Now: time.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the console: %w", err)

@@ -53,6 +53,8 @@ type Shared struct {
 	// Notice is not a setting: a demo says on every page for people that a bug is planted in it, or that a wrong server
 	// runs beside it.
 	Notice string
+	// EventsFile is not a setting: the demo stores there what has happened to its processes, for the pictures of keys.
+	EventsFile string
 }
 
 // derive fills in what follows from the settings.

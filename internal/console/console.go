@@ -38,6 +38,7 @@ type Config struct {
 	PublicURL   string // of the public pages, which the console links
 	DemoPage    string // a page beside the console, which the demo has; or ""
 	Notice      string // for the top of every page; or ""
+	EventsFile  string // has what has happened to processes, as sequence.ParseEvents reads it; or ""
 	Log         *slog.Logger
 	Now         func() time.Time
 }

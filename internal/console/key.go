@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -210,11 +211,15 @@ type keyView struct {
 
 func (k *keyReader) view() keyView {
 	v := k.seen
+	if k.c.config.EventsFile != "" { // It is read each time: nothing here changes when a process ends.
+		stored, _ := os.ReadFile(k.c.config.EventsFile) // A picture can do without.
+		v.Events = sequence.ParseEvents(stored)
+	}
+	v.Diagram = sequence.Draw(v.Life)
 	v.URL, v.Exists, v.Refund = keyURL(k.ref), v.Row.Attempt > 0, k.ref.Operation == payment.RefundOperation
 	if !v.Exists && len(v.Requests) == 0 {
 		return v
 	}
-	v.Diagram = sequence.Draw(v.Life)
 	var svg strings.Builder
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
@@ -273,7 +278,7 @@ func (c *Console) picture(contentType string, draw func(sequence.Diagram, io.Wri
 				w.Header().Set("Content-Security-Policy",
 					"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 			}
-			_ = draw(sequence.Draw(k.seen.Life), w)
+			_ = draw(k.view().Diagram, w)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (m *Recent) Of(ref idempotency.Ref) []sequence.Request {
 			label = sequence.Replayed
 		}
 		found = append(found, sequence.Request{
-			Began: r.Began, At: r.At, Status: r.Status, Label: label, Bystander: bystander(*r),
+			Began: r.Began, At: r.At, Gone: r.Gone, Status: r.Status, Label: label, Bystander: bystander(*r),
 		})
 	}
 	return found

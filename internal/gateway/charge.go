@@ -139,6 +139,12 @@ type Indeterminate struct {
 	ID            string // the PSP's id in a contradicting answer; or ""
 }
 
+// The reasons of an Indeterminate that stand for no answer at all. With every other reason, something has arrived.
+const (
+	NoAnswer       = "no answer in time"
+	ConnectionLost = "connection lost"
+)
+
 func (Succeeded) outcome()     {}
 func (Declined) outcome()      {}
 func (NotExecuted) outcome()   {}

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -28,6 +29,7 @@ type known struct {
 	ref       idempotency.Ref   // of a request with an Idempotency-Key, once the key has been read
 	code      problem.Code      // of the problem that was answered
 	async     bool              // the answer is about another request that is in flight
+	gone      atomic.Int64      // when the client hung up, in Unix nanoseconds, by another goroutine; 0 if it did not
 }
 
 type knownKey struct{}
@@ -85,6 +87,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 type Request struct {
 	Ref       idempotency.Ref
 	Began, At time.Time // by the clock of this process
+	Gone      time.Time // when the client hung up; zero if it did not, or if that was not seen
 	Status    int
 	Code      string // of the problem; "" if the answer is none
 	Replayed  bool
@@ -98,7 +101,11 @@ func (a *API) remember(r *http.Request, began, at time.Time, status int, replaye
 		if unread(r.Context(), at.Sub(began)) {
 			status = problem.ClientGone
 		}
-		a.config.Remember(Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
+		var gone time.Time
+		if nanos := k.gone.Load(); nanos != 0 {
+			gone = time.Unix(0, nanos)
+		}
+		a.config.Remember(Request{Ref: k.ref, Began: began, At: at, Gone: gone, Status: status, Code: string(k.code),
 			Replayed: replayed, Async: k.async})
 	}
 }
@@ -107,6 +114,12 @@ func (a *API) remember(r *http.Request, began, at time.Time, status int, replaye
 // paused for longer than WriteTimeout: then the server closes the connection.
 func unread(request context.Context, took time.Duration) bool {
 	return request.Err() != nil || took > WriteTimeout
+}
+
+// noteHangUp notes when the client hangs up, until the request is answered. That needs no goroutine while it does not.
+func (a *API) noteHangUp(r *http.Request) (stop func() bool) {
+	k := knownOf(r)
+	return context.AfterFunc(r.Context(), func() { k.gone.Store(a.config.Now().UnixNano()) })
 }
 
 func (a *API) recoverPanics(next http.Handler) http.Handler {

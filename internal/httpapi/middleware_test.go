@@ -5,13 +5,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/internal/problem"
 	"payonce/internal/tenants"
+	"payonce/test/wait"
 )
 
 func TestAnswerThatNobodyCanHaveRead(t *testing.T) {
@@ -31,6 +34,43 @@ func TestAnswerThatNobodyCanHaveRead(t *testing.T) {
 		if got := unread(c.request, c.took); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// A hang-up has its own time, which is not that of the answer that nobody reads.
+func TestHangUpIsRememberedAtItsTime(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1_800_000_000, 0)
+	var passed atomic.Int64
+	var kept []Request
+	a, _ := newTestAPI()
+	a.config.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+	a.config.Remember = func(r Request) { kept = append(kept, r) }
+	for _, hangsUp := range []bool{true, false} {
+		passed.Store(0)
+		ctx, hangUp := context.WithCancel(t.Context())
+		defer hangUp()
+		keyed := a.keyed("POST /payments",
+			func(_ http.ResponseWriter, r *http.Request, _ payments.Keyed) (ask, error) {
+				passed.Store(int64(time.Second))
+				if hangsUp {
+					hangUp()
+					wait.Until(t, "the hang-up is seen", func() bool { return knownOf(r).gone.Load() != 0 })
+				}
+				passed.Store(int64(3 * time.Second))
+				return func(*http.Request) (payments.Answer, error) { return payments.Mismatch{}, nil }, nil
+			})
+		h := a.identify(a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			knownOf(r).principal = tenants.Principal{Tenant: "acme"}
+			keyed(w, r)
+		})))
+		req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", nil)
+		req.Header.Set(keyHeader, "order-0000000042")
+		h.ServeHTTP(httptest.NewRecorder(), req)
+	}
+	if len(kept) != 2 || !kept[0].Gone.Equal(began.Add(time.Second)) || !kept[0].At.Equal(began.Add(3*time.Second)) ||
+		kept[0].Status != problem.ClientGone || !kept[1].Gone.IsZero() || kept[1].Status != http.StatusUnprocessableEntity {
+		t.Errorf("remembered are %+v", kept)
 	}
 }
 

@@ -9,8 +9,12 @@
 //	ledger    the PSP's own ledger, when asked    is the PSP's, not ours
 //	memory    the latest requests of one process  is lost with the process
 //	          and when the process was started
+//	events    what a demo has done to processes   is the demo's
 //	inferred  nowhere: it follows from the others
 //
 // For example: the API has reserved a key, and nothing else is known. Then the request to the PSP is dashed. The
 // process may have died before it sent anything.
+//
+// Each step stands where it happened, and not where it was noticed. An answer of the PSP that was lost begins when the
+// PSP had executed, which its ledger tells, and ends nowhere. That the API had no answer is a note, later.
 package sequence

@@ -7,7 +7,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payment"
 )
 
 // Life is what is known of a key.
@@ -15,7 +14,7 @@ type Life struct {
 	Row idempotency.KeyRow
 	// Timeline is the whole timeline, as KeyRow.Timeline returns it.
 	Timeline []idempotency.Event
-	// Ledger are the records of the PSP under the key.
+	// Ledger are the records of the PSP under the key; nil if its ledger was never read.
 	Ledger []gateway.Record
 	// Object is the id of the PSP's object of the present attempt, if the PSP executes in two steps. It was made before
 	// the execution. The objects of earlier attempts are not recorded.
@@ -28,6 +27,10 @@ type Life struct {
 	Started time.Time
 	// GracePeriod is how long after a loss a lookup that finds nothing proves nothing; zero if that is not known.
 	GracePeriod time.Duration
+	// Events are what has happened to the processes, oldest first, if somebody has seen that.
+	Events []Event
+
+	begin time.Time // of the first request
 }
 
 // SetLedger takes the PSP's answer about its ledger. If the lookup has failed, the records of the answer before stay.
@@ -37,7 +40,7 @@ func (l *Life) SetLedger(answer gateway.Lookup) {
 	case gateway.Found:
 		l.Ledger = a.Records
 	case gateway.NotFound:
-		l.Ledger = nil
+		l.Ledger = []gateway.Record{}
 	case gateway.Waiting:
 		l.Ledger, l.LedgerUnread = nil, "it waits: "+a.Reason
 	case gateway.LookupFailed:
@@ -49,9 +52,11 @@ func (l *Life) SetLedger(answer gateway.Lookup) {
 func Draw(l Life) Diagram {
 	d := Diagram{Title: string(l.Row.Ref.Operation) + ", key " + l.Row.Ref.Key.String()}
 	own, others := l.matchRequests()
+	l.begin = l.beginning(others)
+	ends := l.ends(own)
 	var lost time.Time
+	lapsed := map[int]bool{}
 	answered := false // the request of the line is remembered, and so is its answer
-	told := false     // the same, of the request that has reserved the key the last time
 	for i, e := range l.Timeline {
 		var next idempotency.Event
 		if cut := i == 0 && len(l.Timeline) > idempotency.MaxEvents; i+1 < len(l.Timeline) && !cut {
@@ -63,10 +68,10 @@ func Draw(l Life) Diagram {
 		if e.Actor == "request" {
 			d.Requests++
 			_, answered = own[i]
-			told = told && e.To != idempotency.InProgressStatus || answered && e.To == idempotency.InProgressStatus
 		}
-		if l.unanswered(i) && !told {
-			d.Steps = append(d.Steps, Step{At: e.At.Time(), From: PSP, To: API, Inferred: true, Lost: true,
+		if l.unanswered(i, own, ends) {
+			lapsed[l.reservation(i)] = true
+			d.Steps = append(d.Steps, Step{At: e.At.Time(), From: API, To: API, Inferred: true,
 				Label: "no answer was written"})
 		}
 		d.Steps = append(d.Steps, line{l, e, next, lost, answered}.steps()...)
@@ -74,7 +79,7 @@ func Draw(l Life) Diagram {
 	// After the lines, so that of two steps at one moment the answer comes last.
 	for i := range l.Timeline {
 		if r, ok := own[i]; ok {
-			d.Steps = append(d.Steps, l.ownAnswer(i, r))
+			d.Steps = append(append(d.Steps, r.hangUp()...), l.ownAnswer(i, r))
 		}
 	}
 	d.Steps = append(d.Steps, l.others(others)...)
@@ -88,6 +93,7 @@ func Draw(l Life) Diagram {
 	for _, r := range l.Ledger {
 		d.Steps = append(d.Steps, l.movement(r))
 	}
+	d.Steps = append(append(d.Steps, l.lostAnswers(ends, lapsed)...), l.happened(ends)...)
 	// What another process has answered is not remembered, so the picture may lack it.
 	d.Forgotten = !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At.Time())
 	if d.Forgotten {
@@ -103,41 +109,32 @@ func Draw(l Life) Diagram {
 	return d
 }
 
-// movement is the note of a record in the PSP's ledger. A PSP may count whole seconds: its record must not come before
-// the object that it is about.
-func (l Life) movement(r gateway.Record) Step {
-	status := r.Status
-	if r.DeclineCode != "" {
-		status += " (" + r.DeclineCode + ")"
+// beginning is when the first request came that is drawn.
+func (l Life) beginning(others []Request) (first time.Time) {
+	if len(l.Timeline) > 0 {
+		first = l.Timeline[0].At.Time()
 	}
-	short := status + ": " + payment.Currency(r.Currency).Money(payment.AmountMinor(r.AmountMinor))
-	s := Step{At: r.Created, From: PSP, To: PSP, Label: short + ", " + r.ID, Short: short}
-	for _, e := range l.Timeline {
-		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && s.At.Before(e.At.Time()) {
-			s.At = e.At.Time()
+	for _, r := range others {
+		if first.IsZero() || r.Began.Before(first) {
+			first = r.Began
 		}
 	}
-	return s
+	return first
 }
 
-// unanswered reports whether line i makes the key unknown because the lease was over, and the owner has not written
-// anything since.
-func (l Life) unanswered(i int) bool {
-	e := l.Timeline[i]
-	if e.From != idempotency.InProgressStatus || e.To != idempotency.UnknownStatus || e.Actor == "owner" {
-		return false
-	}
-	return !slices.ContainsFunc(l.Timeline[i+1:], func(late idempotency.Event) bool {
-		return late.Actor == "owner" && late.Attempt == e.Attempt && late.Generation == e.Generation
-	})
+// since is a time in a label.
+func (l Life) since(at time.Time) string { return "+" + elapsed(at.Sub(l.begin), time.Second) }
+
+// open reports whether the key waits for an outcome.
+func (l Life) open() bool {
+	return l.Row.Status == idempotency.InProgressStatus || l.Row.Status == idempotency.UnknownStatus
 }
 
 // startMatters reports whether the process was started within the life that the steps show: the key was not final yet,
 // or an API process has done something since. Many keys are older than the process, and for most of them that means
 // nothing.
 func (l Life) startMatters(steps []Step) bool {
-	open := l.Row.Status == idempotency.InProgressStatus || l.Row.Status == idempotency.UnknownStatus
-	return open || slices.ContainsFunc(steps, func(s Step) bool {
+	return l.open() || slices.ContainsFunc(steps, func(s Step) bool {
 		return s.At.After(l.Started) && (s.From == API || s.To == API)
 	})
 }

@@ -63,7 +63,7 @@ func succeeded(seconds float64, id string) gateway.Record {
 // lostAndFound is a charge whose answer was lost. A lookup came too early, then a webhook completed the key.
 func lostAndFound() sequence.Life {
 	l := life(completed, &idempotency.Response{Status: 201},
-		event(5, "owner", inProgress, unknown, "no answer within 5 s"),
+		event(5, "owner", inProgress, unknown, gateway.NoAnswer),
 		event(7, "lookup", unknown, unknown, "nothing"),
 		event(9, "webhook", unknown, completed, "the PSP says succeeded"))
 	l.Ledger = []gateway.Record{succeeded(0.2, "ch_1")}
@@ -83,28 +83,34 @@ func ExampleDraw() {
 	}
 	// Output:
 	// POST /payments, key order-0000000042
-	// 2026-11-23, times in UTC
+	// from 2026-11-23 12:00:00.000 UTC on
 	//
-	//               client      API         database    PSP         reconciler
-	// 12:00:00.000  |---------->|           |           |           |  POST /payments
-	// 12:00:00.000  |           |---------->|           |           |  reserved, attempt 1
-	// 12:00:00.000  |           |---------------------->|           |  charge
-	// 12:00:00.200  |           |           |           *           |  succeeded: 120.00 USD, ch_1
-	// 12:00:05.000  |           |x----------------------|           |  no answer within 5 s
-	// 12:00:05.000  |           |---------->|           |           |  unknown
-	// 12:00:05.100  |<----------|           |           |           |  202
-	// 12:00:07.000  |           |           |           |<----------|  look up the key
-	// 12:00:07.000  |           |           |           |---------->|  nothing, no proof before 12:00:25
-	// 12:00:07.000  |           |           |<----------------------|  stays unknown
-	// 12:00:09.000  |           |<----------------------|           |  webhook: the PSP says succeeded
-	// 12:00:09.000  |           |           |<----------------------|  completed
-	// 12:00:10.000  |---------->|           |           |           |  the same key again ×2
-	// 12:00:10.200  |<----------|           |           |           |  201, replayed ×2
-	// 12:00:11.000  |---------->|           |           |           |  the same key again
-	// 12:00:11.100  |<----------|           |           |           |  422, other_payload
+	//           client      API         database    PSP         reconciler
+	//  0.000 s  |---------->|           |           |           |  POST /payments
+	//  0.000 s  |           |---------->|           |           |  reserved, attempt 1
+	//  0.000 s  |           |---------------------->|           |  charge
+	//  0.200 s  |           |           |           *           |  succeeded: 120.00 USD, ch_1
+	//  0.200 s  |           |           | x - - - - |           |  its answer is lost
+	//  5.000 s  |           *           |           |           |  no answer in time
+	//  5.000 s  |           |---------->|           |           |  unknown
+	//  5.100 s  |<----------|           |           |           |  202
+	//  7.000 s  |           |           |           |<----------|  look up the key
+	//  7.000 s  |           |           |           |---------->|  nothing, no proof before +25 s
+	//  7.000 s  |           |           |<----------------------|  stays unknown
+	//  9.000 s  |           |<----------------------|           |  webhook: the PSP says succeeded
+	//  9.000 s  |           |           |<----------------------|  completed
+	// 10.000 s  |---------->|           |           |           |  the same key again ×2
+	// 10.200 s  |<----------|           |           |           |  201, replayed ×2
+	// 11.000 s  |---------->|           |           |           |  the same key again
+	// 11.100 s  |<----------|           |           |           |  422, other_payload
+	//
+	// - - >  Nobody has recorded this. It follows from the rest.
+	//
+	// ---x   This has not arrived, as far as is known.
 }
 
-// The arrows of each kind of line, as "FROM>TO label", with ~ for what nobody has recorded and ! for what was lost.
+// The arrows of each kind of line, as "FROM>TO label", with ~ for what nobody has recorded, ! for what was lost, and ?
+// for what was not usable.
 func TestStepsOfEachLine(t *testing.T) {
 	t.Parallel()
 	const begins = "client>API POST /payments|API>database reserved, attempt 1"
@@ -114,7 +120,7 @@ func TestStepsOfEachLine(t *testing.T) {
 	renewed := event(90, "request", expired, inProgress, "reserved again")
 	renewed.Generation = 2
 	again.Row.Attempt, reborn.Row.Generation = 2, 2
-	again.Timeline = again.Row.Timeline([]idempotency.Event{event(5, "owner", inProgress, unknown, "reset"),
+	again.Timeline = again.Row.Timeline([]idempotency.Event{event(5, "owner", inProgress, unknown, "PSP answered 500"),
 		event(26, "lookup", unknown, released, "nothing"), next})
 	reborn.Timeline = reborn.Row.Timeline([]idempotency.Event{event(80, "pruner", released, expired, "retention over"),
 		renewed})
@@ -125,25 +131,25 @@ func TestStepsOfEachLine(t *testing.T) {
 		want string
 	}{
 		"in flight": {life(inProgress, nil),
-			"client>API POST /payments|API>database reserved, attempt 1, lease until 12:00:30|~API>PSP charge"},
+			"client>API POST /payments|API>database reserved, attempt 1, lease until +30 s|~API>PSP charge"},
 		"paid": {life(completed, &idempotency.Response{Status: 201}),
 			begins + "|API>PSP charge|PSP>API answer|API>database completed|~API>client 201"},
 		"nothing was sent": {life(released, nil, event(1, "owner", inProgress, released, "owner was paused")),
 			begins + "|API>API owner was paused|API>database failed_retryable|~API>client 503, not executed"},
 		"killed": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over")),
-			begins + "|~API>PSP charge|!~PSP>API no answer was written|reconciler>database unknown (lease over)"},
+			begins + "|~API>PSP charge|~API>API no answer was written|reconciler>database unknown (lease over)"},
 		"killed, and it comes back": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over"),
 			event(31, "owner", unknown, completed, "late success")), begins + "|~API>PSP charge|" +
 			"reconciler>database unknown (lease over)|PSP>API answer|API>database completed|~API>client the stored response"},
 		"killed, and a process remembers its answer": {remembered, begins + "|~API>PSP charge|API>client 503|" +
 			"reconciler>database unknown (lease over)"},
 		"met by the next request": {life(unknown, nil, event(30, "request", inProgress, unknown, "lease over")),
-			begins + "|~API>PSP charge|!~PSP>API no answer was written|client>API the same key again|API>database unknown|" +
+			begins + "|~API>PSP charge|~API>API no answer was written|client>API the same key again|API>database unknown|" +
 				"~API>client 202, not known yet"},
 		"released by a lookup, and retried": {again,
-			begins + "|API>PSP charge|!PSP>API reset|API>database unknown|~API>client 202, not known yet|" +
+			begins + "|API>PSP charge|?PSP>API PSP answered 500|API>database unknown|~API>client 202, not known yet|" +
 				"reconciler>PSP look up the key|PSP>reconciler nothing|reconciler>database failed_retryable|" +
-				"client>API the same key again|API>database reserved, attempt 2, lease until 12:00:30|~API>PSP charge"},
+				"client>API the same key again|API>database reserved, attempt 2, lease until +30 s|~API>PSP charge"},
 		"found by the scan": {life(completed, &idempotency.Response{Status: 201},
 			event(5, "scan", released, completed, "the PSP says succeeded")),
 			begins + "|~API>PSP charge|PSP>reconciler ledger scan: the PSP says succeeded|reconciler>database completed"},
@@ -154,23 +160,31 @@ func TestStepsOfEachLine(t *testing.T) {
 			event(5, "operator", unknown, completed, "an operator says: executed")),
 			begins + "|~API>PSP charge|operator>API an operator says: executed|API>database completed"},
 		"expired and used again": {reborn, begins + "|~API>PSP charge|reconciler>database expired (retention over)|" +
-			"client>API the same key again|API>database reserved, attempt 1, generation 2, lease until 12:00:30|~API>PSP charge"},
+			"client>API the same key again|API>database reserved, attempt 1, generation 2, lease until +30 s|~API>PSP charge"},
 	} {
-		var got []string
-		for _, s := range sequence.Draw(c.life).Steps {
-			step := s.From.String() + ">" + s.To.String() + " " + s.Label
-			if s.Inferred {
-				step = "~" + step
-			}
-			if s.Lost {
-				step = "!" + step
-			}
-			got = append(got, step)
-		}
-		if all := strings.Join(got, "|"); all != c.want {
+		if all := inShort(c.life); all != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, all, c.want)
 		}
 	}
+}
+
+// inShort are the steps of a life in one line.
+func inShort(l sequence.Life) string {
+	var all []string
+	for _, s := range sequence.Draw(l).Steps {
+		step := s.From.String() + ">" + s.To.String() + " " + s.Label
+		if s.Inferred {
+			step = "~" + step
+		}
+		if s.Lost {
+			step = "!" + step
+		}
+		if s.Unusable {
+			step = "?" + step
+		}
+		all = append(all, step)
+	}
+	return strings.Join(all, "|")
 }
 
 // A description or a reason may be anybody's text.
@@ -229,8 +243,8 @@ func TestDrawingHasRoomForItsParticipantsAndLabels(t *testing.T) {
 	if err := d.SVG(&svg); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">409, in progress</text>", "<title>409, idempotency_key_in_progress</title>",
-		">reserved until 12:00:30</text>"} {
+	for _, want := range []string{">409, in progress</text>", "<title>2026-11-23 12:00:01.100 UTC, 409, idempotency_key_in_progress</title>",
+		">reserved until +30 s</text>"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the drawing lacks %s", want)
 		}
@@ -239,7 +253,7 @@ func TestDrawingHasRoomForItsParticipantsAndLabels(t *testing.T) {
 		t.Errorf("a label is cut in\n%s", &svg)
 	}
 	for actor, want := range map[string]string{"owner": "PSP", "lookup": "reconciler", "operator": "operator"} {
-		later := life(completed, nil, event(5, "owner", inProgress, unknown, "reset"),
+		later := life(completed, nil, event(5, "owner", inProgress, unknown, "PSP answered 500"),
 			event(9, actor, unknown, completed, "the PSP says succeeded"))
 		var text strings.Builder
 		if err := sequence.Draw(later).Text(&text); err != nil {

@@ -95,6 +95,9 @@ func (l line) send() Step {
 	case len(l.create()) > 0:
 		send.Label = "confirm"
 	}
+	if sent := l.e.At.Time(); nothingArrived(l.next) && l.life.leftNothing(sent) {
+		send.Label, send.Lost = send.Label+"; the PSP has nothing", true
+	}
 	return send
 }
 
@@ -108,9 +111,12 @@ func (l line) ownerSteps(written Step) []Step {
 		}
 		return l.with(answer, l.step(PSP, API, "answer"), written)
 	case idempotency.UnknownStatus:
-		lost := l.step(PSP, API, l.e.Reason)
-		lost.Lost = !strings.HasPrefix(l.e.Reason, "the PSP waits") // which is an answer
-		return l.with("202, not known yet", lost, written)
+		answer := l.step(PSP, API, l.e.Reason)
+		answer.Unusable = !strings.HasPrefix(l.e.Reason, "the PSP waits")
+		if nothingArrived(l.e) {
+			answer = l.step(API, API, l.e.Reason)
+		}
+		return l.with("202, not known yet", answer, written)
 	case idempotency.FailedRetryableStatus:
 		why := l.step(API, API, l.e.Reason)
 		if !cancelled(l.e) {
@@ -130,7 +136,7 @@ func (l line) found() string {
 	if l.e.To != idempotency.UnknownStatus || l.lost.IsZero() || !l.e.At.Time().Before(end) {
 		return l.e.Reason
 	}
-	return l.e.Reason + ", no proof before " + end.UTC().Format(time.TimeOnly)
+	return l.e.Reason + ", no proof before " + l.life.since(end)
 }
 
 // change is what the line did to the key.
@@ -143,7 +149,7 @@ func (l line) change() string {
 			label += fmt.Sprintf(", generation %d", e.Generation)
 		}
 		if row.LockedUntil != nil && row.Attempt == e.Attempt && row.Generation == e.Generation {
-			label += ", lease until " + row.LockedUntil.UTC().Format(time.TimeOnly)
+			label += ", lease until " + l.life.since(*row.LockedUntil)
 		}
 		return label
 	case e.From == e.To:

@@ -13,6 +13,7 @@ import (
 // Request is a request with the key that one API process remembers. Its times are those of the process.
 type Request struct {
 	Began, At time.Time // At is the time of the answer
+	Gone      time.Time // when the client hung up; zero if it waited for the answer, or if that is not known
 	Status    int       // of the answer; problem.ClientGone if nobody could read it
 	Label     string    // Replayed, or the code of a problem, or nothing
 	// Bystander says that the request has not reserved the key: it was refused, or was told about another request.
@@ -70,6 +71,14 @@ func (l Life) ownAnswer(i int, r Request) Step {
 	return r.answer(1)
 }
 
+// hangUp is the note that the client has closed its connection, if it has.
+func (r Request) hangUp() []Step {
+	if r.Gone.IsZero() {
+		return nil
+	}
+	return []Step{{At: r.Gone, From: Client, To: Client, Label: "the client hangs up"}}
+}
+
 // answer is the arrow of the answer. times is how often it was given in a row.
 func (r Request) answer(times int) Step {
 	s := Step{At: r.At, From: API, To: Client, Label: strconv.Itoa(r.Status)}
@@ -107,7 +116,7 @@ func (l Life) others(others []Request) []Step {
 	for len(others) > 0 {
 		first, n := others[0], 1
 		for n < len(others) && others[n].Status == first.Status && others[n].Label == first.Label &&
-			!l.happensBetween(first.At, others[n].At) {
+			others[n].Gone.Equal(first.Gone) && !l.happensBetween(first.At, others[n].At) {
 			n++
 		}
 		last := others[n-1]
@@ -116,7 +125,8 @@ func (l Life) others(others []Request) []Step {
 			asks.Label = string(l.Row.Ref.Operation)
 		}
 		asks.Label += repeated(n)
-		steps, others = append(steps, asks, last.answer(n)), others[n:]
+		steps = append(append(steps, asks), first.hangUp()...)
+		steps, others = append(steps, last.answer(n)), others[n:]
 	}
 	return steps
 }

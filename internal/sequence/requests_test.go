@@ -35,10 +35,20 @@ func TestRememberedRequests(t *testing.T) {
 	lost := life(unknown, nil, event(0.2, "owner", inProgress, unknown, "PSP answered 500"))
 	lost.Requests = []sequence.Request{request(0, 0.3, 202, ""), request(0.4, 0.5, 202, ""),
 		request(0.6, 0.7, 202, "")}
+	gone := request(0, 2, problem.ClientGone, "")
+	gone.Gone = at(1)
+	goneFirst, goneAgain := gone, gone
+	goneFirst.Bystander, goneAgain.Bystander, goneAgain.Gone = true, true, at(1.5)
 	for name, c := range map[string]struct {
 		life sequence.Life
 		want string
 	}{
+		"a client that is seen to hang up": {
+			paid(gone), "client>client the client hangs up|!API>client the connection is closed",
+		},
+		"two that hang up are two": {paid(goneFirst, goneAgain), "client>API the same key again|" +
+			"client>API the same key again|client>client the client hangs up|client>client the client hangs up|" +
+			"!API>client the connection is closed|!API>client the connection is closed"},
 		"the owner's answer":      {paid(request(-0.1, 9.1, 201, "")), "API>client 201"},
 		"by a clock that is fast": {paid(request(0.09, 9.2, 201, "")), "API>client 201"},
 		"by a clock that is far off": {paid(request(0.2, 9.2, 201, "")),

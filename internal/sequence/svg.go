@@ -10,10 +10,10 @@ import (
 
 // The layout of the SVG, in its own units.
 const (
-	svgLeft   = 125 // of the first column; the times stand before it
+	svgLeft   = 140 // of the first column; the times stand before it
 	svgColumn = 150
 	svgRow    = 34
-	svgTop    = 56
+	svgTop    = 76
 	svgRight  = 130
 
 	svgTimeAt    = 8  // where the times and the remarks begin
@@ -42,8 +42,11 @@ func (d Diagram) writeSVG(w io.Writer, style string) error {
 		"\n", width, height, width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(clean(d.Title)))
 	b.WriteString(style)
+	if len(d.Steps) > 0 {
+		fmt.Fprintf(&b, `<text class="time" x="%d" y="16">%s</text>`+"\n", svgTimeAt, d.heading())
+	}
 	for _, c := range d.columns() {
-		fmt.Fprintf(&b, `<text class="who" x="%d" y="24">%s</text><path class="life" d="M%d 36V%d"/>`+"\n",
+		fmt.Fprintf(&b, `<text class="who" x="%d" y="44">%s</text><path class="life" d="M%d 56V%d"/>`+"\n",
 			d.x(c), html.EscapeString(d.Name(c)), d.x(c), svgTop+svgRow*len(d.Steps)+8)
 	}
 	for i, s := range d.Steps {
@@ -97,8 +100,8 @@ func (d Diagram) x(c Column) int { return svgLeft + svgColumn*d.place(c) }
 func (d Diagram) svg(s Step, y int) string {
 	var b strings.Builder
 	whole := html.EscapeString(clean(s.Label)) // the label above the arrow may be cut
-	fmt.Fprintf(&b, `<g><title>%s</title><text class="time" x="%d" y="%d">%s</text>`, whole, svgTimeAt, y+svgRow-10,
-		s.At.UTC().Format(clockForm))
+	fmt.Fprintf(&b, `<g><title>%s, %s</title><text class="time" x="%d" y="%d">%s</text>`,
+		s.At.UTC().Format(fullForm), whole, svgTimeAt, y+svgRow-10, d.Time(s.At))
 	from, to := d.x(s.From), d.x(s.To)
 	fmt.Fprintf(&b, `<text class="label" x="%d" y="%d">%s</text>`, (from+to)/2, y+svgRow-16,
 		html.EscapeString(d.drawn(s)))
@@ -107,23 +110,25 @@ func (d Diagram) svg(s Step, y int) string {
 		fmt.Fprintf(&b, `<circle class="dot" cx="%d" cy="%d" r="4"/></g>`+"\n", from, line)
 		return b.String()
 	}
-	class, back := "arrow", 7
+	class, head, back := "arrow", "arrow", 7
 	if s.Inferred {
 		class += " inferred"
 	}
-	if s.Lost {
-		class += " lost"
+	if s.Lost || s.Unusable {
+		class, head = class+" lost", "arrow lost"
 	}
 	if to < from {
 		back = -back
 	}
+	if s.Lost {
+		to = (from+to)/2 - 2*back // not on the line of a participant in the middle
+	}
 	fmt.Fprintf(&b, `<path class="%s" d="M%d %dH%d"/>`, class, from, line, to)
 	if s.Lost {
-		middle := (from + to) / 2
-		fmt.Fprintf(&b, `<path class="arrow lost" d="M%d %dl8 8m0-8l-8 8"/></g>`+"\n", middle-4, line-4)
+		fmt.Fprintf(&b, `<path class="%s" d="M%d %dl8 8m0-8l-8 8"/></g>`+"\n", head, to-4, line-4)
 		return b.String()
 	}
-	fmt.Fprintf(&b, `<path class="arrow" d="M%d %dL%d %dL%d %d"/></g>`+"\n", to-back, line-4, to, line, to-back, line+4)
+	fmt.Fprintf(&b, `<path class="%s" d="M%d %dL%d %dL%d %d"/></g>`+"\n", head, to-back, line-4, to, line, to-back, line+4)
 	return b.String()
 }
 

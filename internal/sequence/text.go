@@ -7,34 +7,42 @@ import (
 	"unicode/utf8"
 )
 
-// The layout of the text, in characters.
-const (
-	columnWidth = 12
-	clockForm   = "15:04:05.000"
-)
+// columnWidth is that of the text, in characters.
+const columnWidth = 12
 
 // Text writes the diagram for a terminal: one line for each step, the columns on the left, the label on the right.
 func (d Diagram) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, d.Title)
 	if len(d.Steps) > 0 {
-		fmt.Fprintf(&b, "%s, times in UTC\n", d.Steps[0].At.UTC().Format("2006-01-02"))
+		fmt.Fprintln(&b, d.heading())
 	}
-	heading := strings.Repeat(" ", len(clockForm)+2)
+	room := 0 // for the times
+	for _, s := range d.Steps {
+		room = max(room, len(d.Time(s.At)))
+	}
+	heading := strings.Repeat(" ", room+2)
 	for _, c := range d.columns() {
 		heading += fmt.Sprintf("%-*s", columnWidth, d.Name(c))
 	}
 	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(heading, " "))
-	dashed := false
+	dashed, lost := false, false
 	for _, s := range d.Steps {
-		dashed = dashed || s.Inferred
-		fmt.Fprintf(&b, "%s  %s  %s\n", s.At.UTC().Format(clockForm), d.picture(s), clean(s.Label))
+		dashed, lost = dashed || s.Inferred && !s.Note(), lost || s.Lost
+		label := clean(s.Label)
+		if s.Unusable {
+			label += " (not usable)"
+		}
+		fmt.Fprintf(&b, "%*s  %s  %s\n", room, d.Time(s.At), d.picture(s), label)
 	}
 	if len(d.Steps) == 0 {
 		b.WriteString("Nothing is known of this key.\n")
 	}
 	if dashed {
 		b.WriteString("\n- - >  Nobody has recorded this. It follows from the rest.\n")
+	}
+	if lost {
+		b.WriteString("\n---x   This has not arrived, as far as is known.\n")
 	}
 	for _, r := range d.Remarks {
 		b.WriteString("\n" + clean(r) + "\n")
@@ -55,6 +63,13 @@ func (d Diagram) picture(s Step) string {
 		return string(cells)
 	}
 	left, right := d.place(min(s.From, s.To))*columnWidth, d.place(max(s.From, s.To))*columnWidth
+	half := (right-left)/2 - 1 // not on the bar of a participant in the middle
+	switch {
+	case s.Lost && s.From < s.To:
+		right = left + half
+	case s.Lost:
+		left = right - half
+	}
 	for i := left + 1; i < right; i++ {
 		cells[i] = '-'
 		if s.Inferred && (i-left)%2 == 0 {

@@ -34,7 +34,7 @@ func (x *broken) draw(out string) error {
 	x.HTML = filepath.Join(out, drawing)
 	var html bytes.Buffer
 	err = page.Execute(&html, map[string]any{
-		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Steps": d.Steps,
+		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Diagram": d,
 		"SVG":   template.HTML(svg.String()),  //nolint:gosec // package sequence escapes its labels
 		"Style": template.CSS(sequence.Style), //nolint:gosec // a constant
 	})

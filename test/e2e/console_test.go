@@ -382,10 +382,14 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 	live := b.watch(page + "/live")
 	live.until(`<span class="status in_progress"`)
 	hangUp()
-	live.until(`<span class="status completed"`, "the connection is closed")
+	shown := live.until(`<span class="status completed"`, "the connection is closed")
+	// It is drawn when it happened: the payment went on after that.
+	if at := strings.Index(shown, "the client hangs up"); at < 0 || at > strings.Index(shown, "API → database</b> <bdi>completed") {
+		t.Errorf("the client has hung up before the payment was completed, and the page is\n%s", shown)
+	}
 
 	way.deaf.Store(true)
-	shown := string(b.get(page).body)
+	shown = string(b.get(page).body)
 	if !strings.Contains(shown, "was not read just now") || !strings.Contains(shown, `data-field="executed">?<`) ||
 		strings.Contains(shown, "The PSP has nothing") {
 		t.Errorf("the PSP does not answer, and the page is\n%s", shown)

@@ -143,7 +143,7 @@ func sentOnce(req *http.Request) bool {
 // lostReason says why there is no answer, without details of the network.
 func lostReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
+		return gateway.NoAnswer
 	}
-	return "connection lost"
+	return gateway.ConnectionLost
 }

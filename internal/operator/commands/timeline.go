@@ -8,7 +8,7 @@ import (
 	"payonce/internal/sequence"
 )
 
-const timelineHelp = `Usage: reconciler timeline KEY --tenant NAME [--operation OPERATION] [--svg]
+const timelineHelp = `Usage: reconciler timeline KEY --tenant NAME [--operation OPERATION] [--clock] [--svg]
 
 Draws what has happened to a key as a sequence diagram: client, API, database, PSP, reconciler and operator over time.
 What follows from the rest, but was recorded by nobody, is dashed. The PSP is asked what its ledger has under the key;
@@ -17,6 +17,7 @@ nothing is changed.
   KEY          the client's Idempotency-Key, without quotes
   --tenant     the tenant of the key; api tenants list shows the tenants
   --operation  'POST /payments', the default, or 'POST /payments/{id}/refunds'
+  --clock      shows the times of the clock, in UTC; without it, they count from the first request
   --svg        writes an image, and not text for a terminal
 
 Exit code: 0 drawn, 1 the key does not exist or could not be read, 2 the command line is wrong.
@@ -29,7 +30,7 @@ func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 		return err
 	}
 	flags := cli.NewFlags("reconciler timeline")
-	svg := flags.Bool("svg", false, "")
+	svg, clock := flags.Bool("svg", false, ""), flags.Bool("clock", false, "")
 	asked, err := parseKey(flags, "reconciler timeline", args)
 	if err != nil {
 		return err
@@ -54,6 +55,7 @@ func Timeline(ctx context.Context, args []string, d Deps[Books]) error {
 	}
 	life.SetLedger(answer)
 	picture := sequence.Draw(life)
+	picture.Clock = *clock
 	if *svg {
 		return picture.SVG(d.Stdout)
 	}
