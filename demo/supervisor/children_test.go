@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -310,6 +311,8 @@ func TestKilledChildHasNotFailed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	served := 0
+	var told []string
+	c.tell = func(what string) { told = append(told, what) }
 	err := c.run(ctx, func() {
 		if served++; served > mostFailures {
 			stop()
@@ -321,6 +324,30 @@ func TestKilledChildHasNotFailed(t *testing.T) {
 	})
 	if err != nil || served != mostFailures+1 || c.State().Restarts != mostFailures {
 		t.Errorf("it has served %d times: %v", served, err)
+	}
+	if all := strings.Join(told, ", "); all != strings.Repeat("starts, is killed, ", mostFailures)+"starts, is stopped" {
+		t.Errorf("of the child, pictures are told: %s", all)
+	}
+}
+
+// A picture shows what happened to the processes of the demo before, too. The file does not grow for ever.
+func TestEventsOutliveTheDemoAndAreBounded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events.json")
+	log := slog.New(slog.DiscardHandler)
+	if err := os.WriteFile(path, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	openEvents(path, log).of("API")("is killed")
+	second := openEvents(path, log)
+	if len(second.all) != 1 || second.all[0].What != "is killed" {
+		t.Errorf("of the demo before, there is %+v", second.all)
+	}
+	for range mostEvents {
+		second.add("database", "crashes")
+	}
+	if all := openEvents(path, log).all; len(all) != mostEvents || all[0].Process != "database" {
+		t.Errorf("%d events are stored, the first is %+v", len(all), all[0])
 	}
 }
 

@@ -10,7 +10,7 @@
 //	listen.go      the listeners, which outlive the children; the operator's leads to the API's child, or to the page
 //	database.go    PostgreSQL, its crash and restart, the demo's keys
 //	children.go    which children there are, what they are given, and what they do
-//	supervise.go   keeps one child running
+//	supervise.go   keeps one child running; the events of all processes, for the pictures of keys
 //	program.go     starts and stops one process
 //	page.go        what the page with the buttons is given, also to stop a payment at a crash window
 //	naive.go       the naive server, which runs beside the API
