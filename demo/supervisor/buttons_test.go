@@ -211,7 +211,7 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 	// The kill is in the picture at its time: after the charge was sent, before the API came back.
 	picture := ask(t, http.MethodGet, d.operator, "/console/keys/acme/payments/"+key+"/picture.txt", "",
 		map[string]string{"Authorization": "Bearer demo-operator-key"}).body
-	if !regexp.MustCompile(`(?s)  charge\n.*\|  the API is killed\n.*  this API process starts\n.*` +
+	if !regexp.MustCompile(`(?s)  charge\n.*\|  the API is killed\n.*  this API process starts\n.*`+
 		`  completed\n.*  201, replayed`).MatchString(picture) ||
 		!regexp.MustCompile(`x - - - - \|.*  its answer is lost\n`).MatchString(picture) {
 		t.Errorf("the picture is\n%s", picture)

@@ -325,8 +325,9 @@ func TestKilledChildHasNotFailed(t *testing.T) {
 	if err != nil || served != mostFailures+1 || c.State().Restarts != mostFailures {
 		t.Errorf("it has served %d times: %v", served, err)
 	}
-	if all := strings.Join(told, ", "); all != strings.Repeat("starts, is killed, ", mostFailures)+"starts, is stopped" {
-		t.Errorf("of the child, pictures are told: %s", all)
+	want := strings.Repeat("starts, is killed, ", mostFailures) + "starts, is stopped"
+	if all := strings.Join(told, ", "); all != want {
+		t.Errorf("pictures are told: %s", all)
 	}
 }
 

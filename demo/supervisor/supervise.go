@@ -195,7 +195,7 @@ func (e *events) of(process string) func(what string) {
 	return func(what string) { e.add(process, what) }
 }
 
-// add stores one more event. The file is replaced as a whole, so whoever reads it finds all of it.
+// add stores one more event. The file is replaced as a whole, so a reader finds all of it.
 func (e *events) add(process, what string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -68,9 +68,15 @@ func TestHangUpIsRememberedAtItsTime(t *testing.T) {
 		req.Header.Set(keyHeader, "order-0000000042")
 		h.ServeHTTP(httptest.NewRecorder(), req)
 	}
-	if len(kept) != 2 || !kept[0].Gone.Equal(began.Add(time.Second)) || !kept[0].At.Equal(began.Add(3*time.Second)) ||
-		kept[0].Status != problem.ClientGone || !kept[1].Gone.IsZero() || kept[1].Status != http.StatusUnprocessableEntity {
-		t.Errorf("remembered are %+v", kept)
+	if len(kept) != 2 {
+		t.Fatalf("remembered are %+v", kept)
+	}
+	if gone := kept[0]; !gone.Gone.Equal(began.Add(time.Second)) || !gone.At.Equal(began.Add(3*time.Second)) ||
+		gone.Status != problem.ClientGone {
+		t.Errorf("the one that hangs up is %+v", gone)
+	}
+	if !kept[1].Gone.IsZero() || kept[1].Status != http.StatusUnprocessableEntity {
+		t.Errorf("the one that waits is %+v", kept[1])
 	}
 }
 

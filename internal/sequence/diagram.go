@@ -33,7 +33,8 @@ type Step struct {
 	Short string
 	// Inferred says that nobody has recorded the step: it follows from the others, and is drawn dashed.
 	Inferred bool
-	// Lost says that the message has not arrived, as far as is known. Its arrow begins when it was sent, and ends nowhere.
+	// Lost says that the message has not arrived, as far as is known. Its arrow begins when it was sent, and ends
+	// nowhere.
 	Lost bool
 	// Unusable says that the message has arrived, and that nothing could be learnt from it.
 	Unusable bool
@@ -87,8 +88,8 @@ func (d Diagram) heading() string {
 // fullForm is the date and the time of a step.
 const fullForm = "2006-01-02 15:04:05.000 UTC"
 
-// elapsed writes a span as people read it: 5.000 s, 1:05.000, 1:00:05 or 2 d 03:00:05. From an hour on, it has no parts of
-// a second. resolution is a millisecond or a second.
+// elapsed writes a span as people read it: 5.000 s, 1:05.000, 1:00:05 or 2 d 03:00:05. From an hour on, it has no parts
+// of a second. resolution is a millisecond or a second.
 func elapsed(span, resolution time.Duration) string {
 	const day = 24 * time.Hour
 	sign := ""

@@ -41,7 +41,8 @@ func (l Life) ends(own map[int]Request) map[int]Event {
 		}
 		until := l.nextReservation(j)
 		i := slices.IndexFunc(l.Events, func(x Event) bool {
-			return processes[x.Process] == API && x.What != Starts && x.At.After(e.At.Time()) && (until.IsZero() || x.At.Before(until))
+			return processes[x.Process] == API && x.What != Starts && x.At.After(e.At.Time()) &&
+				(until.IsZero() || x.At.Before(until))
 		})
 		if i >= 0 {
 			ends[j] = l.Events[i]
@@ -50,8 +51,8 @@ func (l Life) ends(own map[int]Request) map[int]Event {
 	return ends
 }
 
-// happened are the notes of what has happened to processes between the first request and the final answer, or until now
-// if there is none.
+// happened are the notes of what has happened to processes between the first request and the final answer, or until
+// now if there is none.
 func (l Life) happened(ends map[int]Event) (notes []Step) {
 	if len(l.Timeline) == 0 {
 		return nil

@@ -15,15 +15,16 @@ func nothingArrived(e idempotency.Event) bool {
 		(e.Reason == gateway.NoAnswer || e.Reason == gateway.ConnectionLost)
 }
 
-// leftNothing reports whether the PSP's ledger was read, and has nothing that a request sent at that time can have done.
+// leftNothing reports whether the PSP's ledger was read, and has nothing that a request sent at that time can have
+// done.
 func (l Life) leftNothing(sent time.Time) bool {
 	return l.Ledger != nil && l.LedgerUnread == "" && !slices.ContainsFunc(l.Ledger, func(r gateway.Record) bool {
 		return !l.movement(r).At.Before(sent)
 	})
 }
 
-// movement is the note of a record in the PSP's ledger. A PSP may count whole seconds, and has its own clock: its record
-// must not come before the object that it is about, nor before the first request.
+// movement is the note of a record in the PSP's ledger. A PSP may count whole seconds, and has its own clock: its
+// record must not come before the object that it is about, nor before the first request.
 func (l Life) movement(r gateway.Record) Step {
 	status := r.Status
 	if r.DeclineCode != "" {
@@ -88,8 +89,8 @@ func (l Life) unanswered(i int, own map[int]Request, ends map[int]Event) bool {
 // lostAnswers are the PSP's answers that have not arrived. Each begins when the PSP had executed, by its ledger. An
 // execution that comes after the request has given up is answered to nobody, so it has no arrow.
 //
-// ends and lapsed are the reservations whose request was ended, and those of which nothing is known but that their lease
-// was over.
+// ends and lapsed are the reservations whose request was ended, and those of which nothing is known but that their
+// lease was over.
 func (l Life) lostAnswers(ends map[int]Event, lapsed map[int]bool) (lost []Step) {
 	for j, e := range l.Timeline {
 		if l.reservation(j) != j {

@@ -52,9 +52,9 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 			asks + "API>PSP charge|" + charged + "!~PSP>API its answer is lost|" + gaveUp},
 		"the PSP charges when nobody waits any more": {lost(succeeded(7, "ch_1")),
 			asks + "API>PSP charge|" + gaveUp + "|" + strings.TrimSuffix(charged, "|")},
-		"the PSP was not asked":                             {lost(), asks + "API>PSP charge|" + gaveUp},
-		"the PSP has nothing":                               {read, asks + "!API>PSP charge; the PSP has nothing|" + gaveUp},
-		"the PSP had nothing, and does not answer any more": {unread, asks + "API>PSP charge|" + gaveUp},
+		"the PSP was not asked":            {lost(), asks + "API>PSP charge|" + gaveUp},
+		"the PSP has nothing":              {read, asks + "!API>PSP charge; the PSP has nothing|" + gaveUp},
+		"the PSP had nothing, and is away": {unread, asks + "API>PSP charge|" + gaveUp},
 		"killed, and nobody has seen that": {killed(), asks + "~API>PSP charge|" + charged +
 			"!~PSP>API its answer was not written|~API>API no answer was written|" + over},
 		"killed after the charge": {killed(happens(3, "API", "is killed"), happens(9, "API", "is killed")),
@@ -62,7 +62,8 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 		"killed before the charge": {killed(happens(1, "API", "is killed")),
 			asks + "~API>PSP charge|API>API the API is killed|" + charged + "!~PSP>API its answer is lost|" + over},
 		"killed, and the lease still runs": {held, "client>API POST /payments|API>database reserved, attempt 1, " +
-			"lease until +30 s|~API>PSP charge|" + charged + "!~PSP>API its answer is lost|API>API the API is killed"},
+			"lease until +30 s|~API>PSP charge|" + charged + "!~PSP>API its answer is lost|" +
+			"API>API the API is killed"},
 		"killed after its answer": {answered, asks + "~API>PSP charge|" + charged + "API>client 503|" + over},
 		"what a retry has charged is not the charge before": {retried, asks + "API>PSP charge|" +
 			"API>API no answer in time|API>database unknown|~API>client 202, not known yet|" +
@@ -84,8 +85,8 @@ func happens(seconds float64, process, what string) sequence.Event {
 func TestEventsAreDrawnWithinTheLife(t *testing.T) {
 	t.Parallel()
 	events := []sequence.Event{happens(-1, "reconciler", sequence.Starts), happens(1, "API", sequence.Starts),
-		happens(2, "database", "crashes"), happens(3, "database", sequence.Starts), happens(20, "reconciler", "is killed"),
-		happens(40, "API", "is killed"), happens(60, "reconciler", "is killed")}
+		happens(2, "database", "crashes"), happens(3, "database", sequence.Starts),
+		happens(20, "reconciler", "is killed"), happens(40, "API", "is killed"), happens(60, "reconciler", "is killed")}
 	paid := life(completed, &idempotency.Response{Status: 201})
 	open := life(unknown, nil, event(5, "owner", inProgress, unknown, "PSP answered 500"))
 	replayed := paid
@@ -136,8 +137,9 @@ func TestTimesCountFromTheFirstStep(t *testing.T) {
 	d := sequence.Diagram{Steps: []sequence.Step{{At: at(0)}}}
 	for span, want := range map[time.Duration]string{
 		0: "0.000 s", 5 * time.Millisecond: "0.005 s", 59*time.Second + 999999*time.Microsecond: "59.999 s",
-		time.Minute: "1:00.000", 65*time.Second + 5*time.Millisecond: "1:05.005", 59*time.Minute + 30*time.Second: "59:30.000",
-		time.Hour + 5*time.Second: "1:00:05", 51*time.Hour + 5*time.Second + time.Millisecond: "2 d 03:00:05",
+		time.Minute: "1:00.000", 65*time.Second + 5*time.Millisecond: "1:05.005",
+		59*time.Minute + 30*time.Second: "59:30.000",
+		time.Hour + 5*time.Second:       "1:00:05", 51*time.Hour + 5*time.Second + time.Millisecond: "2 d 03:00:05",
 		-3 * time.Millisecond: "-0.003 s",
 	} {
 		if got := d.Time(at(0).Add(span)); got != want {

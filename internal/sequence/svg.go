@@ -128,7 +128,8 @@ func (d Diagram) svg(s Step, y int) string {
 		fmt.Fprintf(&b, `<path class="%s" d="M%d %dl8 8m0-8l-8 8"/></g>`+"\n", head, to-4, line-4)
 		return b.String()
 	}
-	fmt.Fprintf(&b, `<path class="%s" d="M%d %dL%d %dL%d %d"/></g>`+"\n", head, to-back, line-4, to, line, to-back, line+4)
+	fmt.Fprintf(&b, `<path class="%s" d="M%d %dL%d %dL%d %d"/></g>`+"\n", head, to-back, line-4, to, line, to-back,
+		line+4)
 	return b.String()
 }
 

@@ -39,6 +39,8 @@ var parsers = map[string]string{
 	"internal/config.Parse":          "FuzzLoad",
 	"internal/config.publicURLFrom":  "FuzzLoad",
 
+	"internal/sequence.ParseEvents": "- a file of the demo's own, and what cannot be read is no event",
+
 	"demo/controls.pay":           "- the answer of our own API",
 	"demo/controls.readPSP":       "- the answer of our own mock",
 	"demo/controls.presetOf":      "- the answer of our own mock, and our own presets",

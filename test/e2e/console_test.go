@@ -384,7 +384,8 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 	hangUp()
 	shown := live.until(`<span class="status completed"`, "the connection is closed")
 	// It is drawn when it happened: the payment went on after that.
-	if at := strings.Index(shown, "the client hangs up"); at < 0 || at > strings.Index(shown, "API → database</b> <bdi>completed") {
+	at, later := strings.Index(shown, "the client hangs up"), strings.Index(shown, "API → database</b> <bdi>completed")
+	if at < 0 || at > later {
 		t.Errorf("the client has hung up before the payment was completed, and the page is\n%s", shown)
 	}
 

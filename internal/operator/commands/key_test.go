@@ -181,9 +181,12 @@ func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
 	}{
 		{[]string{lostKey, "--tenant", "acme"}, []string{
 			`^POST /payments, key ` + lostKey + `\n`, `\|-+>\| .*  POST /payments\n`, `reserved, attempt 1\n`,
-			`\*  succeeded: 120\.00 USD, ch_\w+\n`, `  PSP answered 500 \(not usable\)\n`, `unknown\n`, `< - - .*  202, not known yet\n`,
+			`\*  succeeded: 120\.00 USD, ch_\w+\n`, `  PSP answered 500 \(not usable\)\n`,
+			`unknown\n`, `< - - .*  202, not known yet\n`,
 		}},
-		{[]string{lostKey, "--tenant", "acme", "--clock"}, []string{`times in UTC\n`, `\n\d\d:\d\d:\d\d\.\d{3}  \|`}},
+		{[]string{lostKey, "--tenant", "acme", "--clock"}, []string{
+			`times in UTC\n`, `\n\d\d:\d\d:\d\d\.\d{3}  \|`,
+		}},
 		{[]string{"order-0000000043", "--tenant=acme"}, []string{`completed\n`, `\n0.000 s  \|`, `< - - .*  201\n`}},
 		{[]string{refundKey, "--tenant=acme", "--operation", "POST /payments/{id}/refunds"},
 			[]string{`  refund\n`, `succeeded: 5\.00 USD, rf_\w+\n`}},
