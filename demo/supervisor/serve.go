@@ -15,7 +15,6 @@ import (
 	"payonce/demo/controls"
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
-	"payonce/internal/sequence"
 	"payonce/internal/telemetry"
 )
 
@@ -70,7 +69,6 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	}
 	seen := openEvents(set.api.EventsFile, log)
 	ours.api.tell, ours.reconciler.tell, database.tell = seen.of("API"), seen.of("reconciler"), seen.of("database")
-	database.happens(sequence.Starts)
 	read, closeRows, err := openRows(ctx, database.api)
 	if err != nil {
 		return errors.Join(err, psp.Close())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,13 @@ func TestDrawingHasRoomForItsParticipantsAndLabels(t *testing.T) {
 	}
 	if strings.Contains(svg.String(), "…") {
 		t.Errorf("a label is cut in\n%s", &svg)
+	}
+	// PSP and database are at 590 and 440. The cross is between them, and not on the line of the database.
+	svg.Reset()
+	if err := sequence.Draw(lostAndFound()).SVG(&svg); err != nil ||
+		!regexp.MustCompile(`<path class="arrow inferred lost" d="M590 \d+H454"/><path class="arrow lost" d="M450 `).
+			MatchString(svg.String()) {
+		t.Errorf("no answer ends nowhere: %v\n%s", err, &svg)
 	}
 	for actor, want := range map[string]string{"owner": "PSP", "lookup": "reconciler", "operator": "operator"} {
 		later := life(completed, nil, event(5, "owner", inProgress, unknown, "PSP answered 500"),

@@ -142,8 +142,8 @@ func exchange(a told, amount int64, named bool) []sequence.Step {
 	}
 	ask := sequence.Step{At: a.Asked, From: sequence.Client, To: sequence.API, Label: what, Short: short}
 	answer := sequence.Step{At: a.Heard, From: sequence.API, To: sequence.Client, Label: label(a)}
-	if a.Err != "" {
-		answer.Lost, answer.Label = true, a.Err
+	if a.Err != "" { // Nobody knows whether the server has answered, and when. The client has noticed it now.
+		answer.From, answer.Label = sequence.Client, a.Err
 	}
 	if !answer.At.After(ask.At) {
 		answer.At = ask.At.Add(time.Microsecond)

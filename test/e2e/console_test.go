@@ -177,7 +177,7 @@ func TestPageOfAKeyGrowsWhileOneLooks(t *testing.T) {
 
 	w.pay(key, "pm_silent_charged").expect(t, http.StatusCreated, "")
 	w.pay(key, "pm_silent_charged").expect(t, http.StatusCreated, "")
-	live.until("201, replayed ×2")
+	live.until("201, replayed ×2", `Z">0.000 s</data>`)
 	w.pay(key, "pm_ok").expect(t, http.StatusUnprocessableEntity, "")
 	shown := live.until("422, idempotency_key_reused_with_different_payload")
 	// Without script, the page shows the same.
@@ -384,7 +384,7 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 	hangUp()
 	shown := live.until(`<span class="status completed"`, "the connection is closed")
 	// It is drawn when it happened: the payment went on after that.
-	at, later := strings.Index(shown, "the client hangs up"), strings.Index(shown, "API → database</b> <bdi>completed")
+	at, later := strings.Index(shown, "the client hangs up"), strings.Index(shown, "→ database</b> <bdi>completed")
 	if at < 0 || at > later {
 		t.Errorf("the client has hung up before the payment was completed, and the page is\n%s", shown)
 	}
