@@ -63,8 +63,10 @@ func TestDiagramsSideBySide(t *testing.T) {
 	}
 	from := svgLeft + svgColumn
 	arrow := fmt.Sprintf(`<path class="arrow" d="M%d %dH%d"/>`, from, svgTop+svgRow-10, from+svgColumn)
-	for _, want := range []string{arrow, `class="bad" x="8" y="60">twice`, `class="good" x="563" y="60">once`,
-		`translate(555 `, "a &amp; b", "&lt;left&gt;"} {
+	wide, _ := side.size()
+	second := fmt.Sprintf(`class="good" x="%d" y="60">once</text>
+<g transform="translate(%d `, wide+svgTimeAt, wide)
+	for _, want := range []string{arrow, `class="bad" x="8" y="60">twice`, second, "a &amp; b", "&lt;left&gt;"} {
 		if !strings.Contains(image.String(), want) {
 			t.Errorf("no %s in %s", want, image.String())
 		}
