@@ -278,7 +278,9 @@ func (c *Console) picture(contentType string, draw func(sequence.Diagram, io.Wri
 				w.Header().Set("Content-Security-Policy",
 					"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 			}
-			_ = draw(k.view().Diagram, w)
+			d := k.view().Diagram
+			d.Clock = r.URL.Query().Has("clock") // for those who have no pointer to ask a step for its time
+			_ = draw(d, w)
 		}
 	}
 }

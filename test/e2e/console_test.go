@@ -184,9 +184,11 @@ func TestPageOfAKeyGrowsWhileOneLooks(t *testing.T) {
 	if page := b.get(page); !strings.Contains(string(page.body), strings.TrimSpace(picture.FindString(shown))) {
 		t.Errorf("the page does not show\n%s\nbut\n%s", shown, page.body)
 	}
-	for _, format := range []string{"/picture.svg", "/picture.txt"} {
+	for format, times := range map[string]string{"/picture.svg": ">0.000 s<", "/picture.txt": "0.000 s  |",
+		"/picture.txt?clock": "times in UTC"} {
 		r := b.get(page + format)
-		if r.status != http.StatusOK || !strings.Contains(string(r.body), "replayed ×2") {
+		if text := string(r.body); r.status != http.StatusOK || !strings.Contains(text, "replayed ×2") ||
+			!strings.Contains(text, times) {
 			t.Errorf("%s is %d\n%s", format, r.status, r.body)
 		}
 	}
