@@ -53,9 +53,10 @@ func Draw(l Life) Diagram {
 	d := Diagram{Title: string(l.Row.Ref.Operation) + ", key " + l.Row.Ref.Key.String()}
 	own, others := l.matchRequests()
 	l.begin = l.beginning(others)
-	ends := l.ends(own)
+	attempts := l.attempts(own)
+	var lostAnswers []Step
+	d.Steps, lostAnswers = l.losses(attempts)
 	var lost time.Time
-	lapsed := map[int]bool{}
 	answered := false // the request of the line is remembered, and so is its answer
 	for i, e := range l.Timeline {
 		var next idempotency.Event
@@ -68,11 +69,6 @@ func Draw(l Life) Diagram {
 		if e.Actor == "request" {
 			d.Requests++
 			_, answered = own[i]
-		}
-		if l.unanswered(i, own, ends) {
-			lapsed[l.reservation(i)] = true
-			d.Steps = append(d.Steps, Step{At: e.At.Time(), From: API, To: API, Inferred: true,
-				Label: "no answer was written"})
 		}
 		d.Steps = append(d.Steps, line{l, e, next, lost, answered}.steps()...)
 	}
@@ -93,7 +89,7 @@ func Draw(l Life) Diagram {
 	for _, r := range l.Ledger {
 		d.Steps = append(d.Steps, l.movement(r))
 	}
-	d.Steps = append(append(d.Steps, l.lostAnswers(ends, lapsed)...), l.happened(ends)...)
+	d.Steps = append(append(d.Steps, lostAnswers...), l.happened(attempts)...)
 	// What another process has answered is not remembered, so the picture may lack it.
 	d.Forgotten = !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At.Time())
 	if d.Forgotten {

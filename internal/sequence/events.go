@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -31,29 +30,9 @@ func ParseEvents(raw []byte) []Event {
 // processes have names, in events.
 var processes = map[string]Column{"API": API, "database": Database, "reconciler": Reconciler}
 
-// ends are the events that have ended a request, by its reservation: the first end of an API process after it, unless
-// the answer is remembered. A later one ends a process that has nothing to do with the request.
-func (l Life) ends(own map[int]Request) map[int]Event {
-	ends := map[int]Event{}
-	for j, e := range l.Timeline {
-		if _, answered := own[j]; answered || l.reservation(j) != j {
-			continue
-		}
-		until := l.nextReservation(j)
-		i := slices.IndexFunc(l.Events, func(x Event) bool {
-			return processes[x.Process] == API && x.What != Starts && x.At.After(e.At.Time()) &&
-				(until.IsZero() || x.At.Before(until))
-		})
-		if i >= 0 {
-			ends[j] = l.Events[i]
-		}
-	}
-	return ends
-}
-
 // happened are the notes of what has happened to processes between the first request and the final answer, or until
 // now if there is none.
-func (l Life) happened(ends map[int]Event) (notes []Step) {
+func (l Life) happened(attempts []attempt) (notes []Step) {
 	if len(l.Timeline) == 0 {
 		return nil
 	}
@@ -61,7 +40,12 @@ func (l Life) happened(ends map[int]Event) (notes []Step) {
 	if i := slices.IndexFunc(l.Requests, func(r Request) bool { return r.At.After(final) }); i >= 0 {
 		final = l.Requests[i].At
 	}
-	events := slices.Collect(maps.Values(ends))
+	var events []Event
+	for _, a := range attempts {
+		if a.ended.What != "" {
+			events = append(events, a.ended)
+		}
+	}
 	for _, e := range l.Events {
 		if processes[e.Process] != API {
 			events = append(events, e)

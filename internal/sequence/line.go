@@ -95,7 +95,7 @@ func (l line) send() Step {
 	case len(l.create()) > 0:
 		send.Label = "confirm"
 	}
-	if sent := l.e.At.Time(); nothingArrived(l.next) && l.life.leftNothing(sent) {
+	if nothingArrived(l.next) && l.life.leftNothing() {
 		send.Label, send.Lost = send.Label+"; the PSP has nothing", true
 	}
 	return send

@@ -15,12 +15,9 @@ func nothingArrived(e idempotency.Event) bool {
 		(e.Reason == gateway.NoAnswer || e.Reason == gateway.ConnectionLost)
 }
 
-// leftNothing reports whether the PSP's ledger was read, and has nothing that a request sent at that time can have
-// done.
-func (l Life) leftNothing(sent time.Time) bool {
-	return l.Ledger != nil && l.LedgerUnread == "" && !slices.ContainsFunc(l.Ledger, func(r gateway.Record) bool {
-		return !l.movement(r).At.Before(sent)
-	})
+// leftNothing reports whether the PSP's ledger was read, and has nothing under the key.
+func (l Life) leftNothing() bool {
+	return l.Ledger != nil && len(l.Ledger) == 0 && l.LedgerUnread == ""
 }
 
 // movement is the note of a record in the PSP's ledger. A PSP may count whole seconds, and has its own clock: its
@@ -43,78 +40,80 @@ func (l Life) movement(r gateway.Record) Step {
 	return s
 }
 
-// reservation is the line that has reserved the key for the request of line i.
-func (l Life) reservation(i int) int {
-	for j := i; j >= 0; j-- {
-		if e := l.Timeline[j]; e.Actor == "request" && e.To == idempotency.InProgressStatus {
-			return j
-		}
-	}
-	return -1
+// attempt is a reservation of the key, and what became of the request that made it.
+type attempt struct {
+	at, next time.Time // when it was made, and the next one was; zero if there is none
+	number   int32
+	life     int32             // the generation
+	wrote    idempotency.Event // what the request has written; zero if nothing
+	lapsed   time.Time         // when others found that its lease was over; zero if they did not
+	answered bool              // its answer is remembered
+	ended    Event             // the end of its process; zero if nobody has seen that
 }
 
-// written is what the request that made reservation j has written of its call of the PSP.
-func (l Life) written(j int) (by idempotency.Event, ok bool) {
-	for _, e := range l.Timeline[j+1:] {
-		if e.Actor == "owner" && e.Attempt == l.Timeline[j].Attempt && e.Generation == l.Timeline[j].Generation {
-			return e, true
-		}
-	}
-	return by, false
+// has reports whether what happened at that time belongs to the attempt, and to no later one.
+func (a attempt) has(at time.Time) bool {
+	return !at.Before(a.at) && (a.next.IsZero() || at.Before(a.next))
 }
 
-// nextReservation is when the key was reserved again after reservation j; zero if it was not.
-func (l Life) nextReservation(j int) time.Time {
-	for i := j + 1; i < len(l.Timeline); i++ {
-		if l.reservation(i) == i {
-			return l.Timeline[i].At.Time()
-		}
-	}
-	return time.Time{}
-}
-
-// unanswered reports whether line i makes the key unknown because the lease was over, and nobody knows what has become
-// of the request that had it: it has written nothing, nobody remembers its answer, and no end of its process was seen.
-func (l Life) unanswered(i int, own map[int]Request, ends map[int]Event) bool {
-	e, j := l.Timeline[i], l.reservation(i)
-	if e.From != idempotency.InProgressStatus || e.To != idempotency.UnknownStatus || e.Actor == "owner" || j < 0 {
-		return false
-	}
-	_, wrote := l.written(j)
-	_, answered := own[j]
-	_, ended := ends[j]
-	return !wrote && !answered && !ended
-}
-
-// lostAnswers are the PSP's answers that have not arrived. Each begins when the PSP had executed, by its ledger. An
-// execution that comes after the request has given up is answered to nobody, so it has no arrow.
-//
-// ends and lapsed are the reservations whose request was ended, and those of which nothing is known but that their
-// lease was over.
-func (l Life) lostAnswers(ends map[int]Event, lapsed map[int]bool) (lost []Step) {
-	for j, e := range l.Timeline {
-		if l.reservation(j) != j {
+// attempts are all reservations. The end of the process of one is the first end of an API process after it, unless its
+// answer is remembered: a later one ends a process that has nothing to do with the request.
+func (l Life) attempts(own map[int]Request) (all []attempt) {
+	for i, e := range l.Timeline {
+		if at := e.At.Time(); e.Actor == "request" && e.To == idempotency.InProgressStatus {
+			if len(all) > 0 {
+				all[len(all)-1].next = at
+			}
+			_, answered := own[i]
+			all = append(all, attempt{at: at, number: e.Attempt, life: e.Generation, answered: answered})
 			continue
 		}
-		label, until := "its answer is lost", l.nextReservation(j)
-		written, wrote := l.written(j)
-		_, ended := ends[j]
-		switch {
-		case wrote && nothingArrived(written):
-			until = written.At.Time()
-		case wrote:
-			continue
-		case lapsed[j]:
-			label = "its answer was not written"
-		case !ended:
-			continue
-		}
-		for _, r := range l.Ledger {
-			at := l.movement(r).At
-			if !at.Before(e.At.Time()) && (until.IsZero() || at.Before(until)) {
-				lost = append(lost, Step{At: at, From: PSP, To: API, Inferred: true, Lost: true, Label: label})
+		for j := range all {
+			switch a := &all[j]; {
+			case e.Attempt != a.number || e.Generation != a.life:
+			case e.Actor == "owner":
+				a.wrote = e
+			case e.From == idempotency.InProgressStatus && e.To == idempotency.UnknownStatus:
+				a.lapsed = e.At.Time()
 			}
 		}
 	}
-	return lost
+	for j := range all {
+		a := &all[j]
+		i := slices.IndexFunc(l.Events, func(x Event) bool {
+			return processes[x.Process] == API && x.What != Starts && a.has(x.At)
+		})
+		if i >= 0 && !a.answered {
+			a.ended = l.Events[i]
+		}
+	}
+	return all
+}
+
+// losses are the PSP's answers that have not arrived, and notes where only the end of a lease tells of one. An answer
+// begins when the PSP had executed, by its ledger. An execution after the request has given up is answered to nobody,
+// so it has no arrow.
+func (l Life) losses(attempts []attempt) (notes, answers []Step) {
+	for _, a := range attempts {
+		label := "its answer is lost"
+		switch {
+		case a.wrote.Actor != "" && !nothingArrived(a.wrote):
+			continue
+		case a.wrote.Actor != "":
+			a.next = a.wrote.At.Time()
+		case a.ended.What != "":
+		case a.lapsed.IsZero() || a.answered:
+			continue
+		default:
+			label = "its answer was not written"
+			notes = append(notes, Step{At: a.lapsed, From: API, To: API, Inferred: true,
+				Label: "no answer was written"})
+		}
+		for _, r := range l.Ledger {
+			if at := l.movement(r).At; a.has(at) {
+				answers = append(answers, Step{At: at, From: PSP, To: API, Inferred: true, Lost: true, Label: label})
+			}
+		}
+	}
+	return notes, answers
 }

@@ -42,6 +42,19 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 	retried := life(inProgress, nil, event(5, "owner", inProgress, unknown, gateway.NoAnswer),
 		event(9, "lookup", unknown, released, "nothing"), twice)
 	retried.Row.LockedUntil, retried.Ledger = nil, []gateway.Record{succeeded(11, "ch_1")}
+	retried.Events = []sequence.Event{happens(12, "API", "is killed")}
+	reborn := killed()
+	reborn.Row.Generation = 2
+	renewed := event(90, "request", expired, inProgress, "reserved again")
+	done := event(91, "owner", inProgress, unknown, "PSP answered 500")
+	renewed.Generation, done.Generation = 2, 2
+	reborn.Timeline = append(reborn.Timeline, renewed, done)
+	released := killed()
+	released.Row.Attempt = 2
+	renewed.Generation, renewed.Attempt, done.Generation, done.Attempt = 1, 2, 1, 2
+	released.Timeline = append(released.Timeline, renewed, done)
+	refused := life(inProgress, nil)
+	refused.Requests = []sequence.Request{{Began: at(-2), At: at(-1), Status: 422, Bystander: true}}
 	answered := killed(happens(3, "API", "is killed"))
 	answered.Requests = []sequence.Request{{Began: at(0), At: at(2.5), Status: 503}}
 	for name, c := range map[string]struct {
@@ -55,8 +68,8 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 		"the PSP was not asked":            {lost(), asks + "API>PSP charge|" + gaveUp},
 		"the PSP has nothing":              {read, asks + "!API>PSP charge; the PSP has nothing|" + gaveUp},
 		"the PSP had nothing, and is away": {unread, asks + "API>PSP charge|" + gaveUp},
-		"killed, and nobody has seen that": {killed(), asks + "~API>PSP charge|" + charged +
-			"!~PSP>API its answer was not written|~API>API no answer was written|" + over},
+		"killed, and nobody has seen that": {killed(happens(-5, "API", "is killed")),
+			asks + "~API>PSP charge|" + charged + "!~PSP>API its answer was not written|~API>API no answer was written|" + over},
 		"killed after the charge": {killed(happens(3, "API", "is killed"), happens(9, "API", "is killed")),
 			asks + "~API>PSP charge|" + charged + "!~PSP>API its answer is lost|API>API the API is killed|" + over},
 		"killed before the charge": {killed(happens(1, "API", "is killed")),
@@ -68,8 +81,20 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 		"what a retry has charged is not the charge before": {retried, asks + "API>PSP charge|" +
 			"API>API no answer in time|API>database unknown|~API>client 202, not known yet|" +
 			"reconciler>PSP look up the key|PSP>reconciler nothing|reconciler>database failed_retryable|" +
-			"client>API the same key again|API>database reserved, attempt 2|~API>PSP charge|" +
-			strings.TrimSuffix(charged, "|")},
+			"client>API the same key again|API>database reserved, attempt 2|~API>PSP charge|" + charged +
+			"!~PSP>API its answer is lost|API>API the API is killed"},
+		"killed, expired, and used again": {reborn, asks + "~API>PSP charge|" + charged +
+			"!~PSP>API its answer was not written|~API>API no answer was written|" + over +
+			"|client>API the same key again|API>database reserved, attempt 1, generation 2|API>PSP charge|" +
+			"?PSP>API PSP answered 500|API>database unknown|~API>client 202, not known yet"},
+		"killed, released and retried": {released, asks + "~API>PSP charge|" + charged +
+			"!~PSP>API its answer was not written|~API>API no answer was written|" + over +
+			"|client>API the same key again|API>database reserved, attempt 2|API>PSP charge|" +
+			"?PSP>API PSP answered 500|API>database unknown|~API>client 202, not known yet"},
+		"the PSP's clock is slow": {lost(succeeded(-0.5, "ch_1")),
+			asks + "API>PSP charge|" + charged + "!~PSP>API its answer is lost|" + gaveUp},
+		"spans count from the first request": {refused, "client>API POST /payments|API>client 422|" +
+			"client>API POST /payments|API>database reserved, attempt 1, lease until +32 s|~API>PSP charge"},
 	} {
 		if got := inShort(c.life); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
