@@ -20,8 +20,8 @@ CREATE TABLE payments (
     -- is made that moves no money (Stripe: a PaymentIntent), and then it is executed. The id is stored between the two
     -- steps, so after a crash the reconciler knows which object may have been executed. It stays NULL at a provider
     -- that executes in one step.
-    psp_object_id     text,
-    psp_charge_id     text,
+    psp_object_id     text COLLATE "C",
+    psp_charge_id     text COLLATE "C",
     decline_code      text,
     -- The sum of the refunds that are processing or succeeded, and the sum of those that succeeded. A refund is added
     -- to the first before it is sent, so concurrent refunds cannot together exceed the payment.
@@ -55,7 +55,7 @@ CREATE TABLE refunds (
     reason          text,
     status          text NOT NULL
         CONSTRAINT refunds_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
-    psp_refund_id   text,
+    psp_refund_id   text COLLATE "C",
     decline_code    text,
     created_at      timestamptz NOT NULL DEFAULT payonce_now(),
     PRIMARY KEY (tenant_id, id),
@@ -144,7 +144,7 @@ BEGIN
     ELSIF OLD.psp_object_id IS NULL THEN
         ok := OLD.status = 'processing' AND NEW.status = 'processing'
               AND length(NEW.psp_object_id) BETWEEN 1 AND 255
-              AND NEW.psp_object_id COLLATE "C" !~ '[^!-~]'; -- printable ASCII without spaces
+              AND NEW.psp_object_id !~ '[^!-~]'; -- printable ASCII without spaces
     ELSE
         ok := NEW.psp_object_id IS NULL AND OLD.status = 'failed' AND NEW.status = 'processing';
     END IF;

@@ -201,48 +201,58 @@ ORDER BY l.id DESC
 LIMIT sqlc.arg(max_rows)::int;
 
 -- name: SearchKeys :many
--- Reads only: the keys of all tenants and operations with this name. The joins with the tenants let each search use an
--- index that begins with the tenant.
-SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at
+-- Reads only: keys of all tenants and operations that are from @key to @key_end, with their payments or refunds. The
+-- joins with the tenants let each search use an index that begins with the tenant. Here and below nothing is sorted:
+-- the search ends with the last row that it may return, however many have the beginning that somebody types.
+SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at, coalesce(p.id, r.payment_id, k.subject) AS payment_id,
+       k.subject AS movement_id, coalesce(p.status, r.status, '')::text AS movement_status,
+       coalesce(p.amount_minor, r.amount_minor, 0)::bigint AS amount_minor,
+       coalesce(p.currency, r.currency, '')::text AS currency
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM idempotency_keys AS i
-                    WHERE i.tenant_id = t.id AND i.operation = o.operation AND i.key = @key) AS k
-ORDER BY k.reserved_at DESC, k.tenant_id, k.operation LIMIT @max_rows;
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id, i.operation, i.key) * FROM idempotency_keys AS i
+                    WHERE i.tenant_id = t.id AND i.operation = o.operation
+                      AND i.key >= @key::text AND i.key <= @key_end::text) AS k
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS r ON true
+LIMIT @max_rows;
 
 -- name: SearchMovements :many
--- Reads only: the payments and refunds of all tenants with this id, or with this id at the PSP.
-SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
+-- Reads only: payments and refunds of all tenants whose id, or id at the PSP, is between two others.
+SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id,
+       p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-    WHERE i.tenant_id = t.id AND i.id = sqlc.narg(payment_id)::uuid) AS p
+    SELECT DISTINCT ON (i.tenant_id, i.id) * FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.id >= sqlc.narg(payment_id)::uuid AND i.id <= sqlc.narg(payment_id_end)::uuid) AS p
 UNION ALL
-SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
+SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id, p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
-    WHERE i.tenant_id = t.id AND i.psp_charge_id = sqlc.narg(psp_id)::text) AS p
+    SELECT DISTINCT ON (i.tenant_id, i.psp_charge_id) * FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.psp_charge_id >= @psp_id::text AND i.psp_charge_id <= @psp_id_end::text) AS p
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-    WHERE i.tenant_id = t.id AND i.id = sqlc.narg(refund_id)::uuid) AS r
+    SELECT DISTINCT ON (i.tenant_id, i.id) * FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.id >= sqlc.narg(refund_id)::uuid AND i.id <= sqlc.narg(refund_id_end)::uuid) AS r
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-    WHERE i.tenant_id = t.id AND i.psp_refund_id = sqlc.narg(psp_id)::text) AS r
-ORDER BY 6 DESC, 3 LIMIT @max_rows;
+    SELECT DISTINCT ON (i.tenant_id, i.psp_refund_id) * FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.psp_refund_id >= @psp_id::text AND i.psp_refund_id <= @psp_id_end::text) AS r
+LIMIT @max_rows;
 
 -- name: SearchDeadLetters :many
--- Reads only: the dead letter with this id, and the open ones about a key with this name. The index is that of the open
+-- Reads only: dead letters whose id is between two others, and open ones about such a key. The index is that of the open
 -- dead letters of a key.
 SELECT d.id, d.kind, d.status, coalesce(d.tenant_id, '')::text AS tenant_id,
        coalesce(d.operation, '')::text AS operation, coalesce(d.key, '')::text AS key, d.opened_at
-FROM dead_letters AS d WHERE d.id = sqlc.narg(id)::uuid
+FROM dead_letters AS d WHERE d.id >= sqlc.narg(id)::uuid AND d.id <= sqlc.narg(id_end)::uuid
 UNION ALL
 SELECT d.id, d.kind, d.status, d.tenant_id, d.operation, d.key, d.opened_at
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
 CROSS JOIN LATERAL (SELECT * FROM dead_letters AS i WHERE i.tenant_id = t.id AND i.operation = o.operation
-                    AND i.key = sqlc.narg(key)::text AND i.status = 'open' OFFSET 0) AS d
-ORDER BY 7 DESC, 1 LIMIT @max_rows;
+                    AND i.key >= @key::text AND i.key <= @key_end::text AND i.status = 'open' OFFSET 0) AS d
+LIMIT @max_rows;

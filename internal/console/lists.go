@@ -46,6 +46,7 @@ type listView[T any] struct {
 	Filtered bool   // whether a filter is set
 	Wrong    string // what is wrong with the filter; or ""
 	Rows     []T
+	More     bool   // whether there is more, which no page shows
 	Newest   string // the address of the first page, if this is a later one; or ""
 	Older    string // the address of the next page; or ""
 }
@@ -124,7 +125,7 @@ func listPage[T any](
 			c.explain(w, r, err)
 			return
 		}
-		if v.Rows = list.Rows; list.Next != "" {
+		if v.Rows, v.More = list.Rows, list.More; list.Next != "" {
 			values.Set("cursor", list.Next)
 			v.Older = addressOf(path, values)
 		}
@@ -192,7 +193,7 @@ func (c *Console) deadLetters() page {
 }
 
 func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	fields := []field{textField("q", "Id of a payment, a refund, a movement at the PSP or a dead letter, or a key")}
+	fields := []field{textField("q", "Id of a payment, a refund, a movement at the PSP or a dead letter, or a key; or its beginning")}
 	if strings.TrimSpace(r.URL.Query().Get("q")) == "" {
 		c.show(w, r, http.StatusOK, "search.html", "Search", &by,
 			viewOf[operator.Found]("/console/search", fields, url.Values{}))
@@ -209,18 +210,16 @@ func refundKeyURL(tenant, key string) string {
 	return keyURL(idempotency.StoredRef(tenant, payment.RefundOperation, key))
 }
 
-// foundURL is the page of what a search has found.
+// foundURL is the page of what a search has found. For a key, it is that of its payment: the key has a link of its own.
 func foundURL(f operator.Found) string {
 	switch f.Type {
 	case operator.FoundPayment:
 		return "/console/payments/" + f.ID
-	case operator.FoundRefund:
-		return "/console/payments/" + f.PaymentID
 	case operator.FoundDeadLetter:
 		return "/console/dead-letters/" + f.ID
-	case operator.FoundKey:
+	case operator.FoundRefund, operator.FoundKey:
 	}
-	return keyURL(idempotency.StoredRef(f.Tenant, f.Operation, f.Key))
+	return "/console/payments/" + f.PaymentID
 }
 
 // choiceName is a choice of a filter for people.

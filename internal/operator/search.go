@@ -18,16 +18,24 @@ import (
 // Found is something that a search has found. ID is that of the payment, refund or dead letter; a key has none. Key is
 // empty for a dead letter about no key.
 type Found struct {
-	Type      FoundType        `json:"type"`
-	ID        string           `json:"id,omitempty"`
-	PaymentID string           `json:"paymentId,omitempty"` // of the payment that a refund gives back
-	Tenant    string           `json:"tenant,omitempty"`
-	Operation string           `json:"operation,omitempty"`
-	Key       string           `json:"key,omitempty"`
-	Kind      string           `json:"kind,omitempty"` // of a dead letter
-	Status    string           `json:"status"`
-	At        idempotency.Time `json:"at"` // when it was created, reserved or opened
+	Type      FoundType `json:"type"`
+	ID        string    `json:"id,omitempty"`
+	PaymentID string    `json:"paymentId,omitempty"` // of a key, or of the payment that a refund gives back
+	RefundID  string    `json:"refundId,omitempty"`  // of a key
+	Tenant    string    `json:"tenant,omitempty"`
+	Operation string    `json:"operation,omitempty"`
+	Key       string    `json:"key,omitempty"`
+	Kind      string    `json:"kind,omitempty"` // of a dead letter
+	Status    string    `json:"status"`
+	// The amount of the payment or refund. MovementStatus is what became of it, if a key is found.
+	Amount         payment.AmountMinor `json:"amountCents,omitzero"`
+	Currency       payment.Currency    `json:"currency,omitempty"`
+	MovementStatus payment.Status      `json:"movementStatus,omitempty"`
+	At             idempotency.Time    `json:"at"` // when it was created, reserved or opened
 }
+
+// Ref is the key of what was found.
+func (f Found) Ref() idempotency.Ref { return idempotency.StoredRef(f.Tenant, f.Operation, f.Key) }
 
 // FoundType says what was found.
 type FoundType string
@@ -40,10 +48,13 @@ const (
 	FoundDeadLetter FoundType = "dead_letter"
 )
 
-// maxFound bounds each kind of what is found. A text names few things: only a key may be used by many tenants.
-const maxFound = 50
+// maxFound bounds each kind of what is found. leastBeginning is the shortest text that is searched for as a beginning.
+const (
+	maxFound       = 50
+	leastBeginning = 4
+)
 
-// Search finds what has this id, this id at the PSP, or this key, for all tenants. The text must be the whole id.
+// Search finds what has this id, this id at the PSP, or this key, for all tenants, or what begins so.
 func (s *Service) Search(q *query.Query) Page[Found] {
 	sought := q.Text("q")
 	if !q.Values.Has("q") {
@@ -52,47 +63,97 @@ func (s *Service) Search(q *query.Query) Page[Found] {
 	return func(ctx context.Context) (query.List[Found], error) { return s.Find(ctx, sought) }
 }
 
-// Find is Search for a text that needs no look at its form.
+// Find is Search for a text that needs no look at its form. Keys that are the whole text are found first: too many may
+// only begin with it.
 func (s *Service) Find(ctx context.Context, sought string) (query.List[Found], error) {
-	q, found := dbsqlc.New(s.config.DB.Reader()), query.List[Found]{Rows: []Found{}}
-	movements := dbsqlc.SearchMovementsParams{PspID: &sought, MaxRows: maxFound}
-	if id, err := payment.ParseID(sought); err == nil {
-		movements.PaymentID = new(uuid.UUID(id))
+	list, end := query.List[Found]{Rows: []Found{}}, sought
+	if len(sought) >= leastBeginning {
+		end += "\U0010ffff" // No id or key goes on with a character behind this one.
 	}
-	if id, err := payment.ParseRefundID(sought); err == nil {
-		movements.RefundID = new(uuid.UUID(id))
-	}
-	moved, err := q.SearchMovements(ctx, movements)
+	movements, err := s.searchMovements(ctx, sought, end)
 	if err != nil {
-		return found, fmt.Errorf("search payments: %w", err)
+		return list, err
 	}
-	for _, r := range moved {
+	keys, err := s.searchKeys(ctx, sought, sought)
+	if err != nil {
+		return list, err
+	}
+	begin, err := s.searchKeys(ctx, sought, end)
+	if err != nil {
+		return list, err
+	}
+	whole := func(f Found) bool { return f.Key == sought }
+	cases := dbsqlc.SearchDeadLettersParams{Key: sought, KeyEnd: end, MaxRows: maxFound + 1}
+	cases.ID, cases.IDEnd = between(sought, "00000000-0000-0000-0000-000000000000",
+		"ffffffff-ffff-ffff-ffff-ffffffffffff", uuid.Parse)
+	deadLetters, err := s.searchDeadLetters(ctx, cases)
+	for _, found := range [][]Found{movements, append(keys, slices.DeleteFunc(begin, whole)...), deadLetters} {
+		list.More = list.More || len(found) > maxFound
+		list.Rows = append(list.Rows, found[:min(len(found), maxFound)]...)
+	}
+	return list, err
+}
+
+// between are the first and the last id whose text begins so, or nil. least and most are the texts of the first and the
+// last id of all.
+func between[ID ~[16]byte](sought, least, most string, parse func(string) (ID, error)) (first, last *uuid.UUID) {
+	if len(sought) < leastBeginning || len(sought) > len(least) {
+		return nil, nil
+	}
+	a, badA := parse(sought + least[len(sought):])
+	b, badB := parse(sought + most[len(sought):])
+	if badA != nil || badB != nil {
+		return nil, nil
+	}
+	return new(uuid.UUID(a)), new(uuid.UUID(b))
+}
+
+func newestFirst(found []Found) []Found {
+	slices.SortStableFunc(found, func(a, b Found) int { return b.At.Time().Compare(a.At.Time()) })
+	return found
+}
+
+func (s *Service) searchMovements(ctx context.Context, sought, end string) (found []Found, err error) {
+	p := dbsqlc.SearchMovementsParams{PspID: sought, PspIDEnd: end, MaxRows: maxFound + 1}
+	const least, most = "00000000000000000000000000", "7zzzzzzzzzzzzzzzzzzzzzzzzz"
+	p.PaymentID, p.PaymentIDEnd = between(sought, "pay_"+least, "pay_"+most, payment.ParseID)
+	p.RefundID, p.RefundIDEnd = between(sought, "re_"+least, "re_"+most, payment.ParseRefundID)
+	rows, err := dbsqlc.New(s.config.DB.Reader()).SearchMovements(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("search payments: %w", err)
+	}
+	for _, r := range rows {
 		f := Found{Type: FoundType(r.Object), ID: payment.ReferenceOf(gateway.Object(r.Object), r.ID),
 			Tenant: r.TenantID, Operation: payment.CreateOperation, Key: r.IdempotencyKey, Status: r.Status,
+			Amount: payment.AmountMinor(r.AmountMinor), Currency: payment.Currency(r.Currency),
 			At: idempotency.Time(r.CreatedAt)}
 		if f.Type == FoundRefund {
 			f.PaymentID, f.Operation = payment.ID(r.PaymentID).String(), payment.RefundOperation
 		}
-		found.Rows = append(found.Rows, f)
+		found = append(found, f)
 	}
-	keys, err := q.SearchKeys(ctx, dbsqlc.SearchKeysParams{Key: sought, MaxRows: maxFound})
+	return newestFirst(found), nil
+}
+
+func (s *Service) searchKeys(ctx context.Context, sought, end string) (found []Found, err error) {
+	rows, err := dbsqlc.New(s.config.DB.Reader()).SearchKeys(ctx,
+		dbsqlc.SearchKeysParams{Key: sought, KeyEnd: end, MaxRows: maxFound + 1})
 	if err != nil {
-		return found, fmt.Errorf("search keys: %w", err)
+		return nil, fmt.Errorf("search keys: %w", err)
 	}
-	for _, r := range keys {
-		found.Rows = append(found.Rows, Found{Type: FoundKey, Tenant: r.TenantID, Operation: r.Operation, Key: r.Key,
-			Status: r.Status, At: idempotency.Time(r.ReservedAt)})
+	for _, r := range rows {
+		f := Found{Type: FoundKey, Tenant: r.TenantID, Operation: r.Operation, Key: r.Key, Status: r.Status,
+			Amount: payment.AmountMinor(r.AmountMinor), Currency: payment.Currency(r.Currency),
+			MovementStatus: payment.Status(r.MovementStatus), At: idempotency.Time(r.ReservedAt)}
+		if f.MovementStatus != "" {
+			f.PaymentID = payment.ID(r.PaymentID).String()
+		}
+		if f.MovementStatus != "" && r.PaymentID != r.MovementID {
+			f.RefundID = payment.RefundID(r.MovementID).String()
+		}
+		found = append(found, f)
 	}
-	cases := dbsqlc.SearchDeadLettersParams{Key: &sought, MaxRows: maxFound}
-	if id, err := uuid.Parse(sought); err == nil {
-		cases.ID = &id
-	}
-	deadLetters, err := s.searchDeadLetters(ctx, cases)
-	if err != nil {
-		return found, err
-	}
-	found.Rows = append(found.Rows, deadLetters...)
-	return found, nil
+	return newestFirst(found), nil
 }
 
 func (s *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLettersParams) (found []Found, err error) {
@@ -104,16 +165,14 @@ func (s *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLett
 		found = append(found, Found{Type: FoundDeadLetter, ID: r.ID.String(), Tenant: r.TenantID,
 			Operation: r.Operation, Key: r.Key, Kind: r.Kind, Status: r.Status, At: idempotency.Time(r.OpenedAt)})
 	}
-	return found, nil
+	return newestFirst(found), nil
 }
 
 // OpenAbout finds the open dead letters about a key, newest first.
 func (s *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, error) {
 	found, err := s.searchDeadLetters(ctx,
-		dbsqlc.SearchDeadLettersParams{Key: new(ref.Key.String()), MaxRows: maxFound})
-	return slices.DeleteFunc(found, func(f Found) bool {
-		return f.Tenant != ref.Tenant || f.Operation != string(ref.Operation)
-	}), err
+		dbsqlc.SearchDeadLettersParams{Key: ref.Key.String(), KeyEnd: ref.Key.String(), MaxRows: maxFound})
+	return slices.DeleteFunc(found, func(f Found) bool { return f.Ref() != ref }), err
 }
 
 // Holder is the oldest open dead letter that holds a key without a row, or "".

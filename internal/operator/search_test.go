@@ -2,6 +2,7 @@ package operator
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -11,9 +12,9 @@ import (
 	"payonce/internal/payment"
 )
 
-// An operator searches for what a merchant has named, and decides about what is found. Each is found once, and nothing
-// else is.
-func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
+// An operator searches for what a merchant has named, and decides about what is found. Each is found once, by its whole
+// name or by its beginning, and nothing else is.
+func TestSearchFindsEachOnceByItsNameOrItsBeginning(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('globex', 'globex')")
@@ -56,6 +57,14 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 			"key acme POST /payments/{id}/refunds ", "key globex POST /payments "}},
 		{"an id of nothing", payment.ID(uuid.Must(uuid.NewV7())).String(), nil},
 		{"a part of a name", clientKey[1:], nil},
+		{"the beginning of a payment's id", charge[:29], []string{ofPayment}},
+		{"the beginning of a refund's id", refund[:28], []string{ofRefund}},
+		{"the beginning of a charge", ("ch_" + mine.String())[:38], []string{ofPayment}},
+		{"the beginning of a refund at the PSP", ("re_" + mine.String())[:38], []string{ofRefund}},
+		{"the beginning of a dead letter", zero.ID.String()[:34], []string{"dead_letter   " + zero.ID.String()}},
+		{"the beginning of a key", clientKey[:4], []string{"dead_letter acme POST /payments " + open.ID.String(),
+			"key acme POST /payments ", "key acme POST /payments/{id}/refunds ", "key globex POST /payments "}},
+		{"a beginning that is too short", clientKey[:3], nil},
 		{"what is an id but for its last character", zero.ID.String()[:35] + "g", nil},
 	} {
 		found, err := o.ops.Find(t.Context(), row.sought)
@@ -68,9 +77,33 @@ func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
 			if f.Type == FoundRefund && f.PaymentID != charge {
 				t.Errorf("the refund is of %s", f.PaymentID)
 			}
+			if f.Type == FoundKey && f.Ref() == ref &&
+				(f.PaymentID != charge || f.Amount != 12000 || f.MovementStatus != payment.Succeeded) {
+				t.Errorf("the key does not name its payment: %+v", f)
+			}
 		}
 		slices.Sort(got)
 		wantNames(t, row.what, got, row.want...)
+	}
+}
+
+// However many keys begin like a key, the key is found; and a list that is not whole says so.
+func TestSearchFindsTheWholeKeyBeforeTheManyThatBeginWithIt(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('zebra', 'zebra')")
+	ref := idempotency.StoredRef("zebra", payment.CreateOperation, clientKey)
+	o.keyAsIs(ref, idempotency.CompletedStatus, uuid.Must(uuid.NewV7()))
+	for n := range maxFound {
+		longer := idempotency.StoredRef("acme", payment.CreateOperation, clientKey+"-"+strconv.Itoa(n))
+		o.keyAsIs(longer, idempotency.CompletedStatus, uuid.Must(uuid.NewV7()))
+	}
+	found, err := o.ops.Find(t.Context(), clientKey)
+	if err != nil || len(found.Rows) != maxFound || !found.More || found.Rows[0].Ref() != ref {
+		t.Errorf("found %d, more: %t, first %+v, %v", len(found.Rows), found.More, found.Rows[:1], err)
+	}
+	if found, err = o.ops.Find(t.Context(), clientKey+"-"); err != nil || len(found.Rows) != maxFound || found.More {
+		t.Errorf("found %d, more: %t, %v", len(found.Rows), found.More, err)
 	}
 }
 

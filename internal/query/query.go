@@ -22,10 +22,12 @@ const (
 	MaxPage     = 100
 )
 
-// List is a page of a list. Next is the cursor of the next page, and "" on the last page.
+// List is a page of a list. Next is the cursor of the next page, and "" on the last page. More says of a list without
+// pages that it is not whole.
 type List[T any] struct {
 	Rows []T
 	Next string
+	More bool
 }
 
 // ListOf is a page with these rows. next is where the next page begins, and nil on the last page.
@@ -43,7 +45,7 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 		Data       []T    `json:"data"`
 		HasMore    bool   `json:"hasMore"`
 		NextCursor string `json:"nextCursor,omitempty"`
-	}{Data: l.Rows, HasMore: l.Next != "", NextCursor: l.Next}, json.Deterministic(true))
+	}{Data: l.Rows, HasMore: l.Next != "" || l.More, NextCursor: l.Next}, json.Deterministic(true))
 }
 
 // Query is the parameters of a request. It notes which of them are read, and what is wrong with them.

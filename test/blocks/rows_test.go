@@ -28,7 +28,7 @@ var usual = values{
 	"declinecode": "''", "description": "''", "detail": "''", "evidence": "'{}'", "final": "false",
 	"fingerprint": "sha256('x')", "firstlookup": "'1 hour'", "generation": "1", "graceperiod": "'1 hour'",
 	"id":             "'$id'",
-	"idempotencykey": "'key-$n'", "key": "'key-$n'", "keystatus": "'in_progress'",
+	"idempotencykey": "'key-$n'", "key": "'key-$n'", "keyend": "'key-$n'", "keystatus": "'in_progress'",
 	"kind":  "CASE $n WHEN 5002 THEN 'unknown_movement' ELSE 'kind-$n' END",
 	"lease": "'1 hour'", "leaseid": "'$id'", "lookupfailure": "1", "maxrow": "21", "maxevent": "21",
 	"metadata": "NULL", "object": "'charge'", "objectid": "'object'",
@@ -44,6 +44,7 @@ var usual = values{
 const (
 	refunds = "'POST /payments/{id}/refunds'"
 	latest  = "'9999-01-01Z'"
+	firstID = "'00000000-0000-0000-0000-000000000000'"
 	lastID  = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
 	// lines are a day's file with a line for each of 32 payments, and of 32 that it has only the PSP's id of.
 	lines = `INSERT INTO statement_lines
@@ -121,11 +122,19 @@ var statementsAsked = map[string]asked{
 	"operator.ListWatermarks": {},
 	"operator.ListWebhooks": {also: 2, reads: "the webhooks that wait: they are sorted",
 		with: values{"status": "NULL", "waitingbefore": latest, "processedbefore": latest, "beforeid": "''"}},
-	"operator.SearchDeadLetters": {is: 2, with: values{"id": "'$dead'"}},
-	"operator.SearchKeys":        {is: 15},
-	"operator.SearchMovements":   {is: 10, with: values{"pspid": "'charge-$n'", "refundid": "'$refund'"}},
-	"operator.ShowKey":           {is: 15},
-	"operator.StampKeys":         {is: 15},
+	"operator.SearchDeadLetters": {is: 2, with: values{"id": "'$dead'", "idend": "'$dead'"}},
+	"operator.SearchDeadLetters, beginning": {is: 2, with: values{"id": "'$dead'", "idend": "'$dead'", "key": "'key-'",
+		"keyend": "'key-z'"}},
+	"operator.SearchKeys":            {is: 15},
+	"operator.SearchKeys, beginning": {with: values{"key": "'key-'", "keyend": "'key-z'"}},
+	"operator.SearchMovements": {is: 10, with: values{"pspid": "'charge-$n'", "pspidend": "'charge-$n'",
+		"refundid": "'$refund'", "refundidend": "'$refund'", "paymentidend": "'$id'"}},
+	"operator.SearchMovements, beginning": {with: values{"pspid": "'charge-'", "pspidend": "'charge-z'",
+		"refundid": firstID, "refundidend": lastID, "paymentid": "NULL"}},
+	"operator.SearchMovements, beginning of an id": {with: values{"pspid": "''", "pspidend": "''",
+		"paymentid": firstID, "paymentidend": lastID}},
+	"operator.ShowKey":   {is: 15},
+	"operator.StampKeys": {is: 15},
 
 	"payments.BeginPayments":            {is: 1},
 	"payments.BeginRefund":              {is: 11, with: refundsKey},

@@ -95,17 +95,17 @@ test("a search leads from the PSP's id to the payment, and on to its key", async
   const { body } = await pay(key);
   const page = await open(browser);
   await signIn(page);
-  for (const sought of [body.pspChargeId, body.paymentId, key]) {
+  for (const sought of [body.pspChargeId, body.paymentId.slice(0, -2), key]) {
     await page.goto(`${operator}/console/search`);
     await tabTo(page, "q");
     await page.keyboard.type(` ${sought} `);
     await page.keyboard.press("Enter");
     await page.waitForURL(/q=/);
     await page.locator("tbody tr").first().waitFor();
+    await page.getByText("12.00 USD").first().waitFor();
     await page.locator("tbody a").first().click();
+    assert.equal(page.url(), `${operator}/console/payments/${body.paymentId}`);
   }
-  assert.equal(page.url(), `${operator}/console/keys/acme/payments/${key}`);
-  await page.goto(`${operator}/console/payments/${body.paymentId}`);
   await page.getByRole("link", { name: key }).click();
   await page.getByText("the PSP answered").first().waitFor();
   assert.deepEqual(page.complaints, []);

@@ -82,7 +82,7 @@ test("without script, every page shows what it shows", async () => {
   assert.equal(page.url(), pages.overview);
   for (const [name, text] of Object.entries({
     overview: "Latest keys", key: "201, replayed", "dead-letter": "Refused now", demo: "Pay once", psp: "Latest calls",
-    payments: "12.00 USD", payment: "Refunds", keys: "completed", "keys-none": "No key fits", search: "whole id",
+    payments: "12.00 USD", payment: "Refunds", keys: "completed", "keys-none": "No key fits", search: "first 4 characters",
     found: "payment", statements: "Account", breaks: "Kind", webhooks: "Received", "dead-letters": "Show the plan",
   })) {
     await page.goto(pages[name]);

@@ -614,20 +614,22 @@ func (q *Queries) ListWebhooks(ctx context.Context, arg ListWebhooksParams) ([]L
 const searchDeadLetters = `-- name: SearchDeadLetters :many
 SELECT d.id, d.kind, d.status, coalesce(d.tenant_id, '')::text AS tenant_id,
        coalesce(d.operation, '')::text AS operation, coalesce(d.key, '')::text AS key, d.opened_at
-FROM dead_letters AS d WHERE d.id = $2::uuid
+FROM dead_letters AS d WHERE d.id >= $2::uuid AND d.id <= $3::uuid
 UNION ALL
 SELECT d.id, d.kind, d.status, d.tenant_id, d.operation, d.key, d.opened_at
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
 CROSS JOIN LATERAL (SELECT id, kind, finding, status, tenant_id, operation, key, generation, subject, reason, evidence, hold, opened_at, version, resolved_at, action, actor, resolution_reason FROM dead_letters AS i WHERE i.tenant_id = t.id AND i.operation = o.operation
-                    AND i.key = $3::text AND i.status = 'open' OFFSET 0) AS d
-ORDER BY 7 DESC, 1 LIMIT $1
+                    AND i.key >= $4::text AND i.key <= $5::text AND i.status = 'open' OFFSET 0) AS d
+LIMIT $1
 `
 
 type SearchDeadLettersParams struct {
 	MaxRows int32
 	ID      *uuid.UUID
-	Key     *string
+	IDEnd   *uuid.UUID
+	Key     string
+	KeyEnd  string
 }
 
 type SearchDeadLettersRow struct {
@@ -640,10 +642,16 @@ type SearchDeadLettersRow struct {
 	OpenedAt  time.Time
 }
 
-// Reads only: the dead letter with this id, and the open ones about a key with this name. The index is that of the open
+// Reads only: dead letters whose id is between two others, and open ones about such a key. The index is that of the open
 // dead letters of a key.
 func (q *Queries) SearchDeadLetters(ctx context.Context, arg SearchDeadLettersParams) ([]SearchDeadLettersRow, error) {
-	rows, err := q.db.Query(ctx, searchDeadLetters, arg.MaxRows, arg.ID, arg.Key)
+	rows, err := q.db.Query(ctx, searchDeadLetters,
+		arg.MaxRows,
+		arg.ID,
+		arg.IDEnd,
+		arg.Key,
+		arg.KeyEnd,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -671,31 +679,46 @@ func (q *Queries) SearchDeadLetters(ctx context.Context, arg SearchDeadLettersPa
 }
 
 const searchKeys = `-- name: SearchKeys :many
-SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at
+SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at, coalesce(p.id, r.payment_id, k.subject) AS payment_id,
+       k.subject AS movement_id, coalesce(p.status, r.status, '')::text AS movement_status,
+       coalesce(p.amount_minor, r.amount_minor, 0)::bigint AS amount_minor,
+       coalesce(p.currency, r.currency, '')::text AS currency
 FROM tenants AS t
 CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i
-                    WHERE i.tenant_id = t.id AND i.operation = o.operation AND i.key = $1) AS k
-ORDER BY k.reserved_at DESC, k.tenant_id, k.operation LIMIT $2
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id, i.operation, i.key) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i
+                    WHERE i.tenant_id = t.id AND i.operation = o.operation
+                      AND i.key >= $1::text AND i.key <= $2::text) AS k
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+                    WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS r ON true
+LIMIT $3
 `
 
 type SearchKeysParams struct {
 	Key     string
+	KeyEnd  string
 	MaxRows int32
 }
 
 type SearchKeysRow struct {
-	TenantID   string
-	Operation  string
-	Key        string
-	Status     string
-	ReservedAt time.Time
+	TenantID       string
+	Operation      string
+	Key            string
+	Status         string
+	ReservedAt     time.Time
+	PaymentID      uuid.UUID
+	MovementID     uuid.UUID
+	MovementStatus string
+	AmountMinor    int64
+	Currency       string
 }
 
-// Reads only: the keys of all tenants and operations with this name. The joins with the tenants let each search use an
-// index that begins with the tenant.
+// Reads only: keys of all tenants and operations that are from @key to @key_end, with their payments or refunds. The
+// joins with the tenants let each search use an index that begins with the tenant. Here and below nothing is sorted:
+// the search ends with the last row that it may return, however many have the beginning that somebody types.
 func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]SearchKeysRow, error) {
-	rows, err := q.db.Query(ctx, searchKeys, arg.Key, arg.MaxRows)
+	rows, err := q.db.Query(ctx, searchKeys, arg.Key, arg.KeyEnd, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -709,6 +732,11 @@ func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]Searc
 			&i.Key,
 			&i.Status,
 			&i.ReservedAt,
+			&i.PaymentID,
+			&i.MovementID,
+			&i.MovementStatus,
+			&i.AmountMinor,
+			&i.Currency,
 		); err != nil {
 			return nil, err
 		}
@@ -721,33 +749,37 @@ func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]Searc
 }
 
 const searchMovements = `-- name: SearchMovements :many
-SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
+SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id,
+       p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-    WHERE i.tenant_id = t.id AND i.id = $2::uuid) AS p
+    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.id >= $2::uuid AND i.id <= $3::uuid) AS p
 UNION ALL
-SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
+SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id, p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-    WHERE i.tenant_id = t.id AND i.psp_charge_id = $3::text) AS p
+    SELECT DISTINCT ON (i.tenant_id, i.psp_charge_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+    WHERE i.tenant_id = t.id AND i.psp_charge_id >= $4::text AND i.psp_charge_id <= $5::text) AS p
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
-    WHERE i.tenant_id = t.id AND i.id = $4::uuid) AS r
+    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.id >= $6::uuid AND i.id <= $7::uuid) AS r
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
-    WHERE i.tenant_id = t.id AND i.psp_refund_id = $3::text) AS r
-ORDER BY 6 DESC, 3 LIMIT $1
+    SELECT DISTINCT ON (i.tenant_id, i.psp_refund_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+    WHERE i.tenant_id = t.id AND i.psp_refund_id >= $4::text AND i.psp_refund_id <= $5::text) AS r
+LIMIT $1
 `
 
 type SearchMovementsParams struct {
-	MaxRows   int32
-	PaymentID *uuid.UUID
-	PspID     *string
-	RefundID  *uuid.UUID
+	MaxRows      int32
+	PaymentID    *uuid.UUID
+	PaymentIDEnd *uuid.UUID
+	PspID        string
+	PspIDEnd     string
+	RefundID     *uuid.UUID
+	RefundIDEnd  *uuid.UUID
 }
 
 type SearchMovementsRow struct {
@@ -758,15 +790,20 @@ type SearchMovementsRow struct {
 	IdempotencyKey string
 	CreatedAt      time.Time
 	PaymentID      uuid.UUID
+	AmountMinor    int64
+	Currency       string
 }
 
-// Reads only: the payments and refunds of all tenants with this id, or with this id at the PSP.
+// Reads only: payments and refunds of all tenants whose id, or id at the PSP, is between two others.
 func (q *Queries) SearchMovements(ctx context.Context, arg SearchMovementsParams) ([]SearchMovementsRow, error) {
 	rows, err := q.db.Query(ctx, searchMovements,
 		arg.MaxRows,
 		arg.PaymentID,
+		arg.PaymentIDEnd,
 		arg.PspID,
+		arg.PspIDEnd,
 		arg.RefundID,
+		arg.RefundIDEnd,
 	)
 	if err != nil {
 		return nil, err
@@ -783,6 +820,8 @@ func (q *Queries) SearchMovements(ctx context.Context, arg SearchMovementsParams
 			&i.IdempotencyKey,
 			&i.CreatedAt,
 			&i.PaymentID,
+			&i.AmountMinor,
+			&i.Currency,
 		); err != nil {
 			return nil, err
 		}

@@ -57,12 +57,12 @@ const fetchCharges = `-- name: FetchCharges :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
 FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = $1 AND s.charge_id <> '') AS l
-JOIN payments AS p ON p.psp_charge_id = l.charge_id COLLATE "default"
+JOIN payments AS p ON p.psp_charge_id = l.charge_id
 WHERE p.tenant_id = $2
 UNION ALL
 SELECT 'charge', p.id, l.charge_id, p.amount_minor, p.currency, p.status
 FROM (SELECT DISTINCT s.charge_id FROM statement_lines AS s WHERE s.day = $1 AND s.charge_id <> '') AS l
-JOIN payments AS p ON p.psp_object_id = l.charge_id COLLATE "default"
+JOIN payments AS p ON p.psp_object_id = l.charge_id
     AND p.psp_charge_id IS DISTINCT FROM p.psp_object_id
 WHERE p.tenant_id = $2
 ON CONFLICT (object, id) DO NOTHING
@@ -74,7 +74,7 @@ type FetchChargesParams struct {
 }
 
 // Copies our payments whose charges the lines change. It does not matter who has asked for that. A charge that is not
-// confirmed here yet is known by the id of its object. FetchOurs explains COLLATE.
+// confirmed here yet is known by the id of its object.
 func (q *Queries) FetchCharges(ctx context.Context, arg FetchChargesParams) error {
 	_, err := q.db.Exec(ctx, fetchCharges, arg.Day, arg.TenantID)
 	return err
@@ -88,7 +88,7 @@ WHERE l.day = $1 AND m.tenant_id = $2
 UNION ALL
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l
-JOIN statement_movements AS m ON m.psp_id = l.psp_id COLLATE "default" AND m.object = l.object
+JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
 WHERE l.day = $1 AND m.tenant_id = $2
 ON CONFLICT (object, id) DO NOTHING
 `
@@ -100,8 +100,7 @@ type FetchOursParams struct {
 
 // Copies our movements that the day's lines refer to, or that have the PSP's id of a line, into statement_ours. The
 // comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
-// table and read a distributed one for each row. The SQL is the same on one server. The index of the PSP's ids has the
-// default collation.
+// table and read a distributed one for each row. The SQL is the same on one server.
 func (q *Queries) FetchOurs(ctx context.Context, arg FetchOursParams) error {
 	_, err := q.db.Exec(ctx, fetchOurs, arg.Day, arg.TenantID)
 	return err
