@@ -52,10 +52,13 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 	a.Public = httpapi.New(public)
 	a.registerGauges()
 	a.checks = a.readiness()
-	if a.Operator, err = a.operatorSide(c.Shared, c.OperatorURL(), a.checks); err != nil {
+	pages, err := a.console(c.Shared)
+	if err != nil {
 		a.Close()
 		return nil, err
 	}
+	a.Operator = a.operatorSide(httpapi.OperatorConfig{Checks: a.checks, OperatorURL: c.OperatorURL(),
+		Console: pages}, c.PublicURL)
 	return a, nil
 }
 

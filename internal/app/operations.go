@@ -29,11 +29,10 @@ import (
 // this file names them. A service that does without them, too, deletes it, and the calls that the compiler then names.
 type operations struct {
 	Operators *operator.Service
-	recent    *console.Recent
+	recent    *console.Recent // of an API
 }
 
 func (p *parts) addOperator() {
-	p.recent = &console.Recent{} // A process that serves no payments remembers none.
 	p.Operators = operator.New(operator.Config{
 		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: p.log,
 		Requeue: p.queue.RetryTx, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
@@ -118,28 +117,31 @@ func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
 	return b, nil
 }
 
-// operatorSide is the handler of the operator's listener. Every process has one.
-func (p *parts) operatorSide(c config.Shared, ownURL string, checks httpapi.Checks) (http.Handler, error) {
+// operatorSide is the handler of the operator's listener. Every process has one. An API has the console.
+func (p *parts) operatorSide(c httpapi.OperatorConfig, publicURL string) http.Handler {
 	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
+	c.Operators, c.Gatherer = p.Operators, p.registry
+	c.Config = httpapi.Config{Directory: p.directory, Metrics: p.metrics, Log: p.log, PublicURL: publicURL,
+		RequestID: requestID, Now: time.Now}
+	return httpapi.Operator(c)
+}
+
+func (a *API) console(c config.Shared) (http.Handler, error) {
 	secret := []byte(c.ConsoleSecret)
 	if len(secret) == 0 {
 		secret = []byte(rand.Text()) // The sessions of this process end with it.
 	}
 	pages, err := console.New(console.Config{
-		Keys: p.Keys, Payments: p.Payments, Operators: p.Operators, Directory: p.directory, Tracer: p.tracer,
-		Recent: p.recent, Secret: secret,
+		Keys: a.Keys, Payments: a.Payments, Operators: a.Operators, Directory: a.directory, Tracer: a.tracer,
+		Recent: a.recent, Secret: secret,
 		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
 		EventsFile: c.EventsFile,
-		Log:        p.log, Now: time.Now,
+		Log:        a.log, Now: time.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the console: %w", err)
 	}
-	return httpapi.Operator(httpapi.OperatorConfig{
-		Console: pages, Operators: p.Operators, Gatherer: p.registry, Checks: checks, OperatorURL: ownURL,
-		Config: httpapi.Config{Directory: p.directory, Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL,
-			RequestID: requestID, Now: time.Now},
-	}), nil
+	return pages, nil
 }
 
 // furtherJobs are the reconciler's jobs that no key's outcome depends on.

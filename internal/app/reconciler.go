@@ -56,8 +56,9 @@ func (r *Reconciler) assemble() error {
 		return err
 	}
 	r.registerGauges()
-	r.operator, err = r.operatorSide(c.Shared, c.LocalURL(), r.readiness())
-	return err
+	r.operator = r.operatorSide(httpapi.OperatorConfig{Checks: r.readiness(), OperatorURL: c.LocalURL(),
+		ConsoleURL: c.ConsoleURL}, c.PublicURL)
+	return nil
 }
 
 // Run listens, and serves as Serve does.

@@ -82,6 +82,9 @@ type Reconciler struct {
 	// What follows from PSP_IN_FLIGHT and PSP_TIMEOUT. Only tests choose otherwise.
 	ResolveWorkers int           // lookups at once
 	StopLimit      time.Duration // longest time for running jobs to finish at shutdown
+
+	// ConsoleURL is not a setting: it is where this machine reaches an API process in the same environment.
+	ConsoleURL string
 }
 
 const (
@@ -104,6 +107,7 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	if err := c.publicURLFrom(cmp.Or(getenv("HTTP_ADDR"), ":8080")); err != nil {
 		return Reconciler{}, err
 	}
+	c.ConsoleURL = ownURL(cmp.Or(getenv("OPERATOR_ADDR"), "127.0.0.1:8081"))
 	c.derive()
 	// More lookups would be turned away by our own limit. One account has a share of it alone, and its further lookups
 	// wait.

@@ -31,7 +31,7 @@ type Config struct {
 	Operators *operator.Service
 	Directory *tenants.Directory
 	Tracer    *tracing.Tracer // nil: off
-	Recent    *Recent         // the zero Recent in a process that serves no payments
+	Recent    *Recent
 	// Secret seals the session cookies. Processes that share it accept each other's sessions.
 	Secret      []byte
 	GracePeriod time.Duration

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -26,7 +27,8 @@ type OperatorConfig struct {
 	Gatherer    prometheus.Gatherer // for /metrics
 	Checks      Checks              // for /readyz
 	OperatorURL string              // of this listener, for the pages
-	Console     http.Handler        // the pages below /console/; nil for none
+	Console     http.Handler        // the pages below /console/; nil if another process has them
+	ConsoleURL  string              // where a browser on this machine finds them, if another process has them
 }
 
 // ops is the operator's side. It uses the methods of API that both sides need.
@@ -46,13 +48,10 @@ func Operator(c OperatorConfig) http.Handler {
 	forMachines(r, c.Gatherer, c.Checks)
 
 	every := chi.Chain(d.identify, d.observe, d.recoverPanics)
-	r.NotFound(every.HandlerFunc(d.nothing).ServeHTTP)
+	r.NotFound(append(every, c.leadBrowsers).HandlerFunc(d.nothing).ServeHTTP)
 	r.MethodNotAllowed(every.HandlerFunc(d.otherMethod).ServeHTTP)
 	r.Group(func(r chi.Router) {
-		r.Use(every...)
-		if c.Console != nil {
-			r.Use(leadBrowsers)
-		}
+		r.Use(append(every, c.leadBrowsers)...)
 		// A tenant's key is refused here, even if it is valid.
 		isOperator := func(p tenants.Principal) bool { return p.Tenant == "" }
 		reading := d.admit(tenants.OpsRead, isOperator)
@@ -85,20 +84,30 @@ func Operator(c OperatorConfig) http.Handler {
 }
 
 // leadBrowsers leads a browser from the operator's API to the same page of the console. A browser has no API key to
-// send.
-func leadBrowsers(next http.Handler) http.Handler {
+// send. If another process has the console, each page is there, and only a browser on this machine surely reaches it.
+func (c OperatorConfig) leadBrowsers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page, ours := strings.CutPrefix(r.URL.Path, "/operator/")
+		if c.Console == nil && !ours {
+			page, ours = strings.CutPrefix(r.URL.Path+"/", "/console/")
+			page, ours = strings.TrimSuffix(page, "/"), ours || r.URL.Path == "/"
+		}
 		if !ours || r.Method != http.MethodGet || r.Header.Get("Authorization") != "" ||
 			!strings.Contains(r.Header.Get("Accept"), "text/html") {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if page == "summary" {
+		if page == "summary" || r.URL.Path == "/" {
 			page = "" // the overview
 		}
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if ip := net.ParseIP(host); c.Console == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			write(w, http.StatusNotFound, "text/plain; charset=utf-8",
+				[]byte("The console is at the operator's listener of an API process (OPERATOR_ADDR).\n"))
+			return
+		}
 		to := url.URL{Path: "/console/" + page, RawQuery: r.URL.RawQuery}
-		http.Redirect(w, r, to.String(), http.StatusSeeOther)
+		http.Redirect(w, r, c.ConsoleURL+to.String(), http.StatusSeeOther)
 	})
 }
 

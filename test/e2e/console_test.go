@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/demo/mockpsp"
+	"payonce/internal/config"
 	"payonce/internal/httpapi"
 )
 
@@ -222,25 +223,36 @@ func TestPageOfAHeldKeyWithoutARowNamesTheDeadLetter(t *testing.T) {
 	}
 }
 
-// The console of another process shows the same key, without the requests that only the first one remembers.
-func TestEachProcessHasTheConsole(t *testing.T) {
+// There is one console. The reconciler's listener leads a browser of the same machine there. Elsewhere the address would
+// be wrong, so it says where the console is.
+func TestReconcilersListenerLeadsToTheConsole(t *testing.T) {
 	t.Parallel()
-	w := setupOpen(t)
-	r := w.reconcile()
-	key := freshKey()
-	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
-	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
+	r := setupOpen(t).reconcile(func(c *config.Reconciler) { c.ConsoleURL = "http://localhost:18081" })
 	b := newBrowser(t, r.base)
-	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
-	shown := b.get("/console/keys/acme/payments/" + key)
-	shown.expect(t, http.StatusOK, "")
-	if !strings.Contains(string(shown.body), "completed") || strings.Contains(string(shown.body), "replayed") {
-		t.Errorf("it shows\n%s", shown.body)
+	for from, to := range map[string]string{
+		"/": "", "/console": "", "/console/": "", "/console/keys?status=unknown": "keys?status=unknown",
+		"/operator/summary": "", "/operator/dead-letters": "dead-letters",
+	} {
+		led := b.send(http.MethodGet, from, nil, "Accept", "text/html")
+		if to := "http://localhost:18081/console/" + to; led.status != http.StatusSeeOther ||
+			led.header.Get("Location") != to {
+			t.Errorf("%s leads to %d %s, want %s", from, led.status, led.header.Get("Location"), to)
+		}
+		if b.get(from).status/100 == 3 {
+			t.Errorf("%s leads a program elsewhere", from)
+		}
 	}
-	overview := b.get("/console/")
-	if !strings.Contains(string(overview.body), key) ||
-		!strings.Contains(string(overview.body), "This process serves no payments") {
-		t.Errorf("the overview is\n%s", overview.body)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.base, nil)
+	req.Host = "reconciler.internal"
+	req.Header.Set("Accept", "text/html")
+	res, err := b.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	said, _ := io.ReadAll(res.Body)
+	if res.StatusCode != http.StatusNotFound || !strings.Contains(string(said), "OPERATOR_ADDR") {
+		t.Errorf("from elsewhere it answers %d %s", res.StatusCode, said)
 	}
 }
 
@@ -476,4 +488,10 @@ func TestBrowserIsLedFromTheOperatorsAPIToTheConsole(t *testing.T) {
 		sent := append(slices.Clone(html), "Authorization", "Bearer "+operatorKey)
 		b.send(http.MethodGet, from, nil, sent...).expect(t, http.StatusOK, "")
 	}
+	// The API has no such page, but the console has.
+	r := b.send(http.MethodGet, "/operator/payments/pay_1", nil, html...)
+	if r.header.Get("Location") != "/console/payments/pay_1" {
+		t.Errorf("the payment leads to %d %s", r.status, r.header.Get("Location"))
+	}
+	b.get("/operator/payments/pay_1").expect(t, http.StatusNotFound, "not_found")
 }
