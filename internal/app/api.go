@@ -58,7 +58,7 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 		return nil, err
 	}
 	a.Operator = a.operatorSide(httpapi.OperatorConfig{Checks: a.checks, OperatorURL: c.OperatorURL(),
-		Console: pages}, c.PublicURL)
+		PSPPage: c.PSPPage, Console: pages}, c.PublicURL)
 	return a, nil
 }
 

@@ -27,6 +27,7 @@ type OperatorConfig struct {
 	Gatherer    prometheus.Gatherer // for /metrics
 	Checks      Checks              // for /readyz
 	OperatorURL string              // of this listener, for the pages
+	PSPPage     string              // of the demo; or ""
 	Console     http.Handler        // the pages below /console/; nil if another process has them
 	ConsoleURL  string              // where a browser on this machine finds them, if another process has them
 }
@@ -68,8 +69,8 @@ func Operator(c OperatorConfig) http.Handler {
 		r.With(resolving).Post("/operator/dead-letters/run", d.answer(d.runPlan))
 		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.answer(d.showDeadLetter))
 		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.answer(d.resolveDeadLetter))
-		static := pages.OperatorHandler(pages.Addresses{Public: c.PublicURL, Operator: c.OperatorURL}, OpenAPI,
-			http.HandlerFunc(d.nothing))
+		static := pages.OperatorHandler(pages.Addresses{Public: c.PublicURL, Operator: c.OperatorURL, PSP: c.PSPPage},
+			OpenAPI, http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
 			r.Method(http.MethodGet, path, static)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,10 +78,29 @@ const (
 	documentedServer   = "  - url: /\n    description: The server that shows you this page.\n"
 )
 
+// demoOnly is a part of the document that only the demo shows, with its marks.
+var demoOnly = regexp.MustCompile(`(?s) *<!-- demo -->\n(.*?) *<!-- end -->\n`)
+
+// keys are the demo's API keys in the demo, which alone has the mock PSP. Elsewhere they would be refused.
+func (a Addresses) keys() []string {
+	if a.PSP != "" {
+		return nil
+	}
+	return []string{"demo-acme-readonly-key", placeholder, "demo-acme-key", placeholder, "demo-globex-key", placeholder,
+		"demo-operator-key", placeholder}
+}
+
+const placeholder = "YOUR_API_KEY"
+
 // published is the document with the addresses of this installation, also in the paths of its examples. server: what it
 // says of the server that shows it.
 func (a Addresses) published(document []byte, server string) []byte {
-	pairs := []string{documentedServer, server, documentedPublic, a.Public, documentedOperator, a.Operator}
+	kept := ""
+	if a.PSP != "" {
+		kept = "$1"
+	}
+	document = demoOnly.ReplaceAll(document, []byte(kept))
+	pairs := append(a.keys(), documentedServer, server, documentedPublic, a.Public, documentedOperator, a.Operator)
 	for _, path := range []string{"/payments", "/refunds", "/webhooks", "/idempotency-keys"} {
 		pairs = append(pairs, ": "+path, ": "+problem.Path(a.Public, path))
 	}

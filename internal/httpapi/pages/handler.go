@@ -37,7 +37,7 @@ const (
 type Addresses struct {
 	Public   string
 	Operator string // the operator's listener, as the machine reaches it on which it listens
-	PSP      string // a page of the payment provider's for people; empty where there is none
+	PSP      string // a page of the payment provider's for people, which only the demo has; or empty
 }
 
 // Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public
@@ -101,7 +101,11 @@ func problemPages(frame frame, at Addresses) http.Handler {
 	known := map[string]http.Handler{}
 	for _, entry := range problem.All() {
 		entry.Curl = shown(entry.Curl, at)
-		known[string(entry.Code)] = frame.page("problem.html", entry.Title, http.StatusOK, entry)
+		known[string(entry.Code)] = frame.page("problem.html", entry.Title, http.StatusOK, struct {
+			problem.Entry
+
+			Demo bool
+		}{entry, at.PSP != ""})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page, ok := known[r.PathValue("code")]; ok {
@@ -114,9 +118,9 @@ func problemPages(frame frame, at Addresses) http.Handler {
 
 // shown is a curl line as the page shows it: with the servers' addresses, and broken where a shell lets it be broken.
 func shown(curl string, at Addresses) string {
-	return strings.NewReplacer("$BASE", at.Public, "$OPERATOR", at.Operator,
+	return strings.NewReplacer(append(at.keys(), "$BASE", at.Public, "$OPERATOR", at.Operator,
 		"$PSP", cmp.Or(at.PSP, "http://localhost:8082"), " -H ", " \\\n  -H ", " -d ", " \\\n  -d ",
-		" | sed ", " \\\n  | sed ", "; curl ", ";\ncurl ", "; ID=", ";\nID=", "; for ", ";\nfor ").Replace(curl)
+		" | sed ", " \\\n  | sed ", "; curl ", ";\ncurl ", "; ID=", ";\nID=", "; for ", ";\nfor ")...).Replace(curl)
 }
 
 // try holds the start page's commands, and where else it leads.

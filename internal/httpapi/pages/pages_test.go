@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/look"
 	"payonce/internal/problem"
@@ -48,10 +50,48 @@ func getFrom(t *testing.T, publicURL, method, path string, header ...string) *ht
 func getOperators(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	at := pages.Addresses{Public: publicURL, Operator: operatorURL}
+	at := pages.Addresses{Public: publicURL, Operator: operatorURL, PSP: pspURL}
 	pages.OperatorHandler(at, openapi, http.NotFoundHandler()).
 		ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	return answer
+}
+
+// The demo's API keys are refused everywhere else, and its payment methods do nothing there.
+func TestOnlyTheDemoShowsItsKeys(t *testing.T) {
+	t.Parallel()
+	whole, err := os.ReadFile("../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := func() []byte { return whole }
+	for demo, at := range map[bool]pages.Addresses{
+		true:  {Public: publicURL, Operator: operatorURL, PSP: pspURL},
+		false: {Public: publicURL, Operator: operatorURL},
+	} {
+		public := pages.Handler(at, document)
+		operators := pages.OperatorHandler(at, document, http.NotFoundHandler())
+		for address, handler := range map[string]http.Handler{
+			"/": public, "/docs": public, "/openapi.yaml": public, "/problems/not_found": public,
+			"/problems/method_not_allowed": public, "/docs of operators": operators,
+			"/openapi.yaml of operators": operators,
+		} {
+			path, _, _ := strings.Cut(address, " ")
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+			shown := answer.Body.String()
+			has := strings.Contains(shown, "-acme-key") || strings.Contains(shown, "demo-operator-key")
+			if answer.Code != http.StatusOK || has != demo || strings.Contains(shown, "<!-- ") {
+				t.Errorf("demo: %t, %s: %d; it has a key of the demo: %t", demo, address, answer.Code, has)
+			}
+			var parsed map[string]any
+			if err := yaml.Unmarshal([]byte(shown), &parsed); strings.HasSuffix(path, ".yaml") && err != nil {
+				t.Errorf("demo: %t, %s: %v", demo, path, err)
+			}
+			if strings.HasSuffix(path, ".yaml") && strings.Contains(shown, "pm_stuck") != demo {
+				t.Errorf("demo: %t, %s: it has the payment methods of the demo: %t", demo, path, !demo)
+			}
+		}
+	}
 }
 
 func TestEveryProblemTypeHasItsPage(t *testing.T) {

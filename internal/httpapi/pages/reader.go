@@ -17,7 +17,7 @@ const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; i
 // link is one in the reader's header.
 type link struct{ To, Text string }
 
-// readerView is what docs.html shows. APIKey is the demo's, to try with. Base is the path before each path of the
+// readerView is what docs.html shows. APIKey is the demo's, to try with, or "". Base is the path before each path of the
 // server that shows it.
 type readerView struct {
 	Title, Version, Listener, APIKey, Base, Home string
@@ -26,7 +26,7 @@ type readerView struct {
 
 func publicReader(at Addresses) http.Handler {
 	base := problem.Path(at.Public, "")
-	return reader(readerView{
+	return reader(at, readerView{
 		Title: "API reference", Listener: "public", APIKey: "demo-acme-key", Base: base, Home: base + "/",
 		Links: []link{
 			{base + "/docs", "API reference"}, {at.Operator + "/docs", "Operator API"},
@@ -36,7 +36,7 @@ func publicReader(at Addresses) http.Handler {
 }
 
 func operatorReader(at Addresses) http.Handler {
-	return reader(readerView{
+	return reader(at, readerView{
 		Title: "Operator API", Listener: "operator", APIKey: "demo-operator-key", Home: at.Public + "/",
 		Links: []link{
 			{at.Public + "/docs", "API reference"}, {"/docs", "Operator API"}, {at.Public + "/problems", "Problems"},
@@ -46,9 +46,12 @@ func operatorReader(at Addresses) http.Handler {
 }
 
 // reader is the page for one of the listeners.
-func reader(view readerView) http.Handler {
+func reader(at Addresses, view readerView) http.Handler {
 	var html bytes.Buffer
 	view.Version = swaggerVersion
+	if at.PSP == "" {
+		view.APIKey = ""
+	}
 	docs := template.Must(template.ParseFS(files, "templates/docs.html"))
 	if err := docs.Execute(&html, view); err != nil {
 		panic(fmt.Sprintf("render docs.html: %v", err)) // the template is ours and embedded

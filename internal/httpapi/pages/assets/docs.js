@@ -1,4 +1,4 @@
-// Starts Swagger UI, and prepares it for trying things out: the demo's API key is filled in, and each visit gets an idempotency key of its own.
+// Starts Swagger UI, and prepares it for trying things out: the API key of a demo is filled in, and each visit gets an idempotency key of its own.
 const reader = document.querySelector("#reader");
 
 // randomUUID exists only where the browser trusts the origin, which plain HTTP to another machine is not.
@@ -91,7 +91,9 @@ const ui = window.SwaggerUIBundle({
   validatorUrl: null,
   requestInterceptor: (request) => Object.assign(request, { credentials: "omit" }),
   onComplete: () => {
-    ui.preauthorizeApiKey("bearerAuth", reader.dataset.apiKey);
+    if (reader.dataset.apiKey) {
+      ui.preauthorizeApiKey("bearerAuth", reader.dataset.apiKey);
+    }
     showGroups();
   },
 });
