@@ -82,7 +82,7 @@ func TestRunbookAfterARestoreHoldsWhatWasLost(t *testing.T) {
 		// A person reads what the command says: without LOG_LEVEL, no step is logged.
 		out, logged, err := command(t, settings, strings.Fields(commands[0])[1:]...)
 		if err != nil || !strings.HasPrefix(out, want) || logged != "" ||
-			!strings.Contains(out, "all 4 lists are read to the end; start the reconciler: its console lists the open dead letters\n") {
+			!strings.Contains(out, "all 4 lists are read to the end; start the reconciler; the console lists the open dead letters\n") {
 			t.Fatalf("%s: %v\n%s\n%s", commands[0], err, out, logged)
 		}
 	}

@@ -288,7 +288,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"does": does, "leadsTo": leadsTo,
 		"since":  func(t time.Time) string { return age(now().Sub(t)) },
 		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
-		"severalActions": severalActions,
+		"severalActions": severalActions, "s": plural,
 		"paymentKeyURL":  paymentKeyURL, "refundKeyURL": refundKeyURL,
 	}
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -235,4 +236,12 @@ func choiceName(value string) string {
 		return "a week"
 	}
 	return value
+}
+
+// plural is the end of a word after a number.
+func plural(n any) string {
+	if fmt.Sprint(n) == "1" {
+		return ""
+	}
+	return "s"
 }

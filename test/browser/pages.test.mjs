@@ -29,6 +29,10 @@ for (const [colorScheme, width] of [["light", 360], ["dark", 1440]]) {
       if (over > 0) {
         wrong.push(`${url} is ${over} pixels wider than the window`);
       }
+      if (width < 400) { // A status or an answer beside the window would be seen by nobody.
+        wrong.push(...await page.evaluate(() => [...document.querySelectorAll(".scroll:has(table)")]
+          .filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${location}: a part of ${e.ariaLabel} is hidden`)));
+      }
       if (missing) {
         page.complaints.length = before;
       }
@@ -37,6 +41,21 @@ for (const [colorScheme, width] of [["light", 360], ["dark", 1440]]) {
     await page.context().close();
   });
 }
+
+test("the reader does not scroll sideways, at any width, with every operation open", async () => {
+  const page = await open(browser);
+  await page.goto(pages.reader);
+  await page.waitForSelector(".opblock");
+  await page.evaluate(() => document.querySelectorAll(".opblock-summary-control").forEach((e) => e.click()));
+  await page.waitForFunction(() => document.querySelectorAll(".opblock:not(.is-open)").length === 0);
+  for (const width of [320, 360, 390, 768, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+    assert.ok(over <= 0, `at ${width} it is ${over} pixels too wide`);
+  }
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
 
 test("what a stranger writes is text on every page", async () => {
   const page = await open(browser);

@@ -265,6 +265,10 @@ func TestDeadLetterIsDecidedInTheConsole(t *testing.T) {
 	d := w.openOps()
 	key, l := w.stuck(d)
 	b := w.browse()
+	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+	if overview := string(b.get("/console/").body); !strings.Contains(overview, ">open dead letter<") {
+		t.Errorf("of one dead letter the overview says\n%s", overview)
+	}
 	b.signIn(resolvingKey).expect(t, http.StatusSeeOther, "")
 	if list := b.get("/console/dead-letters"); !strings.Contains(string(list.body), l.ID) {
 		t.Fatalf("the list is\n%s", list.body)

@@ -72,7 +72,7 @@ func Scan(ctx context.Context, args []string, d Deps[*reconcile.Reconciler]) err
 		return fmt.Errorf("%d of %d lists are not read to the end: run it again", failed, all)
 	}
 	_, err = fmt.Fprintf(d.Stdout,
-		"all %d lists are read to the end; start the reconciler: its console lists the open dead letters\n", all)
+		"all %d lists are read to the end; start the reconciler; the console lists the open dead letters\n", all)
 	return err
 }
 
