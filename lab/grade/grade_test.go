@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,39 +19,27 @@ import (
 	"payonce/test/httpproxy"
 )
 
-// What is wrong with each step is found where the course says so, and is right in the next step. The last one has full
-// marks.
+// What is wrong with each step is found by the check of the lesson that is about it, and the next step is right there.
+// The last one has full marks.
 func TestStepsOfTheCourse(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
-	var before check
-	for _, step := range []struct {
-		name  string
-		wrong check
-	}{
-		{"01", check{2, judge.Once}},
-		{"02", check{4, judge.Once}},
-		{"03", check{6, judge.Ends}},
-		{"04", check{7, judge.Stays}},
-		{"05", check{4, judge.Found}},
-		{"06", check{1, judge.Forgets}},
-	} {
-		right := before
-		before = step.wrong
-		t.Run(step.name, func(t *testing.T) {
-			t.Parallel()
-			levels := strconv.Itoa(step.wrong.level)
-			if right.level > 0 {
-				levels += "," + strconv.Itoa(right.level)
+	for _, e := range exercises() {
+		for _, right := range []bool{false, true} {
+			step := e.step
+			if right {
+				step++
 			}
-			r := graded{target: stepProgram(t, step.name), level: levels}.run(t)
-			if step.wrong.holds(r) {
-				t.Errorf("not found: %+v", step.wrong)
-			}
-			if right.level > 0 && !right.holds(r) {
-				t.Errorf("still wrong: %+v", right)
-			}
-		})
+			t.Run(fmt.Sprintf("lesson %d, step %02d", e.lesson, step), func(t *testing.T) {
+				t.Parallel()
+				r := graded{target: stepProgram(t, fmt.Sprintf("%02d", step)), level: strconv.Itoa(e.level), exercise: &e}.run(t)
+				var said strings.Builder
+				err := e.conclude(r, &said)
+				if n := r.Levels[0].Of[e.shows]; (n.Held == n.Shown) != right || (err == nil) != right {
+					t.Errorf("%s: %+v, %v\n%s", e.shows, n, err, said.String())
+				}
+			})
+		}
 	}
 	t.Run("07", func(t *testing.T) {
 		t.Parallel()

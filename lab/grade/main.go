@@ -22,6 +22,7 @@ import (
 )
 
 const usage = `Usage: grade [flags] [TARGET]
+       grade --lesson N [FOLDER]
 
 Finds out whether a payment server charges once, whatever fails. TARGET is a program, also a script, in any language;
 or the URL of a server that runs. The program is started twice, with these environment variables:
@@ -38,6 +39,7 @@ Flags, and the environment variables that they take their defaults from:
   --level    LEVEL    levels to try, such as 3 or 1-5 or 2,6 (default: all)
   --seed     SEED     repeats a run (default: a new one, which is printed)
   --psp      PSP      the mock PSP of a server that runs (default http://127.0.0.1:8082)
+  --lesson   N        builds the reader's copy of a lesson's step, and says what is left (default course/mine/N)
   --stop              ends after the first level that is not full
   --json              prints the report as JSON
   --out      OUT      where the logs and the drawing go (default bin/graded)
@@ -48,9 +50,11 @@ Exit codes: 0 full marks; 1 less; 2 the server cannot be graded, and why.
 // settings of a run.
 type settings struct {
 	target, psp, out string
+	lesson           string // its number, or "list"; then target is the folder of the copy, or ""
 	profile          profile.Profile
 	levels           []int
 	seed             uint64
+	exercise         *exercise // of a lesson; or nil
 	stop, json       bool
 	marksAlone       bool // no search for the smallest history: for tests that look at nothing else
 }
@@ -75,12 +79,24 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
+	if s.lesson != "" {
+		if s.exercise, err = exerciseOf(s.lesson, s.target, stdout); err != nil || s.exercise == nil {
+			return err
+		}
+		s.levels = []int{s.exercise.level}
+		if s.target, err = s.exercise.build(ctx, getenv, stdout); err != nil {
+			return err
+		}
+	}
 	report, err := grade(ctx, s, stderr)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err() // all processes have ended, and there are no marks
 		}
 		return cli.WithCode(exitNot, err)
+	}
+	if s.exercise != nil {
+		return s.exercise.conclude(report, stdout)
 	}
 	if s.json {
 		err = report.writeJSON(stdout)
@@ -112,16 +128,18 @@ func readSettings(args []string, getenv func(string) string) (settings, error) {
 	seed := flags.Uint64("seed", 0, "")
 	psp := flags.String("psp", or("PSP", "http://127.0.0.1:8082"), "")
 	out := flags.String("out", or("OUT", "bin/graded"), "")
+	var s settings
+	flags.StringVar(&s.lesson, "lesson", "", "")
 	stop := flags.Bool("stop", false, "")
 	asJSON := flags.Bool("json", false, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
 		return settings{}, err
 	}
-	s := settings{target: flags.Arg(0), psp: *psp, out: *out, stop: *stop, json: *asJSON, seed: *seed}
-	if s.target == "" {
+	s.target, s.psp, s.out, s.stop, s.json, s.seed = flags.Arg(0), *psp, *out, *stop, *asJSON, *seed
+	if s.target == "" && s.lesson == "" {
 		s.target = getenv("TARGET")
 	}
-	if s.target == "" {
+	if s.target == "" && s.lesson == "" {
 		return s, cli.Usagef("no TARGET: name a program, or the URL of a server; see grade --help")
 	}
 	var err error

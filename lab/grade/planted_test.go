@@ -188,6 +188,7 @@ type graded struct {
 	smallest               bool // search for the smallest history, which takes up to 45 s
 	patience               profile.Duration
 	env                    map[string]string
+	exercise               *exercise
 }
 
 func (g graded) run(t *testing.T) *report {
@@ -212,6 +213,7 @@ func (g graded) try(t *testing.T) (*report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.exercise = g.exercise
 	for name, value := range g.env {
 		if s.profile.Env == nil {
 			s.profile.Env = map[string]string{}

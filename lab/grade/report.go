@@ -21,10 +21,11 @@ type report struct {
 	Of      int           `json:"of"`
 	Levels  []levelReport `json:"levels"`
 	// Ended is why not all levels were tried. Hint is what may be wrong with the profile.
-	Ended   string         `json:"ended,omitempty"`
-	Hint    string         `json:"hint,omitempty"`
-	Unclear map[string]int `json:"answersWithoutMeaning,omitempty"`
-	First   *broken        `json:"first,omitempty"`
+	Ended   string          `json:"ended,omitempty"`
+	Hint    string          `json:"hint,omitempty"`
+	Unclear map[string]int  `json:"answersWithoutMeaning,omitempty"`
+	First   *broken         `json:"first,omitempty"`
+	later   judge.Invariant // what is not drawn, since a later lesson is about it; or ""
 }
 
 type levelReport struct {
@@ -62,6 +63,9 @@ type broken struct {
 // newReport judges the runs of the levels that were played.
 func newReport(s settings, levels [][]judge.Run) *report {
 	r := &report{Target: s.target, Profile: s.profile.Name, Seed: s.seed}
+	if s.exercise != nil {
+		r.later = s.exercise.later
+	}
 	for i, runs := range levels {
 		r.add(s.levels[i], runs)
 	}
@@ -96,8 +100,9 @@ func (r *report) add(level int, runs []judge.Run) {
 		}
 	}
 	// Of all that is broken, what costs money is drawn.
-	if len(l.Broken) > 0 && (r.First == nil || place(l.Broken[0].Invariant) < place(r.First.Invariant)) {
-		first := l.Broken[0]
+	i := slices.IndexFunc(l.Broken, func(b broken) bool { return b.Invariant != r.later })
+	if i >= 0 && (r.First == nil || place(l.Broken[i].Invariant) < place(r.First.Invariant)) {
+		first := l.Broken[i]
 		r.First = &first
 	}
 	r.Levels = append(r.Levels, l)

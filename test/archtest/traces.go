@@ -74,7 +74,7 @@ func trackedFiles(ctx context.Context, dir string, root fs.FS) ([]string, error)
 }
 
 // filledByTools are directories that .gitignore names, too.
-var filledByTools = []string{".git", ".demo", "bin", "node_modules"}
+var filledByTools = []string{".git", ".demo", "bin", "mine", "node_modules"}
 
 func allFiles(root fs.FS) ([]string, error) {
 	var names []string

@@ -66,7 +66,7 @@ func parseTree(root fs.FS) ([]source, error) {
 // ignores the same ones, except for those that other tools fill.
 func skipped(dir string) bool {
 	switch dir {
-	case "bin", "node_modules", "testdata", "vendor":
+	case "bin", "mine", "node_modules", "testdata", "vendor":
 		return true
 	}
 	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_")

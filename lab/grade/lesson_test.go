@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"payonce/lab/world"
+)
+
+// `make check` fails in words while a copy is wrong, and passes when it is right. FROM are steps of the course here, so
+// that a reader's own copy is left alone.
+func TestMakeCheckSaysWhatIsLeft(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
+	root, err := world.Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step, said := range map[string][]string{
+		"01": {"wrong  once", "right  bytes", "The first that is wrong: once, when ", "charged 2 times", "drawn in "},
+		"02": {"right  once", "Lesson 2 is done. How the course does it: diff -ru course/steps/02 course/steps/02"},
+	} {
+		check := exec.CommandContext(t.Context(), "make", "-s", "check", "LESSON=2", "FROM=course/steps/"+step)
+		check.Dir, check.Env = root, append(os.Environ(), "OUT="+t.TempDir())
+		out, err := check.CombinedOutput()
+		if (err == nil) != (step == "02") {
+			t.Errorf("step %s: %v", step, err)
+		}
+		for _, text := range said {
+			if !strings.Contains(string(out), text) {
+				t.Errorf("step %s: it does not say %q:\n%s", step, text, out)
+			}
+		}
+	}
+}
+
+// The first check of a lesson makes the copy, and no later one touches it. What does not build is shown as the compiler
+// says it.
+func TestFirstCheckCopiesTheStep(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("course/go.mod", "module course\n\ngo 1.26\n")
+	write("course/steps/01/main.go", "package main\n\nfunc main() {}\n")
+	build := func() (string, error) {
+		t.Helper()
+		e, err := exerciseOf("2", "", t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		_, err = e.build(t.Context(), os.Getenv, &said)
+		return said.String(), err
+	}
+	if said, err := build(); err != nil || !strings.Contains(said, "course/mine/02 is your copy of step 01 now") {
+		t.Errorf("the first time it says %q, %v", said, err)
+	}
+	write("course/mine/02/main.go", "package main\n\nfunc main() { return 1 }\n")
+	if said, err := build(); err == nil || !strings.Contains(said, "too many return values") {
+		t.Errorf("of a copy that does not build it says %q, %v", said, err)
+	}
+	if _, err := os.Stat("course/mine/02/main.go"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLessonWithoutAStepSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for lesson, fails := range map[string]bool{"list": false, "8": true, "x": true} {
+		var said strings.Builder
+		e, err := exerciseOf(lesson, "", &said)
+		if e != nil || (err != nil) != fails || !strings.Contains(said.String(), "make check LESSON=11") ||
+			!strings.Contains(said.String(), `"Break it"`) {
+			t.Errorf("%s: %v, %v\n%s", lesson, e, err, said.String())
+		}
+	}
+}
