@@ -114,13 +114,13 @@ const firstInherited = 3
 // config.API.PSPPage.
 const pspPageSetting = "DEMO_PSP_PAGE"
 
-// demoPageSetting tells the API's child the path of the page with the buttons, for config.Shared.DemoPage.
+// demoPageSetting tells the API's child the path of the page with the buttons, for config.API.DemoPage.
 const demoPageSetting = "DEMO_PAGE"
 
-// noticeSetting tells the children what their pages say at the top, for config.Shared.Notice.
+// noticeSetting tells it what the pages say at the top, for config.API.Notice.
 const noticeSetting = "DEMO_NOTICE"
 
-// eventsSetting tells the children the path of the file with the events, for config.Shared.EventsFile.
+// eventsSetting tells it the path of the file with the events, for config.API.EventsFile.
 const eventsSetting = "DEMO_EVENTS"
 
 // announced is what a child writes to its stdout when it serves.
@@ -171,7 +171,6 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 	if err != nil {
 		return err
 	}
-	settings.Notice, settings.EventsFile = getenv(noticeSetting), getenv(eventsSetting)
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	operator, err := inherited(firstInherited)
 	if err != nil {

@@ -52,7 +52,7 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 	a.Public = httpapi.New(public)
 	a.registerGauges()
 	a.checks = a.readiness()
-	pages, err := a.console(c.Shared)
+	pages, err := a.console(c)
 	if err != nil {
 		a.Close()
 		return nil, err

@@ -126,7 +126,7 @@ func (p *parts) operatorSide(c httpapi.OperatorConfig, publicURL string) http.Ha
 	return httpapi.Operator(c)
 }
 
-func (a *API) console(c config.Shared) (http.Handler, error) {
+func (a *API) console(c config.API) (http.Handler, error) {
 	secret := []byte(c.ConsoleSecret)
 	if len(secret) == 0 {
 		secret = []byte(rand.Text()) // The sessions of this process end with it.

@@ -25,6 +25,12 @@ type API struct {
 	// PSPPage is not a setting: the demo knows that its PSP has a page for people, and that a browser reaches it. The
 	// start page leads there.
 	PSPPage string
+	// DemoPage is not one either: the demo has a page beside the console, and the console links it.
+	DemoPage string
+	// Notice says at the top of the demo's pages that a bug is planted in it.
+	Notice string
+	// EventsFile is where the demo stores what has happened to its processes, for the pictures of keys.
+	EventsFile string
 }
 
 // Load reads the settings of the API through getenv and checks them.

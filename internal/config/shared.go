@@ -47,14 +47,6 @@ type Shared struct {
 	// What follows from the settings above. Only tests choose otherwise.
 	PSPDial       time.Duration // longest time to connect to the PSP
 	DBLockTimeout time.Duration // longest wait for a row lock
-
-	// DemoPage is not a setting: the demo has a page beside the console, and the console links it.
-	DemoPage string
-	// Notice is not a setting: a demo says on every page for people that a bug is planted in it, or that a wrong server
-	// runs beside it.
-	Notice string
-	// EventsFile is not a setting: the demo stores there what has happened to its processes, for the pictures of keys.
-	EventsFile string
 }
 
 // derive fills in what follows from the settings.

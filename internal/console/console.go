@@ -289,6 +289,6 @@ func functions(now func() time.Time) template.FuncMap {
 		"since":  func(t time.Time) string { return age(now().Sub(t)) },
 		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
 		"severalActions": severalActions, "s": plural,
-		"paymentKeyURL":  paymentKeyURL, "refundKeyURL": refundKeyURL,
+		"paymentKeyURL": paymentKeyURL, "refundKeyURL": refundKeyURL,
 	}
 }

@@ -223,8 +223,8 @@ func TestPageOfAHeldKeyWithoutARowNamesTheDeadLetter(t *testing.T) {
 	}
 }
 
-// There is one console. The reconciler's listener leads a browser of the same machine there. Elsewhere the address would
-// be wrong, so it says where the console is.
+// There is one console. The reconciler's listener leads a browser of the same machine there. Elsewhere the address
+// would be wrong, so it says where the console is.
 func TestReconcilersListenerLeadsToTheConsole(t *testing.T) {
 	t.Parallel()
 	r := setupOpen(t).reconcile(func(c *config.Reconciler) { c.ConsoleURL = "http://localhost:18081" })
