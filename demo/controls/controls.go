@@ -41,6 +41,8 @@ type Config struct {
 	Late time.Duration
 	// Naive is the server that Payonce is compared with; or nil.
 	Naive *Naive
+	// MaxPause is how long the API may be stopped before it sends.
+	MaxPause time.Duration
 	// Row reads the newest payment's row. Nil: the page does not know it.
 	Row        func(ctx context.Context, key string) (Row, error)
 	StartToken string // of the link that signs in
@@ -73,7 +75,8 @@ type Controls struct {
 	page    *template.Template
 	client  *http.Client
 	told    *told
-	seen    observer
+	seen    observer // of the newest payment
+	stopped observer // of the one that was held last
 
 	comparing comparing
 

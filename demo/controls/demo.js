@@ -21,24 +21,26 @@ const expectedFor = 10_000; // after kill -9, the API is back by then
 const soon = 3_000; // what comes later than that after a press must not move the page
 let pressed = false;
 const seen = new Set(); // what says the same as the strip, and is in view
-let stripEnds, expectedEnds;
-let stopPressed = -Infinity;
+let stripEnds = 0;
+let expectedEnds;
 let stepPressed = -Infinity; // one of the three buttons
 
 function showStrip() {
-  strip.hidden = !pressed || seen.size > 0;
-  clearTimeout(stripEnds);
-  stripEnds = setTimeout(() => { strip.hidden = true; }, stripFor);
+  strip.hidden = !pressed || seen.size > 0 || performance.now() > stripEnds;
 }
 
-new MutationObserver(showStrip).observe(strip, { childList: true, subtree: true, characterData: true });
+new MutationObserver(() => {
+  stripEnds = performance.now() + stripFor;
+  showStrip();
+  setTimeout(showStrip, stripFor + 1);
+}).observe(strip, { childList: true, subtree: true, characterData: true });
 const inView = new IntersectionObserver((entries) => {
   for (const e of entries) {
-    const shows = e.boundingClientRect.height > 0 && e.intersectionRatio > 0.3;
+    const shows = e.boundingClientRect.height > 0 && e.intersectionRatio > (e.target === held ? 0.1 : 0.3);
     seen[shows ? "add" : "delete"](e.target);
   }
-  strip.hidden ||= seen.size > 0;
-}, { threshold: [0, 0.3, 0.6, 1] });
+  showStrip();
+}, { threshold: [0, 0.1, 0.3, 0.6, 1] });
 const guide = document.getElementById("guide");
 inView.observe(guide);
 new MutationObserver(() => {
@@ -47,17 +49,29 @@ new MutationObserver(() => {
   }
 }).observe(guide, { childList: true });
 
-// The panel of a payment that is held opens below the button. It may be out of view.
+// The panel of a payment that is held. Its countdown runs here, and a choice leads the focus to what comes after it.
+let chosen = false;
+
+function count() {
+  for (const e of held.querySelectorAll("[data-until]")) {
+    const text = `for ${Math.max(0, Math.ceil((Number(e.dataset.until) - Date.now()) / 1000))} s`;
+    if (e.textContent !== text) {
+      e.textContent = text;
+    }
+  }
+}
+
 if (held) {
   inView.observe(held);
-  let wasHeld = false;
   new MutationObserver(() => {
-    const panel = held.querySelector("[role=group]");
-    if (panel && !wasHeld && performance.now() - stopPressed < soon) {
-      panel.scrollIntoView({ block: "nearest" });
+    count();
+    const next = held.querySelector("button");
+    if (chosen && next && document.activeElement === document.body) {
+      next.focus({ preventScroll: true });
     }
-    wasHeld = Boolean(panel);
   }).observe(held, { childList: true });
+  count();
+  setInterval(count, 250);
 }
 
 // expect says that the streams of the API end because of what this page has done. offline is that of live.js.
@@ -122,9 +136,7 @@ document.addEventListener("submit", async (event) => {
   }
   form.setAttribute("aria-busy", "true");
   pressed = true;
-  if (form.getAttribute("action") === "/demo/stop") {
-    stopPressed = performance.now();
-  }
+  chosen = held?.contains(form);
   if (form.closest(".first")) {
     stepPressed = performance.now();
   }

@@ -27,7 +27,7 @@ func guide(f facts) string {
 	case f.Key == "":
 		return "Press 1."
 	case f.HeldAt != "":
-		return "A payment is held at window " + f.HeldAt + ". Choose what fails, under \"Stop at a crash window\"."
+		return "A payment is held at window " + f.HeldAt + ". Choose what fails, above the picture."
 	case f.Away && f.Lost:
 		return "The API was killed, and is being started again. This is expected. Now press 3."
 	case f.Away:
@@ -121,9 +121,14 @@ const (
 
 // Row is what the database has of a key. It is zero if there is no such key.
 type Row struct {
+	Read     bool // otherwise nothing is known
 	Status   idempotency.Status
 	LeaseEnd time.Time
 	Case     bool // an operator has to decide
+	// Finished is when the key got its status, and By who has brought it there, as in the timeline. They are zero while
+	// the key is in progress or unknown.
+	Finished time.Time
+	By       string
 }
 
 // books are what the mock PSP has of a key, and the rates of its faults.
@@ -133,7 +138,7 @@ type books struct {
 	Requests int  // that could have charged
 }
 
-// observer keeps what was seen of the newest payment, so that all pages share one look.
+// observer keeps what was seen of a payment, so that all pages share one look.
 type observer struct {
 	mu     sync.Mutex
 	at     time.Time // of the last look
@@ -153,18 +158,22 @@ func (s *Controls) facts() (f facts, preset string) {
 	if stop := s.stopView(); stop != nil && stop.Phase == windows.Held {
 		f.HeldAt = stop.Window.ID
 	}
-	o := &s.seen
+	f.Row, f.PSP, preset = s.observe(&s.seen, f.Key)
+	return f, preset
+}
+
+// observe looks at a key, unless somebody has just done that.
+func (s *Controls) observe(o *observer, key string) (Row, books, string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if f.Key != o.key {
-		o.key, o.row, o.psp, o.at = f.Key, Row{}, books{}, time.Time{}
+	if key != o.key {
+		o.key, o.row, o.psp, o.at = key, Row{}, books{}, time.Time{}
 	}
-	if f.Now.Sub(o.at) >= lookEvery {
+	if now := s.config.Now(); now.Sub(o.at) >= lookEvery {
 		s.look(o)
-		o.at = f.Now
+		o.at = now
 	}
-	f.Row, f.PSP = o.row, o.psp
-	return f, o.preset
+	return o.row, o.psp, o.preset
 }
 
 // look reads the row and the PSP's books. What cannot be read stays as it was. The caller holds o.mu.
@@ -179,7 +188,7 @@ func (s *Controls) look(o *observer) {
 	}
 	if s.config.Row != nil {
 		if row, err := s.config.Row(ctx, o.key); err == nil {
-			o.row = row
+			o.row, o.row.Read = row, true
 		}
 	}
 	if b, err := s.readBooks(ctx, o.key); err == nil {

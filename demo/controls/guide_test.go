@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/windows"
 	"payonce/internal/idempotency"
 )
 
@@ -167,6 +168,46 @@ func TestAnswerToAWebhookSaysWhatItMeans(t *testing.T) {
 	} {
 		if got := webhookAnswer(c.status, c.known); !strings.Contains(got, c.want) {
 			t.Errorf("%d, %t: %q", c.status, c.known, got)
+		}
+	}
+}
+
+// One sentence says how a hold has ended, and what has become of the key by now. It claims no more than was read.
+func TestSentenceAboutAHoldFollowsFromTheRow(t *testing.T) {
+	t.Parallel()
+	ended := time.Date(2026, 11, 23, 14, 44, 40, 0, time.UTC)
+	window, _ := windows.Native().ByID("3c")
+	e := windows.Ended{Window: window, Key: "k", How: "the API was killed", At: ended}
+	at := func(status idempotency.Status, by string, later time.Duration) Row {
+		return Row{Read: true, Status: status, By: by, Finished: ended.Add(later),
+			LeaseEnd: ended.Add(14 * time.Second)}
+	}
+	once := books{Read: true, Charges: 1}
+	for want, c := range map[string]struct {
+		row Row
+		psp books
+	}{
+		"a webhook completed the key 6 s later: charged once.": {at("completed", "webhook", 6*time.Second), once},
+		"a lookup completed the key at once: charged once.":    {at("completed", "lookup", time.Millisecond), once},
+		"the API completed the key before that: charged once.": {at("completed", "owner", -time.Second), once},
+		"completed the key 9 s later: charged 2 times.": {
+			at("completed", "scan", 9*time.Second), books{true, 2, 2},
+		},
+		"6 s later: the PSP does not say whether it has charged": {at("completed", "scan", 6*time.Second), books{}},
+		"a lookup released the key 30 s later: not charged, so": {
+			at("failed_retryable", "lookup", 30*time.Second), books{Read: true},
+		},
+		"in progress until 14:44:54 (UTC), when its lease ends, or until a webhook comes.": {at("in_progress", "", 0), once},
+		"in progress until 14:44:54 (UTC), when its lease ends.":                           {at("in_progress", "", 0), books{Read: true}},
+		"the key is unknown until":                     {at("unknown", "", 0), once},
+		"an operator has to decide":                    {Row{Read: true, Status: "unknown", Case: true}, once},
+		"the database has no such key, and nobody was": {Row{Read: true}, books{Read: true}},
+		"what has become of the key is not known yet.": {Row{}, books{Read: true}},
+	} {
+		got := seen(e, c.row, c.psp)
+		if !strings.Contains(got, want) ||
+			!strings.HasPrefix(got, "At 3c (the API has the answer; the database does not), the API was killed; ") {
+			t.Errorf("%q lacks %q", got, want)
 		}
 	}
 }

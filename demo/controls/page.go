@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/demo/mockpsp"
+	"payonce/demo/windows"
 )
 
 //go:embed page.html
@@ -27,6 +28,7 @@ func parsePage() *template.Template {
 		"button": func(label, means, mode, token, key string) buttonView {
 			return buttonView{label, means, mode, token, key}
 		},
+		"choice": func(c windows.Choice, key string) choiceView { return choiceView{c, key} },
 	}).Parse(pageSource))
 }
 

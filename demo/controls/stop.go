@@ -2,31 +2,95 @@ package controls
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"time"
 
 	"payonce/demo/windows"
+	"payonce/internal/idempotency"
 )
 
 // stopView is what the page shows of the crash windows.
 type stopView struct {
 	windows.State
 	Limit    time.Duration // how long a payment is held
-	FarLimit time.Duration // how long it may take to a window of the reconciler
+	MaxPause time.Duration // how long the API may be stopped before it sends
 	// Groups lists the places where a payment can be stopped.
 	Groups []windows.Group
+	// Seen says what became of the payment that was held last; or "".
+	Seen string
+}
+
+// choiceView is a choice about the payment with this key.
+type choiceView struct {
+	windows.Choice
+
+	Key string
 }
 
 func (s *Controls) stopView() *stopView {
-	if s.config.Windows == nil {
+	stage := s.config.Windows
+	if stage == nil {
 		return nil
 	}
-	stage := s.config.Windows
-	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler), stage.Dialect().Groups()}
+	v := &stopView{stage.State(), stage.Limit(), s.config.MaxPause, stage.Dialect().Groups(), ""}
+	if v.Ended.How != "" {
+		row, psp, _ := s.observe(&s.stopped, v.Ended.Key)
+		v.Seen = seen(v.Ended, row, psp)
+	}
+	return v
 }
 
-// Chosen is the window that the list shows: the one in use, or the one that tells most.
-func (v stopView) Chosen() string { return cmp.Or(v.Window.ID, "3b") }
+// Chosen is the window that the list shows: the one in use, or the one that tells most. At 3c the PSP has charged, and
+// only the API's memory has that.
+func (v stopView) Chosen() string { return cmp.Or(v.Window.ID, v.Ended.Window.ID, "3c") }
+
+// seen says in one sentence what was seen at a window, and what has become of the key.
+func seen(e windows.Ended, row Row, psp books) string {
+	said := "At " + e.Window.ID + " (" + e.Window.Place + "), " + e.How + "; "
+	by := map[string]string{"webhook": "a webhook", "lookup": "a lookup", "scan": "the ledger scan",
+		"operator": "an operator"}[row.By]
+	by = cmp.Or(by, "the API")
+	when := "before that"
+	switch later := row.Finished.Sub(e.At).Round(time.Second); {
+	case later > 0:
+		when = fmt.Sprintf("%g s later", later.Seconds())
+	case row.Finished.After(e.At):
+		when = "at once"
+	}
+	switch {
+	case row.Case:
+		return said + "an operator has to decide about it now: the console has the case."
+	case row.Status == idempotency.CompletedStatus:
+		return said + by + " completed the key " + when + ": " + psp.count() + "."
+	case row.Status == idempotency.FailedRetryableStatus:
+		return said + by + " released the key " + when + ": " + psp.count() + ", so the same request may be sent again."
+	case row.Status == idempotency.InProgressStatus:
+		said += "the key is in progress until " + row.LeaseEnd.UTC().Format(time.TimeOnly) + " (UTC), when its lease ends"
+		if psp.Charges > 0 {
+			said += ", or until a webhook comes"
+		}
+		return said + "."
+	case row.Status == idempotency.UnknownStatus:
+		return said + "the key is unknown until a webhook, a lookup or the ledger scan finds what the PSP has done."
+	case row.Read && psp.Read && psp.Charges == 0:
+		return said + "the database has no such key, and nobody was charged."
+	}
+	return said + "what has become of the key is not known yet."
+}
+
+// count says how often the PSP has charged.
+func (b books) count() string {
+	switch {
+	case !b.Read:
+		return "the PSP does not say whether it has charged"
+	case b.Charges == 0:
+		return "not charged"
+	case b.Charges == 1:
+		return "charged once"
+	}
+	return fmt.Sprintf("charged %d times", b.Charges)
+}
 
 // postStop arms a window for a new key, and sends the payment that will be stopped there.
 func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
@@ -41,13 +105,21 @@ func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
 		s.back(w, r, r.PostFormValue("key"), atStop)
 		return
 	}
-	s.send(what, payment{Key: key, Token: window.Token, Amount: usualAmount}, patience)
+	s.send(what, payment{Key: key, Token: window.Token, Amount: usualAmount}, patience+s.config.Windows.Limit())
 	s.back(w, r, key, atStop)
 }
+
+// dismiss takes the sentence about the last hold away.
+const dismiss = "dismiss"
 
 // postHeld ends a hold in the way that the form says.
 func (s *Controls) postHeld(w http.ResponseWriter, r *http.Request) {
 	action := windows.Action(r.PostFormValue("action"))
+	if action == dismiss {
+		s.config.Windows.Dismiss()
+		s.back(w, r, r.PostFormValue("key"), atStop)
+		return
+	}
 	// The words of the window that is held come last, so that they count.
 	what, all := "", s.config.Windows.Dialect().Windows()
 	if now := s.config.Windows.State(); now.Phase != windows.Free {

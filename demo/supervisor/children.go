@@ -50,8 +50,11 @@ func newChildren(
 	spoken := "http://" + at.spoken().Addr().String()
 	apiEnv, reconcilerEnv := env(set.api.DatabaseURL, spoken), env(set.reconciler.DatabaseURL, spoken)
 	if stage != nil {
-		apiEnv = env(stage.DatabaseURL(windows.API), stage.PSPURL(windows.API))
-		reconcilerEnv = env(stage.DatabaseURL(windows.Reconciler), stage.PSPURL(windows.Reconciler))
+		// PostgreSQL itself must not end a transaction whose commit is held.
+		idle := fmt.Sprintf("&idle_in_transaction_session_timeout=%d", (2 * stage.Limit()).Milliseconds())
+		held := holdSetting + "=" + stage.Limit().String()
+		apiEnv = append(env(stage.DatabaseURL(windows.API)+idle, stage.PSPURL(windows.API)), held)
+		reconcilerEnv = append(env(stage.DatabaseURL(windows.Reconciler)+idle, stage.PSPURL(windows.Reconciler)), held)
 	}
 	return &children{
 		api: &child{
@@ -123,6 +126,10 @@ const noticeSetting = "DEMO_NOTICE"
 // eventsSetting tells it the path of the file with the events, for config.API.EventsFile.
 const eventsSetting = "DEMO_EVENTS"
 
+// holdSetting tells the children for how long a message of theirs may be held, for config.Shared.Hold. It is no setting
+// for people: tests hold for a shorter time.
+const holdSetting = "DEMO_HOLD"
+
 // announced is what a child writes to its stdout when it serves.
 const announced = "ready\n"
 
@@ -150,6 +157,9 @@ func runAPI(ctx context.Context, getenv func(string) string, stdout, stderr io.W
 	}
 	settings.PSPPage, settings.DemoPage = getenv(pspPageSetting), getenv(demoPageSetting)
 	settings.Notice, settings.EventsFile = getenv(noticeSetting), getenv(eventsSetting)
+	if held, err := time.ParseDuration(getenv(holdSetting)); err == nil {
+		settings.Hold(held)
+	}
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	public, err := inherited(firstInherited)
 	if err != nil {
@@ -170,6 +180,9 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 	settings, err := config.LoadReconciler(getenv)
 	if err != nil {
 		return err
+	}
+	if held, err := time.ParseDuration(getenv(holdSetting)); err == nil {
+		settings.Hold(held)
 	}
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	operator, err := inherited(firstInherited)

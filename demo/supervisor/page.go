@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/controls"
 	"payonce/demo/mockpsp"
@@ -45,7 +48,8 @@ func newControls(
 		PSPURL:     set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
 		Notice:     set.notice(),
-		PSPTimeout: set.api.PSPTotal, Late: set.api.PSPLate, Row: read,
+		PSPTimeout: set.api.PSPTotal, Late: set.api.PSPLate,
+		MaxPause: idempotency.Terms{Lease: set.api.Lease}.MaxPause(), Row: read,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
 		Windows:    stage, Log: log, Now: time.Now,
@@ -97,6 +101,10 @@ func openRows(ctx context.Context, url string) (read rowReader, closed func(), e
 		if row.LockedUntil != nil {
 			found.LeaseEnd = *row.LockedUntil
 		}
+		if err == nil && row.Finished != nil {
+			found.Finished = *row.Finished
+			found.By, err = finisher(ctx, keys, row)
+		}
 		if err != nil {
 			return found, err
 		}
@@ -107,6 +115,17 @@ func openRows(ctx context.Context, url string) (read rowReader, closed func(), e
 		found.Case = open.Other != nil
 		return found, err
 	}, db.Close, nil
+}
+
+// finisher is who has brought the key into its status.
+func finisher(ctx context.Context, keys *idempotency.Keys, row idempotency.KeyRow) (actor string, err error) {
+	written, err := keys.Events(ctx, row.Ref)
+	for _, e := range row.Timeline(written) {
+		if e.To == row.Status && e.From != e.To {
+			actor = e.Actor
+		}
+	}
+	return actor, err
 }
 
 // openWindows puts proxies around the two children, or gives nil. There are none without the page, whose buttons they
@@ -120,15 +139,32 @@ func openWindows(set settings, at *listeners, d *database) (*windows.Stage, erro
 			windows.API: set.api.DatabaseURL, windows.Reconciler: set.reconciler.DatabaseURL,
 		},
 		PSPAddress: at.spoken().Addr().String(), Dialect: set.dialect(), Dir: d.dir,
-		// Nobody else takes the payment over before the end of its lease.
-		Limit: set.api.Lease / 2, FarLimit: farLimit * set.api.Lease, Now: time.Now,
+		Limit: set.hold(), PSPTimeout: set.api.PSPTotal, Lease: leaseMover(d.url), Now: time.Now,
 	})
 }
 
-// farLimit is how many leases a payment may take to a window of the reconciler. The furthest window comes after four
-// lookups that fail: 20 s in the demo. After kill -9 of the reconciler, the job queue needs up to 21 s more for the
-// election of another leader, which begins all lookups.
-const farLimit = 4
+// leaseMover moves the end of the lease of a key of the page. The guard of the table refuses that. So the owner of the
+// server does it, without triggers.
+func leaseMover(url string) func(ctx context.Context, key, of string, by time.Duration) (string, error) {
+	return func(ctx context.Context, key, of string, by time.Duration) (id string, err error) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return "", fmt.Errorf("connect to PostgreSQL: %w", err)
+		}
+		defer conn.Close(ctx)
+		if _, err = conn.Exec(ctx, "SET session_replication_role = replica"); err != nil {
+			return "", fmt.Errorf("pass the guard: %w", err)
+		}
+		err = conn.QueryRow(ctx, `UPDATE idempotency_keys SET locked_until = locked_until + $1
+			WHERE tenant_id = $2 AND operation = $3 AND key = $4 AND status = 'in_progress'
+				AND (lease_id::text = $5 OR $5 = '') RETURNING lease_id::text`,
+			by, tenant, payment.CreateOperation, key, of).Scan(&id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
+		}
+		return id, err
+	}
+}
 
 // watchWindows makes the children the processes whose payments are stopped.
 func watchWindows(stage *windows.Stage, ours *children, page *controls.Controls) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
@@ -115,6 +116,17 @@ func (s settings) found(at *listeners, d *database) settings {
 
 // provider is where the tenants of the demo are.
 func (s settings) provider() tenants.PSP { return tenants.PSP(s.api.PSP) }
+
+// longestHold is time enough to read what is held, and to choose.
+const longestHold = time.Minute
+
+// hold is how long a payment is held at a crash window.
+func (s settings) hold() time.Duration {
+	if shorter, err := time.ParseDuration(s.getenv(holdSetting)); err == nil {
+		return shorter
+	}
+	return longestHold
+}
 
 // dialect is what the proxies must know of the provider.
 func (s settings) dialect() windows.Dialect {

@@ -17,8 +17,13 @@ import (
 func stopAt(t *testing.T, d demo, window string) (key string) {
 	t.Helper()
 	key = press(t, d, "stop", "window="+window)
-	await(t, d, `Held at window `+window+`: .*<code>`+key+`</code> goes on by itself at`)
+	await(t, d, `Held at window `+window+`: .*name="key" value="`+key+`"`)
 	return key
+}
+
+// seenAt matches the sentence about a hold that is over.
+func seenAt(window, how, outcome string) string {
+	return `What was seen[^>]*>\s*<p>At ` + window + ` \([^)]*\), ` + how + `; ` + outcome + `\.</p>`
 }
 
 // told matches what the client was told about its payment at a window.
@@ -52,7 +57,8 @@ func TestPaymentHeldAtAWindowGoesOnAsIfNothingHadHappened(t *testing.T) {
 			t.Errorf("window %s: the PSP has charged %d times when the payment is held", window, n)
 		}
 		press(t, d, "held", "action=go-on", "key="+key)
-		await(t, d, told(window, key, "201 succeeded")) // a webhook may have been faster, and then this is a replay
+		await(t, d, told(window, key, "201 succeeded")) // a webhook may be faster now, and then this is a replay
+		await(t, d, seenAt(window, "you let it go on", `(the API|a webhook) completed the key [a-z0-9 ]*: charged once`))
 		if n := charges(t, d, key); n != 1 {
 			t.Errorf("window %s: the PSP has charged %d times", window, n)
 		}
@@ -72,6 +78,9 @@ func TestAPIKilledAtAnyWindowChargesOnce(t *testing.T) {
 		press(t, d, "held", "action=kill", "key="+key)
 		await(t, d, told(window, key, "connection lost"))
 		await(t, d, running("API", strconv.Itoa(i+1)))
+		if window == "3c" {
+			await(t, d, seenAt("3c", "the API was killed", "a webhook completed the key (at once|[0-9]+ s later): charged once"))
+		}
 		keys[window] = key
 	}
 	for window, key := range keys {
@@ -153,13 +162,50 @@ func TestWebhookHeldAtItsWindowsIsSentAgainAfterAKill(t *testing.T) {
 	}
 }
 
-// A payment that is held, and forgotten by whom it was shown to, ends all the same.
-func TestWindowIsLetGoByItself(t *testing.T) {
+// Whatever has a deadline of its own waits for a payment that is held: the lease, the API with the PSP and with the
+// database, the client, and those who would complete the key meanwhile. One of the two holds is longer than each of
+// these.
+func TestHeldPaymentOutlivesItsLeaseAndGoesOnByItself(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("long: it waits for the limits of a hold")
 	}
-	d := startDemo(t, pgtest.MigratedDir(t))
+	for dialect, settings := range map[string][]string{
+		"native": {"DEMO_HOLD=12s", "SCAN_EVERY=2s"},
+		"Stripe": {"DEMO_HOLD=35s", inStripesDialect},
+	} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			d := startDemo(t, pgtest.MigratedDir(t), append(settings, "LEASE=6s", "PSP_TIMEOUT=2s")...)
+			for _, window := range []string{"3a", "3c", "4"} {
+				key := stopAt(t, d, window)
+				await(t, d, `window `+window+`</td><td>it went on by itself after [0-9]+ seconds<`)
+				await(t, d, told(window, key, "201 succeeded<"))
+				when := "(at once|1 s later)"
+				if window == "4" {
+					when = "before that"
+				}
+				await(t, d, seenAt(window, "it went on by itself after [0-9]+ seconds",
+					"the API completed the key "+when+": charged once"))
+				if row := rowOf(t, d, key); strings.Contains(row, `"to":"unknown"`) ||
+					!strings.Contains(row, `"actor":"owner"`) {
+					t.Errorf("window %s: the key was lost, or somebody else has completed it: %s", window, row)
+				}
+			}
+			metrics := ask(t, http.MethodGet, d.operator, "/metrics", "", nil).body
+			if !strings.Contains(metrics, "\npayonce_commit_ambiguous_total 0\n") {
+				t.Error("the API has stopped waiting for the database")
+			}
+		})
+	}
+}
+
+func TestOnePaymentIsHeldAtATime(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: one more demo")
+	}
+	d := startDemo(t, pgtest.MigratedDir(t), "DEMO_HOLD=5s")
 	held := stopAt(t, d, "4")
 	second := press(t, d, "stop", "window=1", "key="+held)
 	await(t, d, `pay, and stop at window 1</td><td>not sent: window 4 is held, and there is one at a time`)
@@ -170,8 +216,7 @@ func TestWindowIsLetGoByItself(t *testing.T) {
 	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
 		t.Errorf("another payment: %d %s", res.status, res.body)
 	}
-	await(t, d, `window 4</td><td>let go by itself, after 7.5s`)
-	await(t, d, told("4", held, "201 succeeded<"))
+	press(t, d, "held", "action=go-on", "key="+held)
 
 	// Nobody comes to the window of a webhook, if there is no webhook.
 	press(t, d, "faults", "preset=no-webhooks")
@@ -179,7 +224,12 @@ func TestWindowIsLetGoByItself(t *testing.T) {
 	await(t, d, `will stop at window 6`)
 	press(t, d, "held", "action=go-on")
 	await(t, d, `at the window: Go on</td><td>not done: no payment is held at the moment`)
-	await(t, d, `its payment has not come to it`)
+	await(t, d, seenAt("6", "no payment has come here within 5 seconds",
+		"the API completed the key before that: charged once"))
+	press(t, d, "held", "action=dismiss")
+	if page := ask(t, http.MethodGet, d.operator, "/demo/", "", nil).body; strings.Contains(page, "What was seen") {
+		t.Error("the sentence is still there")
+	}
 }
 
 func TestActionsThatDoNotFitTheWindowAreRefused(t *testing.T) {

@@ -68,13 +68,15 @@ type proxies struct {
 	calls *httpproxy.Proxy
 }
 
-func openProxies(parent, databaseURL, pspAddress string, d Dialect) (p proxies, err error) {
-	if p.rows, err = pgproxy.OpenIn(parent, databaseURL); err != nil {
+func openProxies(parent string, who Process, c Config) (p proxies, err error) {
+	if p.rows, err = pgproxy.OpenIn(parent, c.DatabaseURLs[who]); err != nil {
 		return p, fmt.Errorf("stand before the database: %w", err)
 	}
 	// With a choice, the proxy does not remember each round: the demo may run for days.
 	p.rows.Choose(func([]string) pgproxy.Action { return pgproxy.Pass })
-	p.calls, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return pspAddress }, Name: d.name})
+	p.calls, err = httpproxy.Open(httpproxy.Options{
+		Upstream: func() string { return c.PSPAddress }, Name: c.Dialect.name, Patience: c.PSPTimeout,
+	})
 	if err != nil {
 		return p, errors.Join(fmt.Errorf("stand before the PSP: %w", err), p.rows.Close())
 	}

@@ -3,7 +3,8 @@
 //
 // It stands between the API and PostgreSQL, and between the API and the mock PSP, with the proxies that the crash
 // matrix uses. Two more stand around the reconciler. They pass everything on as it is. A window is armed for one key:
-// the message of this key is held, and all others pass. There is nothing of this in the product's code.
+// the message of this key is held, and all others pass. There is nothing of this in the product's code, but that its
+// processes can be told to wait for longer.
 //
 //	windows.go     what a window is, all of them, and what can be done at each
 //	places.go      where each one is
@@ -15,6 +16,8 @@
 // # What always holds
 //
 //   - At most one window is armed or held.
-//   - It is let go by itself after a limit, also if nobody comes to it, so the demo never looks broken for long.
+//   - It is let go by itself after a limit, also if nobody comes to it, so the demo never looks broken for long. Before
+//     that, nothing but a choice or the end of a process ends it: the lease is made longer, and whatever the reconciler
+//     does about the key waits. What the hold was, and how it has ended, is kept until somebody dismisses it.
 //   - When the process ends, the message that is held is lost with it, as on a real network. It is not sent later.
 package windows

@@ -20,6 +20,11 @@ type grip struct {
 	row  *pgproxy.Event
 	call *httpproxy.Event
 	end  []func() // what else is forgotten at the end
+	dead bool     // the process has ended
+	// landed says that awaitAnswer has waited.
+	landed bool
+	// letOthers ends what keepOthersAway has begun.
+	letOthers func()
 	// restore lets the API read the PSP's object again. It is nil if the API could read it all the time.
 	restore func()
 }
@@ -99,8 +104,12 @@ func (g *grip) action() pgproxy.Action {
 // lands is what the database may need for a statement that has just been let go.
 const lands = time.Second
 
-// awaitAnswer waits for the end of the round that was held: the rival must not be faster.
+// awaitAnswer waits for the end of the round that was held: a rival must not be faster.
 func (g *grip) awaitAnswer() {
+	if g.landed {
+		return
+	}
+	g.landed = true
 	ctx, cancel := context.WithTimeout(context.Background(), lands)
 	defer cancel()
 	_, _ = g.row.Landed(ctx) // without an answer, the rival goes on all the same
@@ -122,6 +131,27 @@ func (g *grip) reached(ctx context.Context) error {
 	g.row = g.of.rows.OnSame(statement, "commit", g.action())
 	g.of.rows.Forget(statement)
 	return g.row.Reached(ctx)
+}
+
+// keepOthersAway holds whatever the reconciler does about the key. A webhook, a lookup or the scan would end the
+// payment while a person still looks at it.
+func (g *grip) keepOthersAway(reconciler *pgproxy.Proxy, key string) {
+	others := reconciler.HoldWhere(naming(key))
+	g.letOthers = func() { reconciler.Forget(others) }
+	g.end = append(g.end, func() {
+		if g.dead && g.at.who == Reconciler {
+			others.Cut() // They are lost with the same process.
+		} else if g.row != nil && g.at.before {
+			g.awaitAnswer()
+		}
+		g.letOthers()
+	})
+}
+
+// die loses what is held with its process.
+func (g *grip) die() {
+	g.dead = true
+	g.cut()
 }
 
 // dropped receives when the session of a held round has ended by itself. It never does for a call.

@@ -34,7 +34,7 @@ type choice struct {
 
 func newHold(w Window, key string, until time.Time, g *grip) *hold {
 	return &hold{
-		grip: g, state: State{Armed, w, key, until},
+		grip: g, state: State{Phase: Armed, Window: w, Key: key, Until: until},
 		chosen: make(chan choice, 1), lost: make(chan struct{}), over: make(chan struct{}),
 	}
 }
@@ -68,52 +68,111 @@ func (h *hold) choose(a Action) error {
 
 // follow waits for the payment at the window, and for what ends the hold.
 func (s *Stage) follow(h *hold) {
-	defer s.free(h)
-	what := "window " + h.state.Window.ID
-	ctx, cancel := context.WithTimeout(s.ctx, s.Within(h.state.Window.Process()))
+	ctx, cancel := context.WithTimeout(s.ctx, s.config.Limit)
 	err := h.grip.reached(ctx)
 	cancel()
+	ended := Ended{Window: h.state.Window, Key: h.state.Key, At: s.config.Now()}
 	if err != nil {
-		if s.ctx.Err() == nil {
-			s.note(what, "its payment has not come to it; the window is not armed any more")
-		}
-		return
+		ended.How = "no payment has come here within " + s.limitInWords()
+		s.tell(ended.Window, ended.How)
+	} else {
+		h.grip.keepOthersAway(s.proxies[Reconciler].rows, h.state.Key)
+		ended.How, ended.At = s.holdUntil(h, s.config.Now().Add(s.config.Limit))
 	}
-	s.enter(h, Held, s.config.Limit)
-	s.note(what, "held: "+h.state.Window.Place)
-	limit := time.NewTimer(s.config.Limit)
-	defer limit.Stop()
-	select {
-	case c := <-h.chosen:
-		s.act(h, c)
-	case <-limit.C:
-		s.note(what, "let go by itself, after "+s.config.Limit.String())
-	case <-h.lost:
-		h.grip.cut()
-		s.note(what, "the "+string(h.state.Window.Process())+" has ended, and what was held is lost with it")
-	case <-h.grip.dropped():
-		s.note(what, "the connection has ended, and what was held is lost with it")
-	case <-s.ctx.Done():
+	s.free(h, ended)
+}
+
+// tell notes what nobody has chosen, unless the demo is stopping.
+func (s *Stage) tell(w Window, what string) {
+	if s.ctx.Err() == nil {
+		s.note("window "+w.ID, what)
 	}
 }
 
-// act does what a person has chosen.
-func (s *Stage) act(h *hold, c choice) {
+// holdUntil holds the payment, and says how and when the hold has ended.
+func (s *Stage) holdUntil(h *hold, until time.Time) (how string, at time.Time) {
+	w := h.state.Window
+	takeBack := s.lend(h, until)
+	defer takeBack()
+	s.enter(h, Held, until)
+	s.tell(w, "held: "+w.Place)
+	limit := time.NewTimer(until.Sub(s.config.Now()))
+	defer limit.Stop()
+	select {
+	case c := <-h.chosen:
+		takeBack() // What is chosen, such as a pause, takes its own time.
+		at = s.config.Now()
+		return s.act(h, c), at
+	case <-limit.C:
+		how = "it went on by itself after " + s.limitInWords()
+	case <-h.lost:
+		h.grip.die()
+		how = "the " + string(w.Process()) + " has ended, and what was held is lost with it"
+	case <-h.grip.dropped():
+		how = "the connection has ended, and what was held is lost with it"
+	case <-s.ctx.Done():
+	}
+	s.tell(w, how)
+	return how, s.config.Now()
+}
+
+func (s *Stage) limitInWords() string { return fmt.Sprintf("%g seconds", s.config.Limit.Seconds()) }
+
+// leaseLimit is for one statement that moves the end of a lease.
+const leaseLimit = 2 * time.Second
+
+// lend makes the lease of a payment that is held longer, so that it does not end meanwhile. The function that it
+// returns takes back what was not needed.
+func (s *Stage) lend(h *hold, until time.Time) (takeBack func()) {
+	if h.state.Window.Process() != API {
+		return func() {} // The key is unknown, or completed: there is no lease.
+	}
+	move := func(of string, by time.Duration) string {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseLimit)
+		defer cancel()
+		id, err := s.config.Lease(ctx, h.state.Key, of, by)
+		if err != nil {
+			s.tell(h.state.Window, "the lease is as it was: "+err.Error())
+		}
+		return id
+	}
+	lent := move("", s.config.Limit)
+	return sync.OnceFunc(func() {
+		if left := until.Sub(s.config.Now()); lent != "" && left > 0 {
+			move(lent, -left)
+		}
+	})
+}
+
+// act does what a person has chosen, and says what that is.
+func (s *Stage) act(h *hold, c choice) (how string) {
+	who := "the " + string(h.state.Window.Process())
 	switch c.action {
 	case GoOn:
 		h.grip.goOn()
-	case Cut, LoseAcknowledgement:
+		how = "you let it go on"
+	case Cut:
 		h.grip.cut()
+		how = "you cut the connection"
+	case LoseAcknowledgement:
+		h.grip.cut()
+		how = "the acknowledgement was lost"
 	case PSPFails:
 		h.grip.fail()
+		how = who + " was told 500"
 	case Kill:
-		c.done <- s.kill(h)
-		return
+		err := s.kill(h)
+		c.done <- err
+		if err != nil {
+			return err.Error()
+		}
+		return who + " was killed"
 	case Pause:
 		s.pause(h, c)
-		return
+		return who + " was paused for 5 seconds"
 	}
 	c.done <- nil
+	return how
 }
 
 // kill ends the process, and then the connection. The other order would be a connection that breaks while its process
@@ -126,7 +185,7 @@ func (s *Stage) kill(h *hold) error {
 	defer timer.Stop()
 	select {
 	case <-h.lost:
-		h.grip.cut()
+		h.grip.die()
 		return nil
 	case <-timer.C:
 		return fmt.Errorf("the %s has not ended", h.state.Window.Process())
@@ -145,7 +204,7 @@ func (s *Stage) pause(h *hold, c choice) {
 	}
 	s.await(h, stopsWithin)
 	h.grip.goOn()
-	s.enter(h, Paused, pauseFor)
+	s.enter(h, Paused, s.config.Now().Add(pauseFor))
 	c.done <- nil
 	s.await(h, pauseFor)
 	_ = s.handleOf(h).Resume() // a process that has ended needs none
@@ -162,18 +221,18 @@ func (s *Stage) await(h *hold, d time.Duration) {
 	}
 }
 
-// enter begins a phase that ends by itself after the limit.
-func (s *Stage) enter(h *hold, p Phase, limit time.Duration) {
+// enter begins a phase that ends by itself.
+func (s *Stage) enter(h *hold, p Phase, until time.Time) {
 	s.mu.Lock()
-	h.state.Phase, h.state.Until = p, s.config.Now().Add(limit)
+	h.state.Phase, h.state.Until = p, until
 	s.mu.Unlock()
 }
 
 // free lets go what is still held, and makes room for the next window.
-func (s *Stage) free(h *hold) {
+func (s *Stage) free(h *hold, e Ended) {
 	h.grip.forget()
 	s.mu.Lock()
-	s.now = nil
+	s.now, s.ended = nil, e
 	s.mu.Unlock()
 	close(h.over)
 }

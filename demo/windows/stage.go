@@ -14,9 +14,15 @@ type Config struct {
 	PSPAddress   string             // host:port
 	Dialect      Dialect            // that the PSP speaks there
 	Dir          string             // where the proxies' sockets may be
-	Limit        time.Duration      // how long a payment is held, and how long it may take to a window of the API
-	FarLimit     time.Duration      // how long it may take to a window of the reconciler
-	Now          func() time.Time
+	// Limit is how long a payment is held, and how long it may take to a window. The processes wait for longer than
+	// that for each answer: see config.Shared.Hold.
+	Limit time.Duration
+	// PSPTimeout is how long a process waits for an answer of the PSP that is not held.
+	PSPTimeout time.Duration
+	// Lease moves the end of the key's lease, and returns the lease's id. It is "" if there is no lease. It moves only
+	// the lease of, unless of is "".
+	Lease func(ctx context.Context, key, of string, by time.Duration) (id string, err error)
+	Now   func() time.Time
 }
 
 // Handle is what can be done to a process.
@@ -39,6 +45,15 @@ type State struct {
 	Window Window
 	Key    string
 	Until  time.Time // when the phase ends by itself
+	Ended  Ended     // the hold before
+}
+
+// Ended is a hold that is over.
+type Ended struct {
+	Window Window
+	Key    string
+	How    string // it has ended, as a sentence without its full stop; empty: there was none, or nobody wants to see it
+	At     time.Time
 }
 
 // Stage is where a payment can be stopped. It is safe for concurrent use.
@@ -52,8 +67,9 @@ type Stage struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 
-	mu  sync.Mutex
-	now *hold // nil while free
+	mu    sync.Mutex
+	now   *hold // nil while free
+	ended Ended
 }
 
 // Open starts the proxies. They pass everything on until Close.
@@ -65,7 +81,7 @@ func Open(c Config) (*Stage, error) {
 	s := &Stage{config: c, proxies: map[Process]proxies{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, who := range []Process{API, Reconciler} {
-		p, err := openProxies(parent, c.DatabaseURLs[who], c.PSPAddress, c.Dialect)
+		p, err := openProxies(parent, who, c)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -92,22 +108,21 @@ func (s *Stage) Dialect() Dialect { return s.config.Dialect }
 // Limit is how long a payment is held.
 func (s *Stage) Limit() time.Duration { return s.config.Limit }
 
-// Within is how long a window of the process stays armed.
-func (s *Stage) Within(who Process) time.Duration {
-	if who == Reconciler {
-		return s.config.FarLimit
-	}
-	return s.config.Limit
-}
-
 // State is what is armed or held at the moment.
 func (s *Stage) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now == nil {
-		return State{}
+		return State{Ended: s.ended}
 	}
 	return s.now.state
+}
+
+// Dismiss forgets the hold that has ended.
+func (s *Stage) Dismiss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = Ended{}
 }
 
 // Arm has the payment with this key stop at a window. The payment is to be sent afterwards, with the window's token.
@@ -120,7 +135,7 @@ func (s *Stage) Arm(w Window, key string) error {
 	if s.now != nil {
 		return fmt.Errorf("window %s is %s, and there is one at a time", s.now.state.Window.ID, s.now.state.Phase)
 	}
-	s.now = newHold(w, key, s.config.Now().Add(s.Within(w.Process())), s.seize(w.at, key))
+	s.now = newHold(w, key, s.config.Now().Add(s.config.Limit), s.seize(w.at, key))
 	h := s.now
 	s.running.Go(func() { s.follow(h) })
 	return nil
@@ -129,7 +144,7 @@ func (s *Stage) Arm(w Window, key string) error {
 // errNothingHeld refuses an action for which it is too early or too late.
 var errNothingHeld = errors.New("no payment is held at the moment")
 
-// Do ends the hold by an action, and returns when this has happened.
+// Do does what a person has chosen, and returns when this has happened.
 func (s *Stage) Do(a Action) error {
 	s.mu.Lock()
 	h := s.now
@@ -140,6 +155,10 @@ func (s *Stage) Do(a Action) error {
 		return errNothingHeld
 	case !h.state.Window.allows(a):
 		return errors.New("this cannot happen at window " + h.state.Window.ID)
+	}
+	if a == WebhookFirst {
+		h.grip.letOthers()
+		return nil
 	}
 	return h.choose(a)
 }

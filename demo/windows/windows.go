@@ -42,9 +42,10 @@ func (w Window) Words() (words Words) {
 // Process is whose message is held at the window.
 func (w Window) Process() Process { return w.at.who }
 
-// WebhookMayComeFirst says that the PSP has charged and the key has no outcome, so that the PSP's webhook may complete
-// the key while the payment is held.
-func (w Window) WebhookMayComeFirst() bool { return w.ID == "3b" || w.ID == "3c" }
+// SendsInTime says that the API sends the charge after the window, and only if it was not stopped for too long.
+func (w Window) SendsInTime() bool {
+	return slices.Contains([]string{"1", "2", "27", "28"}, w.ID)
+}
 
 // Group is a section of docs/crash_windows.md.
 type Group struct {
@@ -92,7 +93,7 @@ func (d Dialect) ByID(id string) (w Window, known bool) {
 // Action is what a person does about a payment that is held.
 type Action string
 
-// The actions. Each of them ends the hold.
+// The actions. Each of them ends the hold, but WebhookFirst.
 const (
 	GoOn                Action = "go-on"
 	Kill                Action = "kill"
@@ -100,6 +101,7 @@ const (
 	Cut                 Action = "cut"
 	LoseAcknowledgement Action = "lose-acknowledgement"
 	PSPFails            Action = "psp-500"
+	WebhookFirst        Action = "webhook-first"
 )
 
 // Choice is an action with its words.
@@ -108,35 +110,43 @@ type Choice struct {
 	Label, Means string
 }
 
-// Choices are the actions that make sense at the window.
+// Choices are the actions that make sense at the window, the most usual ones first.
 func (w Window) Choices() []Choice {
 	who := string(w.at.who)
 	choices := []Choice{
 		{GoOn, "Go on", "Nothing fails."},
 		{Kill, "kill -9 the " + who,
 			"The message that is held is lost with the process. Another one starts after a second."},
-		{Pause, "Pause it for 5 seconds", "The " + who + " does nothing. The message goes on meanwhile."},
 	}
+	pause := Choice{Pause, "Pause it for 5 seconds", "The " + who + " does nothing. The message goes on meanwhile."}
 	cut := func(means string) Choice { return Choice{Cut, "Cut the connection", means} }
 	fail := func(means string) Choice { return Choice{PSPFails, "PSP 500", "The " + who + " is told 500. " + means} }
 	switch {
 	case w.at.object && (w.at.call == charge || w.at.call == cancel):
-		return append(choices, w.choicesOfObject(cut, fail)...)
+		choices = append(choices, w.choicesOfObject(cut, fail)...)
 	case w.at.call == lookup && w.at.before:
-		return append(choices, cut("The question is lost. The reconciler asks again later."),
+		choices = append(choices, cut("The question is lost. The reconciler asks again later."),
 			fail("It asks again later."))
 	case w.at.call == lookup:
-		return append(choices, cut("The answer is lost. The reconciler asks again later."),
+		choices = append(choices, cut("The answer is lost. The reconciler asks again later."),
 			fail("It asks again later."))
 	case w.at.call == charge && w.at.before:
-		return append(choices, cut("The charge is lost. The API cannot know that."), fail("The PSP has not charged."))
+		choices = append(choices, cut("The charge is lost. The API cannot know that."),
+			fail("The PSP has not charged."))
 	case w.at.call == charge:
-		return append(choices, cut("The answer is lost. The PSP has charged."), fail("The PSP has charged."))
+		choices = append(choices, cut("The answer is lost. The PSP has charged."), fail("The PSP has charged."))
 	case w.at.before:
-		return append(choices, cut("The statement never reaches the database."))
+		choices = append(choices, cut("The statement never reaches the database."))
+	default:
+		choices = append(choices, Choice{LoseAcknowledgement, "Lose the acknowledgement", "The connection of the " +
+			who + " breaks. The database has committed, and the " + who + " must find that out."})
 	}
-	return append(choices, Choice{LoseAcknowledgement, "Lose the acknowledgement", "The connection of the " + who +
-		" breaks. The database has committed, and the " + who + " must find that out."})
+	choices = append(choices, pause)
+	if w.ID == "3b" || w.ID == "3c" { // The PSP has charged, and the key has no outcome.
+		choices = append(choices, Choice{WebhookFirst, "Let the webhook come first",
+			"The payment stays held. The reconciler does not wait any more."})
+	}
+	return choices
 }
 
 // choicesOfObject are the further choices at a call about the PSP's object. The object says what has happened to it.

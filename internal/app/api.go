@@ -38,7 +38,7 @@ func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 // NewAPI makes the parts. It connects to nothing yet.
 func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 	parts, err := newParts(ctx, c.Shared, webhookSecrets{c.WebhookSecrets, c.StripeWebhookSecrets}, "payonce-api",
-		min(c.Lease, httpapi.WriteTimeout-answerMargin), log)
+		min(c.Lease, httpapi.WriteTimeout-answerMargin)+c.Held, log)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +78,7 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 func (a *API) Serve(ctx context.Context, public, operator net.Listener, ready func()) error {
 	defer a.Close()
 	publicServer := httpapi.NewServer(a.Public, a.settings.HTTPIdle, a.log)
+	publicServer.WriteTimeout += a.settings.Held
 	operatorServer := httpapi.NewServer(a.Operator, a.settings.HTTPIdle, a.log)
 	public = httpapi.LimitConnections(public, publicServer, maxConnections(a.settings.Shared), a.log, time.Now)
 	operator = httpapi.LimitConnections(operator, operatorServer, httpapi.MaxOperatorConnections, a.log, time.Now)

@@ -35,6 +35,7 @@ func newPSPs(
 func limitsOf(c config.Shared) gateway.Limits {
 	limits := gateway.DefaultLimits()
 	limits.Dial, limits.Total, limits.InFlight = c.PSPDial, c.PSPTotal, c.PSPInFlight
+	limits.Held = c.Held
 	limits.BreakerFailures, limits.BreakerOpen = c.PSPBreakerFailures, c.PSPBreakerOpen
 	return limits
 }

@@ -47,6 +47,9 @@ type Shared struct {
 	// What follows from the settings above. Only tests choose otherwise.
 	PSPDial       time.Duration // longest time to connect to the PSP
 	DBLockTimeout time.Duration // longest wait for a row lock
+
+	// Held is not a setting: how much longer a process of the demo waits for an answer, which may be held on its way.
+	Held time.Duration
 }
 
 // derive fills in what follows from the settings.
@@ -54,6 +57,13 @@ func (c *Shared) derive() {
 	c.PSPDial = min(maxPSPDial, c.PSPTotal/2)
 	// Who waits for a lock must have time left for the statement. PostgreSQL takes 0 for no limit.
 	c.DBLockTimeout = max(time.Millisecond, min(maxDBLockTimeout, c.DBStatementTimeout*2/5))
+}
+
+// Hold has a process of the demo wait for longer than its settings say.
+func (c *Shared) Hold(longer time.Duration) {
+	c.Held = longer
+	c.PSPTotal += longer
+	c.DBStatementTimeout += longer // The locks keep their limit.
 }
 
 // GracePeriod is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until

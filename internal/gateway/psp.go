@@ -126,6 +126,8 @@ const (
 type Limits struct {
 	Dial  time.Duration // longest time to connect
 	Total time.Duration // longest time from sending to the end of the answer
+	// Held is the part of Total in which no answer comes, unless the demo has held it on its way (config.Shared.Hold).
+	Held  time.Duration
 	Queue time.Duration // longest wait for a place for the request
 	// InFlight is how many requests may be in flight, with reads. An account may hold half of the free places, and
 	// always one.

@@ -93,7 +93,7 @@ func (r *Reconciler) riverConfig() *river.Config {
 		},
 		Workers:                     r.workers(),
 		PeriodicJobs:                r.periodicJobs(),
-		JobTimeout:                  jobTimeout,
+		JobTimeout:                  jobTimeout + r.Held,
 		RescueStuckJobsAfter:        rescueAfter,
 		RetryPolicy:                 backoff{now: r.Now, jitter: r.Jitter},
 		FetchCooldown:               fetchCooldown,

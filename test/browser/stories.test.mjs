@@ -175,23 +175,36 @@ test("kill -9 of the API shows a banner, and the page catches up by itself", asy
   assert.equal(await charges(key), 1);
 });
 
-test("a payment is held at a crash window, and is charged once though the API is killed there", async () => {
+test("a payment is held at a crash window beside its picture, and is charged once though the API is killed there", async () => {
   const page = await open(browser);
   await page.goto(operator + "/demo/");
-  await page.getByRole("region", { name: "Stop at a crash window" }).getByRole("combobox").selectOption("3b");
+  await page.getByText("Stop a payment at a crash window").click();
+  const list = page.getByRole("combobox", { name: "Window" });
+  assert.match(await list.evaluate((e) => [...e.options].find((o) => o.disabled).text), /^5: .*cannot be held/);
+  assert.equal(await list.inputValue(), "3c");
   const stop = page.getByRole("button", { name: "Pay, and stop there" });
+  await stop.scrollIntoViewIfNeeded();
+  const scrolled = await page.evaluate(() => scrollY);
   await stop.click();
-  const held = page.getByRole("group", { name: /^Held at window 3b/ });
+  const held = page.getByRole("group", { name: /^Held at window 3c/ });
   await held.waitFor();
-  assert.ok(await held.getByRole("heading").evaluate((e) => e.getBoundingClientRect().bottom < innerHeight),
-    "the panel is out of view");
+  const seconds = async () => Number(/held for (\d+) s/.exec(await held.textContent())?.[1]);
+  const first = await seconds();
+  assert.ok(first > 50, `the countdown begins at ${first} s`);
+  await eventually("the countdown", async () => await seconds() < first);
+  const below = page.getByRole("heading", { name: /^What happened to the key/ });
+  const [panel, picture] = [await held.boundingBox(), await below.boundingBox()];
+  assert.ok(picture.y >= panel.y + panel.height && picture.y < 900, "the panel and the picture are not in one view");
+  assert.equal(await page.evaluate(() => scrollY), scrolled, "the page has scrolled by itself");
   assert.ok(await stop.evaluate((e) => e === document.activeElement), "the button has lost the focus");
+  assert.equal(await held.getByRole("button").count(), 3);
   await held.getByText("The customer may have been charged.").waitFor();
   const key = new URL(page.url()).searchParams.get("key");
-  assert.equal(await charges(key), 1, "at 3b the PSP has charged");
+  assert.equal(await charges(key), 1, "at 3c the PSP has charged");
   assert.deepEqual(await axe(page), []);
-  await held.getByRole("button", { name: "kill -9 the API" }).click();
-  await held.waitFor({ state: "detached" });
+  await held.getByRole("button", { name: "kill -9 the API" }).press("Enter");
+  const seen = page.getByRole("group", { name: "What was seen at the window" });
+  await seen.getByText(/^At 3c .*, the API was killed; .* completed the key .*: charged once\.$/).waitFor();
   const row = (...texts) => texts.reduce((rows, hasText) => rows.filter({ hasText }), page.getByRole("row"));
   await row("at the window: kill -9 the API", "done").waitFor();
   await row(key, "connection lost").waitFor();
@@ -201,6 +214,22 @@ test("a payment is held at a crash window, and is charged once though the API is
   });
   assert.ok(answer.replayed);
   assert.equal(await charges(key), 1);
+  const dismiss = seen.getByRole("button", { name: "Dismiss" });
+  assert.ok(await dismiss.evaluate((e) => e === document.activeElement), "the choice has lost the focus");
+  assert.deepEqual(await axe(page), []);
+  await dismiss.press("Enter");
+  await seen.waitFor({ state: "detached" });
+
+  // At the width of a phone, too, it opens where the button is.
+  await page.setViewportSize({ width: 390, height: 800 });
+  await stop.scrollIntoViewIfNeeded();
+  await stop.click();
+  await held.waitFor();
+  const [button, opened] = [await stop.boundingBox(), await held.boundingBox()];
+  const gap = opened.y - button.y - button.height;
+  assert.ok(gap > 0 && gap < 60, `the panel is ${gap} pixels below the button`);
+  await held.getByRole("button", { name: "Go on" }).click();
+  await seen.getByText(/^At 3c .*, you let it go on; .*: charged once\.$/).waitFor();
 });
 
 test("crash of the database: a payment works again", async () => {

@@ -1,9 +1,11 @@
 package httpproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,6 +23,8 @@ type Options struct {
 	Upstream func() string
 	// Name says what a call is called. Calls without a name pass.
 	Name func(*http.Request) string
+	// Patience, if given, ends a call that meets no event, when no answer has begun after that time.
+	Patience time.Duration
 	// Arrived, if given, sees each call before anything else happens to it.
 	Arrived func(Call)
 }
@@ -71,6 +75,7 @@ func Open(o Options) (*Proxy, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
+	p.options.Patience = cmp.Or(p.options.Patience, math.MaxInt64)
 	p.over, p.end = context.WithCancel(context.Background())
 	return p, p.Restore()
 }

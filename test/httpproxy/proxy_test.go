@@ -24,7 +24,10 @@ type bundle struct {
 	ctx   context.Context
 }
 
-func setup(t *testing.T) bundle {
+func setup(t *testing.T) bundle { return setupPatient(t, 0) }
+
+// setupPatient has a proxy with a patience. The service never answers a call that is named silence.
+func setupPatient(t *testing.T, patient time.Duration) bundle {
 	t.Helper()
 	b := bundle{done: &atomic.Int32{}}
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,6 +36,10 @@ func setup(t *testing.T) bundle {
 			return
 		}
 		b.done.Add(1)
+		if r.URL.Path == "/silence" {
+			<-r.Context().Done()
+			return
+		}
 		w.Header().Set("X-Was", r.Header.Get("X-Is"))
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, told+string(body))
@@ -42,6 +49,7 @@ func setup(t *testing.T) bundle {
 	b.proxy, err = httpproxy.Open(httpproxy.Options{
 		Upstream: func() string { return service.Listener.Addr().String() },
 		Name:     func(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") },
+		Patience: patient,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +101,24 @@ func TestCallThatMeetsNothingPasses(t *testing.T) {
 	}
 	if b.proxy.Seen("pay") != 1 || b.proxy.Seen("other") != 0 {
 		t.Fatal("the call was not counted")
+	}
+}
+
+// What a person holds is not ended, and what nobody holds is.
+func TestCallWithoutAnAnswerEndsAfterThePatience(t *testing.T) {
+	t.Parallel()
+	b := setupPatient(t, 100*time.Millisecond)
+	held := b.proxy.On("pay", httpproxy.HoldAfter)
+	pay := b.callInBackground(b.ctx, "pay")
+	if err := held.Reached(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if h := b.call(b.ctx, "silence"); h.err == nil || b.ctx.Err() != nil {
+		t.Errorf("a call that nobody answers has ended with %+v", h)
+	}
+	held.Release()
+	if h := <-pay; h.status != http.StatusCreated {
+		t.Errorf("a call that was held for longer has ended with %+v", h)
 	}
 }
 

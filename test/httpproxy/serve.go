@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // serve carries one call. Whatever goes wrong on the way closes the connection: the program sees that the network
@@ -116,7 +117,11 @@ func (p *Proxy) onItsWay(r *http.Request) (context.Context, context.CancelFunc) 
 
 // pass passes a call on as it is, and the answer as it comes.
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, body []byte) {
-	res, err := p.forward(r, body)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	timer := time.AfterFunc(p.options.Patience, cancel) // for the answer to begin
+	res, err := p.forward(r.WithContext(ctx), body)
+	timer.Stop()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -64,6 +64,16 @@ func (p *Proxy) OnWhere(query string, fits func(round []byte) bool, do Action) *
 	return p.add(e)
 }
 
+// mostHeld is how many rounds HoldWhere holds at most.
+const mostHeld = 64
+
+// HoldWhere holds each round that fits before the server, whatever its query.
+func (p *Proxy) HoldWhere(fits func(round []byte) bool) *Event {
+	e := newEvent(mostHeld, "", HoldBefore)
+	e.fits = fits
+	return p.add(e)
+}
+
 // OnSame is On for a later round of a session that another event holds, such as the commit of the transaction in which
 // a statement was held.
 func (p *Proxy) OnSame(held *Event, query string, do Action) *Event {

@@ -238,7 +238,8 @@ func (p *Proxy) arrived(from *session, r *round) *Event {
 		p.rounds = append(p.rounds, r.queries)
 	}
 	for _, e := range p.events {
-		if e.left > 0 && slices.Contains(r.queries, e.query) && (e.of == nil || e.of.holds(from)) && e.fits(r.bytes) {
+		named := e.query == "" || slices.Contains(r.queries, e.query)
+		if e.left > 0 && named && (e.of == nil || e.of.holds(from)) && e.fits(r.bytes) {
 			e.left--
 			return e
 		}

@@ -44,6 +44,31 @@ func TestCommitOfAHeldStatementCanBeToldFromOtherCommits(t *testing.T) {
 	}
 }
 
+func TestEveryRoundThatFitsIsHeldWhateverItsQuery(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	held := b.proxy.HoldWhere(func(round []byte) bool { return bytes.Contains(round, []byte("Put")) })
+	var done []<-chan error
+	for range 2 {
+		conn := pgtest.Connect(t, b.proxy.URL())
+		done = append(done, inBackground(func() error { return puts(conn) }))
+		held.Await(t)
+	}
+	pgtest.Exec(t, pgtest.Connect(t, b.proxy.URL()), "SELECT 1") // it does not fit
+	if n := b.notes(t); n != 0 {
+		t.Errorf("%d notes while the rounds are held", n)
+	}
+	b.proxy.Forget(held)
+	for _, d := range done {
+		if err := wait.For(t, "the client's return", d); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := b.notes(t); n != 4 {
+		t.Errorf("%d notes, want two of each", n)
+	}
+}
+
 // A test that waits for a late packet is told, too, when there will be none.
 func TestRoundThatIsDroppedWithItsSessionDoesNotLand(t *testing.T) {
 	t.Parallel()

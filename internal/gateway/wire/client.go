@@ -115,14 +115,14 @@ func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bo
 		if !connected.Load() {
 			return Reply{NotSent: "no connection to the PSP"}, false
 		}
-		return Reply{Lost: lostReason(err)}, false
+		return Reply{Lost: c.lostReason(ctx, err)}, false
 	}
 	defer res.Body.Close()
 	tracing.Current(ctx).Status(res.StatusCode)
 	raw, err := io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
 	switch {
 	case err != nil:
-		return Reply{Lost: lostReason(err)}, false
+		return Reply{Lost: c.lostReason(ctx, err)}, false
 	case len(raw) > MaxAnswer:
 		return Reply{Lost: fmt.Sprintf("answer longer than %d bytes", MaxAnswer)}, false
 	}
@@ -138,6 +138,14 @@ func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bo
 func sentOnce(req *http.Request) bool {
 	req.GetBody = nil
 	return req.ContentLength > 0
+}
+
+// lostReason is lostReason, also where the demo has ended a request because its time was over.
+func (c *Client) lostReason(ctx context.Context, err error) string {
+	if deadline, _ := ctx.Deadline(); time.Until(deadline) < c.limits.Held {
+		err = context.DeadlineExceeded
+	}
+	return lostReason(err)
 }
 
 // lostReason says why there is no answer, without details of the network.
