@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,6 +73,30 @@ func TestFirstCheckCopiesTheStep(t *testing.T) {
 	}
 	if _, err := os.Stat("course/mine/02/main.go"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each lesson that has a step says so, with the same step, and no other one does.
+func TestLessonsNameTheirChecks(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../course/lessons/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := map[int]int{}
+	for _, e := range exercises() {
+		steps[e.lesson] = e.step
+	}
+	for number, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, has := steps[number]
+		named := strings.Contains(string(text), fmt.Sprintf("`make check LESSON=%d` copies step %02d of ", number, step))
+		if named != has || has != strings.Contains(string(text), "## Check yourself") {
+			t.Errorf("%s: it has a step: %t, and names its check: %t", page, has, named)
+		}
 	}
 }
 

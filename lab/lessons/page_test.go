@@ -18,12 +18,15 @@ var parts = []string{"**Costs** ", "**Needs** ", "**You will see** ", "## Predic
 	"## Break it", "## Questions", "## Next"}
 
 const (
-	maxTextLines = 120 // outside of blocks: what is read in ten minutes, with time to try
+	maxTextLines = 130 // outside of blocks and predictions: what is read in ten minutes, with time to try
 	questions    = 3
+	leastChoices = 2
+	mostChoices  = 4
 )
 
 var (
 	title    = regexp.MustCompile(`\A# Lesson ([0-9]+): \S`)
+	choice   = regexp.MustCompile(`<details><summary>[^<]+</summary>(Right|No)[,.] [^<]+</details>\n`)
 	folded   = regexp.MustCompile(`(?m)^<details><summary>([0-9]+)\. [^<]+\?</summary>\n\n(?s:.+?)\n\n</details>$`)
 	plantBug = regexp.MustCompile(`\bBUG=([a-z0-9-]+)`)
 	nextPage = regexp.MustCompile(`\]\(([0-9]{2}-[a-z0-9-]+\.md)\)`)
@@ -59,6 +62,16 @@ func partsWrong(name, page, next string) (wrong []string) {
 		}
 		at += found
 	}
+	// A prediction is answered by a click, also without script. One choice is right, and each says why to go on.
+	choices := choice.FindAllStringSubmatch(text, -1)
+	right := slices.DeleteFunc(slices.Clone(choices), func(c []string) bool { return c[1] != "Right" })
+	predict, _, _ := strings.Cut(text, "\n## Do it")
+	if len(choices) < leastChoices || len(choices) > mostChoices || len(right) != 1 ||
+		strings.Count(predict, "<details>") != len(choices) {
+		wrong = append(wrong, "under Predict first, it has not two to four choices, one of them right: "+
+			"<details><summary>choice</summary>Right. why to go on</details>")
+	}
+	text = strings.Replace(choice.ReplaceAllString(text, ""), "\n\n\n", "\n\n", 1)
 	if n := strings.Count(text, "\n"); n > maxTextLines {
 		wrong = append(wrong, fmt.Sprintf("it has %d lines of text, of %d at most", n, maxTextLines))
 	}
@@ -135,7 +148,8 @@ func TestBlocksCanBePasted(t *testing.T) {
 func TestLessonThatLacksAPartIsFound(t *testing.T) {
 	t.Parallel()
 	const good = "# Lesson 7: title\n**Costs** 10 minutes.\n**Needs** bash.\n**You will see** it.\n## Predict first\n" +
-		"Q?\n## Do it\n```sh\n## Read\n```\n## Read\n[a](../a.go#L1-L2)\n## Break it\nx\n## Questions\n" +
+		"Q?\n<details><summary>a</summary>Right. Go\non.</details>\n<details><summary>b</summary>No. Go on.</details>\n" +
+		"## Do it\n```sh\n## Read\n```\n## Read\n[a](../a.go#L1-L2)\n## Break it\nx\n## Questions\n" +
 		"<details><summary>1. a?</summary>\n\nb\n\n</details>\n<details><summary>2. a?</summary>\n\nb\n\n</details>\n" +
 		"<details><summary>3. a?</summary>\n\nb\n\n</details>\n## Next\n[8](08-x.md)\n"
 	const name, next = "course/lessons/07-x.md", "08-x.md"
@@ -149,6 +163,10 @@ func TestLessonThatLacksAPartIsFound(t *testing.T) {
 		"no reading":         strings.Replace(good, "#L1-L2", "", 1),
 		"two questions":      strings.Replace(good, "<details><summary>3. a?</summary>\n\nb\n\n</details>\n", "", 1),
 		"an answer unfolded": strings.Replace(good, "2. a?</summary>\n\nb\n\n<", "2. a?</summary>\nb<", 1),
+		"no choices":         choice.ReplaceAllString(good, ""),
+		"no right choice":    strings.Replace(good, "Right. Go", "No. Go", 1),
+		"two right choices":  strings.Replace(good, "No. Go", "Right. Go", 1),
+		"a choice of words":  strings.Replace(good, "No. Go", "Perhaps. Go", 1),
 		"another next":       strings.Replace(good, "08-x.md", "09-x.md", 1),
 		"too long":           strings.Replace(good, "Q?\n", strings.Repeat("Q?\n", maxTextLines), 1),
 	} {
