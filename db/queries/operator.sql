@@ -232,20 +232,22 @@ FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.psp_charge_id) * FROM payments AS i
     WHERE i.tenant_id = t.id AND i.psp_charge_id >= @psp_id::text AND i.psp_charge_id <= @psp_id_end::text) AS p
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
+       r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.id) * FROM refunds AS i
     WHERE i.tenant_id = t.id AND i.id >= sqlc.narg(refund_id)::uuid AND i.id <= sqlc.narg(refund_id_end)::uuid) AS r
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
+       r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.psp_refund_id) * FROM refunds AS i
     WHERE i.tenant_id = t.id AND i.psp_refund_id >= @psp_id::text AND i.psp_refund_id <= @psp_id_end::text) AS r
 LIMIT @max_rows;
 
 -- name: SearchDeadLetters :many
--- Reads only: dead letters whose id is between two others, and open ones about such a key. The index is that of the open
--- dead letters of a key.
+-- Reads only: dead letters whose id is between two others, and open ones about such a key. The index is that of the
+-- open dead letters of a key.
 SELECT d.id, d.kind, d.status, coalesce(d.tenant_id, '')::text AS tenant_id,
        coalesce(d.operation, '')::text AS operation, coalesce(d.key, '')::text AS key, d.opened_at
 FROM dead_letters AS d WHERE d.id >= sqlc.narg(id)::uuid AND d.id <= sqlc.narg(id_end)::uuid

@@ -32,7 +32,8 @@ func TestStepsOfTheCourse(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("lesson %d, step %02d", e.lesson, step), func(t *testing.T) {
 				t.Parallel()
-				r := graded{target: stepProgram(t, fmt.Sprintf("%02d", step)), level: strconv.Itoa(e.level), exercise: &e}.run(t)
+				target := stepProgram(t, fmt.Sprintf("%02d", step))
+				r := graded{target: target, level: strconv.Itoa(e.level), exercise: &e}.run(t)
 				var said strings.Builder
 				err := e.conclude(r, &said)
 				if n := r.Levels[0].Of[e.shows]; (n.Held == n.Shown) != right || (err == nil) != right {

@@ -50,7 +50,8 @@ func exerciseOf(lesson, folder string, stdout io.Writer) (*exercise, error) {
 			return &e, nil
 		}
 	}
-	fmt.Fprintln(stdout, "In these lessons, you make a wrong step of the course right. The first check copies it to "+mine+":")
+	fmt.Fprintln(stdout, "In these lessons, you make a wrong step of the course right. The first check copies it to",
+		mine+":")
 	for _, e := range exercises() {
 		fmt.Fprintf(stdout, "  make check LESSON=%-3d %s\n", e.lesson, e.asks)
 	}
@@ -90,7 +91,8 @@ func stepDir(step int) string { return fmt.Sprintf("course/steps/%02d", step) }
 func (e exercise) conclude(r *report, stdout io.Writer) error {
 	var b strings.Builder
 	_, shown := r.Levels[0].Of[e.shows]
-	fmt.Fprintf(&b, "\nLesson %d asks: %s. Level %d of the grader, %s:\n\n", e.lesson, e.asks, e.level, r.Levels[0].Name)
+	fmt.Fprintf(&b, "\nLesson %d asks: %s. Level %d of the grader, %s:\n\n", e.lesson, e.asks, e.level,
+		r.Levels[0].Name)
 	for _, i := range judge.Invariants() {
 		n, tried := r.Levels[0].Of[i.Name]
 		word := "wrong"

@@ -93,7 +93,8 @@ func TestLessonsNameTheirChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		step, has := steps[number]
-		named := strings.Contains(string(text), fmt.Sprintf("`make check LESSON=%d` copies step %02d of ", number, step))
+		check := fmt.Sprintf("`make check LESSON=%d` copies step %02d of ", number, step)
+		named := strings.Contains(string(text), check)
 		if named != has || has != strings.Contains(string(text), "## Check yourself") {
 			t.Errorf("%s: it has a step: %t, and names its check: %t", page, has, named)
 		}

@@ -17,8 +17,8 @@ const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; i
 // link is one in the reader's header.
 type link struct{ To, Text string }
 
-// readerView is what docs.html shows. APIKey is the demo's, to try with, or "". Base is the path before each path of the
-// server that shows it.
+// readerView is what docs.html shows. APIKey is the demo's, to try with, or "". Base is the path before each path of
+// the server that shows it.
 type readerView struct {
 	Title, Version, Listener, APIKey, Base, Home string
 	Links                                        []link

@@ -642,8 +642,8 @@ type SearchDeadLettersRow struct {
 	OpenedAt  time.Time
 }
 
-// Reads only: dead letters whose id is between two others, and open ones about such a key. The index is that of the open
-// dead letters of a key.
+// Reads only: dead letters whose id is between two others, and open ones about such a key. The index is that of the
+// open dead letters of a key.
 func (q *Queries) SearchDeadLetters(ctx context.Context, arg SearchDeadLettersParams) ([]SearchDeadLettersRow, error) {
 	rows, err := q.db.Query(ctx, searchDeadLetters,
 		arg.MaxRows,
@@ -760,12 +760,14 @@ FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.psp_charge_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
     WHERE i.tenant_id = t.id AND i.psp_charge_id >= $4::text AND i.psp_charge_id <= $5::text) AS p
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
+       r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
     WHERE i.tenant_id = t.id AND i.id >= $6::uuid AND i.id <= $7::uuid) AS r
 UNION ALL
-SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor, r.currency
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
+       r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.psp_refund_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
     WHERE i.tenant_id = t.id AND i.psp_refund_id >= $4::text AND i.psp_refund_id <= $5::text) AS r
