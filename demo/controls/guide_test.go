@@ -198,7 +198,9 @@ func TestSentenceAboutAHoldFollowsFromTheRow(t *testing.T) {
 			at("failed_retryable", "lookup", 30*time.Second), books{Read: true},
 		},
 		"in progress until 14:44:54 (UTC), when its lease ends, or until a webhook comes.": {at("in_progress", "", 0), once},
-		"in progress until 14:44:54 (UTC), when its lease ends.":                           {at("in_progress", "", 0), books{Read: true}},
+		"in progress until 14:44:54 (UTC), when its lease ends.": {
+			at("in_progress", "", 0), books{Read: true},
+		},
 		"the key is unknown until":                     {at("unknown", "", 0), once},
 		"an operator has to decide":                    {Row{Read: true, Status: "unknown", Case: true}, once},
 		"the database has no such key, and nobody was": {Row{Read: true}, books{Read: true}},

@@ -66,7 +66,8 @@ func seen(e windows.Ended, row Row, psp books) string {
 	case row.Status == idempotency.FailedRetryableStatus:
 		return said + by + " released the key " + when + ": " + psp.count() + ", so the same request may be sent again."
 	case row.Status == idempotency.InProgressStatus:
-		said += "the key is in progress until " + row.LeaseEnd.UTC().Format(time.TimeOnly) + " (UTC), when its lease ends"
+		end := row.LeaseEnd.UTC().Format(time.TimeOnly)
+		said += "the key is in progress until " + end + " (UTC), when its lease ends"
 		if psp.Charges > 0 {
 			said += ", or until a webhook comes"
 		}
