@@ -142,7 +142,7 @@ func sentOnce(req *http.Request) bool {
 
 // lostReason is lostReason, also where the demo has ended a request because its time was over.
 func (c *Client) lostReason(ctx context.Context, err error) string {
-	if deadline, _ := ctx.Deadline(); time.Until(deadline) < c.limits.Held {
+	if deadline, _ := ctx.Deadline(); c.limits.Held > 0 && deadline.Sub(c.breakers.now()) < c.limits.Held {
 		err = context.DeadlineExceeded
 	}
 	return lostReason(err)
