@@ -48,15 +48,18 @@ const (
 	mostFailures = 2
 	// triesAgainAfter is the client's pause.
 	triesAgainAfter = 2 * time.Second
-	// compareLimit bounds a comparison. The furthest is the late charge: 10 s, and the client's wait for its webhook.
+	// compareLimit bounds a comparison. The longest, kill -9 without webhooks, takes as long as a lease and a lookup.
 	compareLimit = time.Minute
 )
 
 // comparison is the newest one.
 type comparison struct {
-	fate  fate
-	key   string
-	sides []*contestant
+	fate     fate
+	key      string
+	provider string // whose dialect the PSP speaks; or ""
+	sides    []*contestant
+
+	ended *comparedView // what is shown of it when it is over
 }
 
 // comparing is the newest comparison, and whether it still goes on.
@@ -66,10 +69,21 @@ type comparing struct {
 	latest  *comparison
 }
 
-func (c *comparing) now() (latest *comparison, running bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.latest, c.running
+// compared is nil before the first comparison.
+func (s *Controls) compared() *comparedView {
+	s.comparing.mu.Lock()
+	c := s.comparing.latest
+	if c == nil || c.ended != nil {
+		defer s.comparing.mu.Unlock()
+		if c == nil {
+			return nil
+		}
+		return c.ended
+	}
+	s.comparing.mu.Unlock()
+	v := c.view()
+	v.Running = true
+	return &v
 }
 
 // postCompare begins a comparison, unless one goes on.
@@ -92,7 +106,7 @@ func (s *Controls) compare(f fate) string {
 		}
 	}
 	key := newKey()
-	c := &comparison{fate: f, key: key, sides: []*contestant{
+	c := &comparison{fate: f, key: key, provider: s.config.Provider, sides: []*contestant{
 		{Name: "A naive server", url: s.config.Naive.URL, account: s.config.Naive.Account,
 			control: s.config.Naive.Control},
 		{Name: "Payonce", url: s.config.PublicURL, account: s.config.Account, control: s.config.API,
@@ -112,9 +126,13 @@ func (s *Controls) compare(f fate) string {
 			sides.Go(func() { s.play(ctx, c, side) })
 		}
 		sides.Wait()
+		ended := c.view()
+		if ended.CutOff = ctx.Err() != nil; ended.CutOff {
+			s.told.note("compare: "+f.Label, "not finished within "+compareLimit.String())
+		}
 		s.comparing.mu.Lock()
 		defer s.comparing.mu.Unlock()
-		s.comparing.running = false
+		c.ended, s.comparing.running = &ended, false
 	})
 	return "sent to both servers"
 }
@@ -125,13 +143,13 @@ func (s *Controls) play(ctx context.Context, c *comparison, side *contestant) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		before, err := s.posts(ctx, side)
+		began := s.config.Now()
 		var copies sync.WaitGroup
 		for range c.fate.copies {
 			copies.Go(func() { s.insist(ctx, c, side) })
 		}
-		if c.fate.kill && err == nil {
-			s.killMeanwhile(ctx, side, before)
+		if c.fate.kill {
+			s.killMeanwhile(ctx, side, began)
 		}
 		copies.Wait()
 		if !side.paid() {
@@ -144,11 +162,7 @@ func (s *Controls) play(ctx context.Context, c *comparison, side *contestant) {
 			over = true
 		case <-time.After(lookEvery):
 		}
-		if books, err := s.paymentBooks(ctx, c.key, side); err == nil {
-			side.mu.Lock()
-			side.books = books
-			side.mu.Unlock()
-		}
+		side.observe(side.control.State(), s.paymentBooks(ctx, c.key, side))
 	}
 }
 
@@ -159,6 +173,9 @@ func (s *Controls) insist(ctx context.Context, c *comparison, side *contestant) 
 	for failures, again := 0, false; failures < mostFailures; again = true {
 		answered := side.sends(s.config.Now())
 		a := s.pay(ctx, side.url, p, patience, again)
+		if ctx.Err() != nil {
+			return // The demo stops looking, and the client would still wait.
+		}
 		answered(s.config.Now(), a)
 		switch {
 		case a.Status == http.StatusAccepted, a.Status == http.StatusConflict:
@@ -183,26 +200,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// killMeanwhile kills the server when its request has reached the PSP, and notes when another one serves.
-func (s *Controls) killMeanwhile(ctx context.Context, side *contestant, before int) {
-	for {
-		posts, err := s.posts(ctx, side)
-		if err == nil && posts > before {
-			break
-		}
+// killMeanwhile kills the server when its request has reached the PSP.
+func (s *Controls) killMeanwhile(ctx context.Context, side *contestant, began time.Time) {
+	for !s.working(ctx, side, began) {
 		if !pause(ctx, lookEvery) {
 			return
 		}
 	}
-	process, at := side.control.State().PID, s.config.Now()
 	if err := side.control.Kill(); err != nil {
-		return
+		s.told.note("kill -9 "+side.Name, "not done: "+err.Error())
 	}
-	side.happens(at, killed)
-	for state := side.control.State(); state.PID == process || !state.Serves; state = side.control.State() {
-		if !pause(ctx, lookEvery) {
-			return
-		}
-	}
-	side.happens(s.config.Now(), "started again")
 }

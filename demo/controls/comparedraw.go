@@ -15,7 +15,10 @@ import (
 type comparedView struct {
 	Label   string
 	Running bool
-	Sides   []sideView
+	CutOff  bool // it was not finished in time
+	// Provider is whose dialect the PSP speaks; or "".
+	Provider string
+	Sides    []sideView
 }
 
 type sideView struct {
@@ -40,13 +43,8 @@ func (v sideView) Charged() string {
 	return fmt.Sprintf("Charged %d times", v.Charges)
 }
 
-// compared is nil before the first comparison.
-func (s *Controls) compared() *comparedView {
-	c, running := s.comparing.now()
-	if c == nil {
-		return nil
-	}
-	v := &comparedView{Label: c.fate.Label, Running: running}
+func (c *comparison) view() comparedView {
+	v := comparedView{Label: c.fate.Label, Provider: c.provider}
 	for _, side := range c.sides {
 		v.Sides = append(v.Sides, side.view())
 	}
@@ -73,7 +71,11 @@ func (c *contestant) diagram() sequence.Diagram {
 		d.Steps = append(d.Steps, x.steps(i)...)
 	}
 	for _, e := range c.events {
-		d.Steps = append(d.Steps, sequence.Step{At: e.at, From: sequence.API, To: sequence.API, Label: e.what})
+		label := "killed"
+		if e.starts {
+			label = "started again"
+		}
+		d.Steps = append(d.Steps, sequence.Step{At: e.at, From: sequence.API, To: sequence.API, Label: label})
 	}
 	for i, charged := range c.books.charges {
 		label := "declined"
@@ -90,9 +92,9 @@ func (c *contestant) diagram() sequence.Diagram {
 		d.Steps = append(d.Steps, c.callSteps(k)...)
 	}
 	for _, t := range c.books.tries {
-		lost := t.Status/100 != 2 //nolint:mnd // the class of success
-		d.Steps = append(d.Steps,
-			sequence.Step{At: t.At, From: sequence.PSP, To: sequence.API, Label: "webhook: charged", Lost: lost})
+		refused := t.Status != 0 && t.Status/100 != 2 //nolint:mnd // the class of success
+		d.Steps = append(d.Steps, sequence.Step{At: t.At, From: sequence.PSP, To: sequence.API,
+			Label: "webhook: charged", Lost: t.Status == 0, Unusable: refused})
 	}
 	slices.SortStableFunc(d.Steps, func(a, b sequence.Step) int { return a.At.Compare(b.At) })
 	return d
@@ -108,7 +110,9 @@ func (x exchange) steps(i int) []sequence.Step {
 		return []sequence.Step{ask}
 	}
 	told := sequence.Step{At: x.Heard, From: sequence.API, To: sequence.Client, Label: x.said()}
-	told.Lost = x.Status == 0
+	if x.Status == 0 { // The client has noticed that no answer comes.
+		told.From = sequence.Client
+	}
 	return []sequence.Step{ask, told}
 }
 
@@ -133,13 +137,11 @@ func (c *contestant) callSteps(k call) []sequence.Step {
 	case k.Method == http.MethodGet:
 		asks.Label = "look up the key"
 		return []sequence.Step{asks}
-	case strings.HasSuffix(k.Path, "/payment_intents"):
-		asks.Label = "create the object"
 	default:
 		ends.At = c.charged(k)
 	}
 	switch status, answered := strings.CutPrefix(k.Outcome, "answered "); {
-	case k.Outcome == "pending":
+	case k.Outcome == pending:
 		return []sequence.Step{asks}
 	case k.Outcome == "closed without an answer":
 		ends.At, ends.Label = k.At, "closed" // at once, whatever is charged later
@@ -147,10 +149,13 @@ func (c *contestant) callSteps(k call) []sequence.Step {
 		ends.Label, ends.Lost = status, false
 	}
 	for _, e := range c.events { // Nobody was there to read the answer.
-		ends.Lost = ends.Lost || e.what == killed && e.at.After(k.At) && e.at.Before(ends.At)
+		ends.Lost = ends.Lost || !e.starts && e.at.After(k.At) && e.at.Before(ends.At)
 	}
 	return []sequence.Step{asks, ends}
 }
+
+// pending is the outcome of a request that the mock PSP works on.
+const pending = "pending"
 
 // charged is when a request has charged; or when it came, if it has not.
 func (c *contestant) charged(k call) time.Time {

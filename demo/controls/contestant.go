@@ -1,9 +1,11 @@
 package controls
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -31,13 +33,10 @@ type exchange struct {
 	Sent, Heard time.Time // Heard is zero while the client waits
 }
 
-// killed is the event that loses what the server was about to do.
-const killed = "killed"
-
-// event is something that has happened to the server.
+// event is the end of the server's process, or the start of another one.
 type event struct {
-	at   time.Time
-	what string
+	at     time.Time
+	starts bool
 }
 
 // awaitServer returns when the server runs: a request to a server that is away is no trial of the server.
@@ -50,10 +49,17 @@ func (c *contestant) awaitServer(ctx context.Context) bool {
 	return true
 }
 
-func (c *contestant) happens(at time.Time, what string) {
+// observe notes what has happened to the process since the last look, and what the PSP's books have now.
+func (c *contestant) observe(now Process, books paymentBooks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events = append(c.events, event{at, what})
+	away := len(c.events) > 0 && !c.events[len(c.events)-1].starts
+	if now.Serves == away { // It stays away for a second, so no end is overlooked.
+		c.events = append(c.events, event{now.Since, now.Serves})
+	}
+	if books.read {
+		c.books = books
+	}
 }
 
 // sends notes a request. What it returns notes the answer.
@@ -76,11 +82,16 @@ func (c *contestant) paid() bool {
 	return slices.ContainsFunc(c.sent, func(x exchange) bool { return x.Status == http.StatusCreated })
 }
 
-// verdict is what the client was told. The caller
-// holds c.mu.
+// verdict is what the client was told, in that order. The caller holds c.mu.
 func (c *contestant) verdict() string {
+	sent := slices.SortedStableFunc(slices.Values(c.sent), func(a, b exchange) int {
+		if a.Heard.IsZero() != b.Heard.IsZero() {
+			return cmp.Compare(b.Heard.Unix(), a.Heard.Unix()) // what is not told yet comes last
+		}
+		return a.Heard.Compare(b.Heard)
+	})
 	var told []string
-	for _, x := range c.sent {
+	for _, x := range sent {
 		said := "nothing"
 		switch {
 		case x.Heard.IsZero():
@@ -111,51 +122,50 @@ func (b paymentBooks) Charges() (n int) {
 	return n
 }
 
-// posts counts the requests that could charge.
-func (s *Controls) posts(ctx context.Context, side *contestant) (n int, err error) {
+// working reports whether the PSP has a request of the server that was sent after that time, and works on it.
+func (s *Controls) working(ctx context.Context, side *contestant, after time.Time) bool {
 	keys := side.keys
 	if keys == nil {
 		keys = []string{""} // all those of the account
 	}
-	for _, key := range keys {
+	return slices.ContainsFunc(keys, func(key string) bool {
 		calls, err := s.callsOf(ctx, side.account, key)
-		if err != nil {
-			return 0, err
-		}
-		n += calls.Posts
-	}
-	return n, nil
+		return err == nil && slices.ContainsFunc(calls.Requests, func(k call) bool {
+			return k.Method == http.MethodPost && k.Outcome == pending && !k.At.Before(after)
+		})
+	})
 }
 
-func (s *Controls) paymentBooks(ctx context.Context, key string, side *contestant) (b paymentBooks, err error) {
-	keys, ours := side.keys, key
+// paymentBooks reads what the PSP has of the payment with the client's key. The naive server makes keys of its own, and
+// gives the client's as a reference.
+func (s *Controls) paymentBooks(ctx context.Context, key string, side *contestant) (b paymentBooks) {
+	query := url.Values{"account": {side.account}, "idempotencyKey": {key}}
+	if side.keys == nil {
+		query = url.Values{"account": {side.account}, "reference": {key}}
+	}
+	var err error
+	if b.charges, err = s.ledgerOf(ctx, query); err != nil {
+		return paymentBooks{}
+	}
+	keys := side.keys
 	if keys == nil {
-		ours = "" // all those of the account
-	}
-	ledger, err := s.ledgerOf(ctx, side.account, ours)
-	if err != nil {
-		return b, err
-	}
-	for _, c := range ledger {
-		if side.keys != nil {
-			b.charges = append(b.charges, c)
-		} else if c.Reference == key {
-			b.charges, keys = append(b.charges, c), append(keys, c.IdempotencyKey)
+		for _, c := range b.charges {
+			keys = append(keys, c.IdempotencyKey)
 		}
 	}
 	for _, k := range keys {
 		calls, err := s.callsOf(ctx, side.account, k)
 		if err != nil {
-			return b, err
+			return paymentBooks{}
 		}
 		b.calls = append(b.calls, calls.Requests...)
 	}
 	tries, err := s.webhookTries(ctx)
-	b.read = err == nil
 	for _, t := range tries {
 		if slices.ContainsFunc(b.charges, func(c charge) bool { return c.ID == t.EntryID }) {
 			b.tries = append(b.tries, t)
 		}
 	}
-	return b, err
+	b.read = err == nil
+	return b
 }

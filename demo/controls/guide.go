@@ -3,6 +3,7 @@ package controls
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -198,7 +199,7 @@ func (s *Controls) look(o *observer) {
 
 // readBooks asks the mock PSP what it has charged under a key, and how often it was asked to.
 func (s *Controls) readBooks(ctx context.Context, key string) (books, error) {
-	ledger, err := s.ledgerOf(ctx, s.config.Account, key)
+	ledger, err := s.ledgerOf(ctx, url.Values{"account": {s.config.Account}, "idempotencyKey": {key}})
 	if err != nil {
 		return books{}, err
 	}

@@ -84,7 +84,7 @@ func (s *Controls) resendWebhook(ctx context.Context, key string) (string, error
 	if key == "" {
 		return "", fmt.Errorf("no payment has been sent")
 	}
-	ledger, err := s.ledgerOf(ctx, s.config.Account, key)
+	ledger, err := s.ledgerOf(ctx, url.Values{"account": {s.config.Account}, "idempotencyKey": {key}})
 	if err != nil {
 		return "", err
 	}
@@ -141,9 +141,8 @@ type charge struct {
 
 func (c charge) moved() bool { return c.Status == "succeeded" }
 
-// ledgerOf reads the charges of an account under a key; of all keys if it is empty.
-func (s *Controls) ledgerOf(ctx context.Context, account, key string) ([]charge, error) {
-	query := url.Values{"account": {account}, "idempotencyKey": {key}}
+// ledgerOf reads the charges that a query asks for.
+func (s *Controls) ledgerOf(ctx context.Context, query url.Values) ([]charge, error) {
 	ledger, err := readPSP[struct {
 		Charges []charge `json:"charges"`
 	}](ctx, s, "/_ledger?"+query.Encode())
@@ -158,7 +157,6 @@ type calls struct {
 
 type call struct {
 	Method  string    `json:"method"`
-	Path    string    `json:"path"`
 	Key     string    `json:"key"`
 	At      time.Time `json:"at"`
 	Outcome string    `json:"outcome"`

@@ -221,22 +221,22 @@ type ledgerView struct {
 // getLedger streams what was really charged and refunded, oldest first, stuck charges included. It needs no secret
 // and sees all accounts: it is the examiner's door, not the provider's.
 func (s *Server) getLedger(w http.ResponseWriter, r *http.Request) {
-	account, key := r.FormValue("account"), r.FormValue("idempotencyKey")
+	only := filter{r.FormValue("account"), r.FormValue("idempotencyKey"), r.FormValue("reference")}
 	records := s.ledger.snapshot()
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
 	_, _ = out.WriteString(`{"charges":[`)
-	writeViews(out, records, ObjectCharge, account, key)
+	writeViews(out, records, ObjectCharge, only)
 	_, _ = out.WriteString(`],"refunds":[`)
-	writeViews(out, records, ObjectRefund, account, key)
+	writeViews(out, records, ObjectRefund, only)
 	_, _ = out.WriteString(`]}`)
 	_ = out.Flush() // the reader may have gone
 }
 
-func writeViews(out *bufio.Writer, records []*record, object, account, key string) {
+func writeViews(out *bufio.Writer, records []*record, object string, only filter) {
 	separator := ""
 	for _, r := range records {
-		if !r.shownFor(object, account, key) {
+		if !r.shownFor(object, only) {
 			continue
 		}
 		_, _ = out.WriteString(separator)
@@ -247,9 +247,12 @@ func writeViews(out *bufio.Writer, records []*record, object, account, key strin
 	}
 }
 
-// shownFor applies the filters of the views, where empty means all.
-func (r *record) shownFor(object, account, key string) bool {
+// filter says which entries are asked for. Empty means all.
+type filter struct{ account, key, reference string }
+
+func (r *record) shownFor(object string, only filter) bool {
 	return (object == "" || r.Entry.Object == object) &&
-		(account == "" || r.Entry.Account == account) &&
-		(key == "" || r.Entry.IdempotencyKey == key)
+		(only.account == "" || r.Entry.Account == only.account) &&
+		(only.key == "" || r.Entry.IdempotencyKey == only.key) &&
+		(only.reference == "" || r.Entry.Reference == only.reference)
 }

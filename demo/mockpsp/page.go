@@ -146,7 +146,7 @@ func (s *Server) fillPage(view *pageView) {
 		} else {
 			view.Refunds++
 		}
-		if len(view.Entries) < pageEntries && r.shownFor("", view.Account, view.Key) {
+		if len(view.Entries) < pageEntries && r.shownFor("", filter{account: view.Account, key: view.Key}) {
 			view.Entries = append(view.Entries, ledgerView{r.Entry, r.Fault})
 		}
 	}

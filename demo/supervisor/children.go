@@ -32,10 +32,6 @@ func newChildren(
 	if err := check(ctx, set, log); err != nil {
 		return nil, err
 	}
-	naive, err := newNaive(ctx, set, d, log)
-	if err != nil {
-		return nil, err
-	}
 	env := func(databaseURL, spokenURL string) []string {
 		pspURL, stripeURL := spokenURL, set.api.StripeURL
 		if set.stripe() {
@@ -67,7 +63,7 @@ func newChildren(
 			files: []*os.File{at.reconciler}, stopLimit: set.reconciler.StopLimit + stopMargin,
 			stderr: stderr, log: log,
 		},
-		naive: naive,
+		naive: newNaive(ctx, set, d, log),
 	}, nil
 }
 

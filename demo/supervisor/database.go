@@ -82,7 +82,8 @@ func startDatabase(
 func withoutOwn(getenv func(string) string, dir string) func(string) string {
 	named, err := pgx.ParseConfig(getenv("DATABASE_URL"))
 	absolute, absErr := filepath.Abs(dir)
-	if err != nil || absErr != nil || named.Host != filepath.Join(absolute, embeddedpg.SocketFolder) {
+	if err != nil || absErr != nil || named.Database != databaseName ||
+		named.Host != filepath.Join(absolute, embeddedpg.SocketFolder) {
 		return getenv
 	}
 	return func(name string) string {

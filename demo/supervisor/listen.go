@@ -40,18 +40,12 @@ func listen(ctx context.Context, set settings) (*listeners, error) {
 	if set.stripe() {
 		addresses = append(addresses, app.Address{Setting: "MOCKPSP_STRIPE_ADDR", Addr: set.own.StripeAddr})
 	}
-	if set.own.NaiveProgram != "" {
-		addresses = append(addresses, app.Address{Setting: "NAIVE_ADDR", Addr: set.own.NaiveAddr})
-	}
 	opened, err := app.Listen(ctx, addresses...)
 	if _, taken := errors.AsType[app.TakenError](err); taken {
 		return nil, fmt.Errorf("%w\nif another demo is running, stop it, or set DEMO_DATA_DIR as well", err)
 	}
 	if err != nil {
 		return nil, err
-	}
-	if set.own.NaiveProgram != "" {
-		_ = opened[len(opened)-1].Close() // the naive server opens it for itself
 	}
 	l := &listeners{operator: opened[1], psp: opened[2]}
 	if set.stripe() {

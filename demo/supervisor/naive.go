@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/app"
 )
 
 // naiveAccount is the naive server's account at the PSP, one of its own, so that its charges can be counted apart.
@@ -21,7 +23,8 @@ const naiveAccount = "naive"
 // naiveSchema keeps its tables apart from ours in the same database.
 const naiveSchema = "step01"
 
-// naiveProgram is step 01 of the course where make demo puts it: beside this program. It is empty if it is not there.
+// naiveProgram is step 01 of the course where make demo puts it: in the folder of this program. It is empty if it is
+// not there.
 func naiveProgram() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -34,36 +37,52 @@ func naiveProgram() string {
 	return path
 }
 
-// newNaive makes the child that runs the naive server, on the same database server and with the same PSP as ours. It
-// is nil if there is no such program.
-func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) (*child, error) {
-	if set.own.NaiveProgram == "" {
-		return nil, nil //nolint:nilnil // the demo is complete without it
+// newNaive makes the child that runs the naive server, on the demo's own database server and with the same PSP as ours.
+// It is nil if there is no such program, or if it cannot run: the demo is about the other two.
+func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) *child {
+	if set.own.NaiveProgram == "" || d.server == nil {
+		return nil
 	}
-	_, port, err := net.SplitHostPort(set.own.NaiveAddr)
+	port, err := freePort(ctx, set.own.NaiveAddr)
+	if err == nil {
+		err = createSchema(ctx, d.url)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read NAIVE_ADDR: %w", err)
+		log.WarnContext(ctx, "without the naive server, nothing can be compared", slog.Any("error", err))
+		return nil
 	}
-	conn, err := pgx.Connect(ctx, d.url)
-	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
-	}
-	_, err = conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+naiveSchema)
-	_ = conn.Close(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("create the naive server's schema: %w", err)
-	}
+	url := "http://127.0.0.1:" + port
 	return &child{
-		name: "the naive server", path: set.own.NaiveProgram,
+		name: "the naive server", path: set.own.NaiveProgram, url: url, readyURL: url + "/readyz",
 		env: append(os.Environ(), "DATABASE_URL="+d.url, "PGOPTIONS=-c search_path="+naiveSchema, "PORT="+port,
 			"PSP_URL="+set.api.PSPURL, "PSP_SECRET="+set.api.PSPSecret, "PSP_TIMEOUT="+set.api.PSPTotal.String(),
 			"API_KEYS="+apiKey+"="+naiveAccount),
-		readyURL:  naiveURL(port) + "/readyz",
 		stopLimit: set.api.PSPTotal + stopMargin, stderr: io.Discard, log: log, // it reports each failed charge
-	}, nil
+	}
 }
 
-func naiveURL(port string) string { return "http://127.0.0.1:" + port }
+// freePort is the port of an address on which the naive server can listen. It opens the address for itself.
+func freePort(ctx context.Context, addr string) (string, error) {
+	opened, err := app.Listen(ctx, app.Address{Setting: "NAIVE_ADDR", Addr: addr})
+	if err != nil {
+		return "", err
+	}
+	defer opened[0].Close()
+	_, port, err := net.SplitHostPort(opened[0].Addr().String())
+	return port, err
+}
+
+func createSchema(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+naiveSchema); err != nil {
+		return fmt.Errorf("create the naive server's schema: %w", err)
+	}
+	return nil
+}
 
 // answers is closed when the URL answers that all is well. It is for a program that does not say when it serves.
 func answers(ctx context.Context, url string) <-chan struct{} {

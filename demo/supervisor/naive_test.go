@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"payonce/demo/embeddedpg"
 	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
@@ -96,6 +99,22 @@ func TestNaiveServerThatCannotServeStaysAway(t *testing.T) {
 	await(t, d, "not sent: the naive server does not run")
 	if res := sendOnce(t, d.public, survivor, "pm_ok"); res.status != http.StatusCreated {
 		t.Errorf("the API answers %d: %s", res.status, res.body)
+	}
+}
+
+// Nor must what it cannot have: a port, or a database that is not the demo's own.
+func TestNaiveServerStaysAwayWithoutItsPortOrAnOwnDatabase(t *testing.T) {
+	t.Parallel()
+	taken := httptest.NewServer(http.NotFoundHandler())
+	defer taken.Close()
+	log := slog.New(slog.DiscardHandler)
+	own := demoOnly{NaiveProgram: "naive", NaiveAddr: taken.Listener.Addr().String()}
+	if c := newNaive(t.Context(), settings{own: own}, &database{server: &embeddedpg.Server{}}, log); c != nil {
+		t.Errorf("its port is taken, and it is started at %s", c.url)
+	}
+	own.NaiveAddr = heldport.Address(t)
+	if c := newNaive(t.Context(), settings{own: own}, &database{url: "postgres://somebody"}, log); c != nil {
+		t.Error("it is given the database of somebody else")
 	}
 }
 

@@ -62,8 +62,7 @@ func newControls(
 		c.Database = controls.Control{State: d.State, Kill: d.crash}
 	}
 	if ours.naive != nil {
-		_, naivePort, _ := net.SplitHostPort(set.own.NaiveAddr)
-		c.Naive = &controls.Naive{URL: naiveURL(naivePort), Account: naiveAccount,
+		c.Naive = &controls.Naive{URL: ours.naive.url, Account: naiveAccount,
 			Control: controls.Control{State: ours.naive.State, Kill: ours.naive.kill}}
 	}
 	page = controls.New(c)

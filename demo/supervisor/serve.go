@@ -25,10 +25,6 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	getenv = withoutOwn(getenv, set.own.DataDir)
-	if set, err = load(getenv); err != nil {
-		return err
-	}
 	log := telemetry.NewTextLogger(stderr, set.api.LogLevel)
 	say := func(line string) { fmt.Fprintln(stdout, line) }
 
@@ -39,7 +35,7 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 		return err
 	}
 	defer at.close()
-	database, err := startDatabase(ctx, set.own.DataDir, getenv, log, say)
+	database, err := startDatabase(ctx, set.own.DataDir, set.getenv, log, say)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type demoOnly struct {
 	StripeAddr  string `env:"MOCKPSP_STRIPE_ADDR" envDefault:"127.0.0.1:8085" desc:"address on which the mock PSP speaks Stripe's dialect, if PSP is stripe"`
 
 	Short        bool   `env:"SHORT" envDefault:"false" desc:"1: keys expire after 40 s, and are deleted 20 s later, to watch what is otherwise a matter of days"`
-	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of course/steps/01, a server that charges twice, which runs beside the API; the default is the file naive beside this program, if it is there"`
+	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of course/steps/01, a server that charges twice, for the comparison; the default is the file naive in the folder of this program, if it is there"`
 	NaiveAddr    string `env:"NAIVE_ADDR" envDefault:"127.0.0.1:8084" desc:"address of that server; it listens on 127.0.0.1 whatever the host"`
 }
 
@@ -72,6 +72,10 @@ func load(getenv func(string) string) (settings, error) {
 	if s.own.NaiveProgram == "" {
 		s.own.NaiveProgram = naiveProgram()
 	}
+	if getenv("PSP") == config.StripePSP && getenv("DEMO_DATA_DIR") == "" {
+		s.own.DataDir += "-stripe" // A tenant never changes its provider, so the data are others.
+	}
+	getenv = withoutOwn(getenv, s.own.DataDir)
 	if s.own.Short {
 		maps.Copy(defaults, shortDefaults())
 	}
@@ -92,9 +96,6 @@ func load(getenv func(string) string) (settings, error) {
 	s.reconciler, reconcilerErr = config.LoadReconciler(s.getenv)
 	if err == nil {
 		err = reconcilerErr // what is shared would be said twice
-	}
-	if s.stripe() && getenv("DEMO_DATA_DIR") == "" { // A tenant never changes its provider, so the data are others.
-		s.own.DataDir += "-stripe"
 	}
 	return s, errors.Join(err, ownErr, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr),
 		config.CheckAddress("MOCKPSP_STRIPE_ADDR", s.own.StripeAddr),

@@ -33,6 +33,7 @@ type child struct {
 	name      string // for people
 	path      string // of the program; empty: this one
 	argument  string // makes this program the child
+	url       string // where it serves, if others must know
 	readyURL  string // answers when the child serves; empty: the child says so
 	env       []string
 	files     []*os.File    // the listeners that each start inherits
