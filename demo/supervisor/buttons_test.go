@@ -75,11 +75,6 @@ func ask(t *testing.T, method, address, path, form string, header map[string]str
 // await reads the page's stream until the panel matches, and gives what the groups have found.
 func await(t *testing.T, d demo, pattern string) []string {
 	t.Helper()
-	return awaitWithin(t, patience, d, pattern)
-}
-
-func awaitWithin(t *testing.T, patience time.Duration, d demo, pattern string) []string {
-	t.Helper()
 	wanted := regexp.MustCompile("(?s)" + pattern)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

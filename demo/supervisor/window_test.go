@@ -170,14 +170,18 @@ func TestHeldPaymentOutlivesItsLeaseAndGoesOnByItself(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the limits of a hold")
 	}
-	for dialect, settings := range map[string][]string{
-		"native": {"DEMO_HOLD=12s", "SCAN_EVERY=2s"},
-		"Stripe": {"DEMO_HOLD=35s", inStripesDialect},
+	for _, c := range []struct {
+		dialect  string
+		windows  []string
+		settings []string
+	}{
+		{"native", []string{"3a", "3c", "4"}, []string{"DEMO_HOLD=12s", "SCAN_EVERY=2s"}},
+		{"Stripe", []string{"3c"}, []string{"DEMO_HOLD=35s", inStripesDialect}},
 	} {
-		t.Run(dialect, func(t *testing.T) {
+		t.Run(c.dialect, func(t *testing.T) {
 			t.Parallel()
-			d := startDemo(t, pgtest.MigratedDir(t), append(settings, "LEASE=6s", "PSP_TIMEOUT=2s")...)
-			for _, window := range []string{"3a", "3c", "4"} {
+			d := startDemo(t, pgtest.MigratedDir(t), append(c.settings, "LEASE=6s", "PSP_TIMEOUT=2s")...)
+			for _, window := range c.windows {
 				key := stopAt(t, d, window)
 				await(t, d, `window `+window+`</td><td>it went on by itself after [0-9]+ seconds<`)
 				await(t, d, told(window, key, "201 succeeded<"))
