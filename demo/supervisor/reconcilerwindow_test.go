@@ -200,7 +200,7 @@ func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {
 		await(t, d, `kill -9 the API</td><td>done`)
 		press(t, d, "held", "action=pause", "key="+key)
 		await(t, d, `The reconciler is paused <span[^>]*>until`)
-		await(t, d, `<template data-for="held-here"></template>`) // the window is free again
+		await(t, d, seenAt(window, "the reconciler was paused for 5 seconds", "[^<]*"))
 		endsWell(t, d, window, key)
 	}
 	await(t, d, running("reconciler", "0"))

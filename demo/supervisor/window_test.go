@@ -23,7 +23,7 @@ func stopAt(t *testing.T, d demo, window string) (key string) {
 
 // seenAt matches the sentence about a hold that is over.
 func seenAt(window, how, outcome string) string {
-	return `What was seen[^>]*>\s*<p>At ` + window + ` \([^)]*\), ` + how + `; ` + outcome + `\.</p>`
+	return `What was seen[^>]*>\s*<p[^>]*>At ` + window + ` \([^)]*\), ` + how + `; ` + outcome + `\.</p>`
 }
 
 // told matches what the client was told about its payment at a window.
