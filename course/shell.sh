@@ -116,7 +116,12 @@ answer() { echo "$ANSWER"; }
 
 why() { field detail <<<"$ANSWER"; }
 
-naive() { API_URL=$NAIVE_URL PSP_ACCOUNT=naive "$@"; }
+naive() {
+  case $1 in
+  pay | charged | at_once | answer | why) API_URL=$NAIVE_URL PSP_ACCOUNT=naive "$@" ;;
+  *) echo "naive takes pay, at_once, charged, answer and why; the rest is about Payonce" >&2 && return 2 ;;
+  esac
+}
 
 begin() { exec {BEGUN}< <("$@"); }
 

@@ -40,7 +40,8 @@ type Config struct {
 	// Late is how long after a lost answer the PSP may still charge.
 	Late time.Duration
 	// Naive is the server that Payonce is compared with; or nil.
-	Naive *Naive
+	Naive        *Naive
+	WithoutNaive string // why there is none
 	// MaxPause is how long the API may be stopped before it sends.
 	MaxPause time.Duration
 	// Row reads the newest payment's row. Nil: the page does not know it.

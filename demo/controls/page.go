@@ -46,7 +46,8 @@ type pageView struct {
 	OperatorKey string
 	Patience    time.Duration
 	CanCrash    bool      // the database is the demo's own
-	Fates       []fate    // nil: there is no server to compare with
+	Fates       []fate    // nil: there is no server to compare with, and
+	NoFates     string    // why
 	Stop        *stopView // nil where nothing can be stopped
 	Panel       panelView
 }
@@ -90,6 +91,7 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 		Key: r.URL.Query().Get("key"), Tokens: s.config.Tokens, PSPPage: s.config.PSPPage, Provider: s.config.Provider,
 		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout, CanCrash: s.config.Database.Kill != nil,
 		Panel: s.panel(), Stop: s.stopView(), Notice: s.config.Notice,
+		NoFates: s.config.WithoutNaive,
 	}
 	if s.config.Naive != nil {
 		view.Fates = fates(s.config.Late)

@@ -22,7 +22,11 @@ import (
 const stopMargin = 5 * time.Second
 
 // children are our two processes, and the naive server if there is one.
-type children struct{ api, reconciler, naive *child }
+type children struct {
+	api, reconciler, naive *child
+
+	withoutNaive string // why there is no naive server
+}
 
 // newChildren makes the children, and starts none.
 func newChildren(
@@ -52,6 +56,7 @@ func newChildren(
 		apiEnv = append(env(stage.DatabaseURL(windows.API)+idle, stage.PSPURL(windows.API)), held)
 		reconcilerEnv = append(env(stage.DatabaseURL(windows.Reconciler)+idle, stage.PSPURL(windows.Reconciler)), held)
 	}
+	naive, why := newNaive(ctx, set, d, log)
 	return &children{
 		api: &child{
 			name: "the API", argument: childAPI, env: apiEnv, files: []*os.File{at.public, at.api},
@@ -63,7 +68,7 @@ func newChildren(
 			files: []*os.File{at.reconciler}, stopLimit: set.reconciler.StopLimit + stopMargin,
 			stderr: stderr, log: log,
 		},
-		naive: newNaive(ctx, set, d, log),
+		naive: naive, withoutNaive: why,
 	}, nil
 }
 

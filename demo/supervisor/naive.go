@@ -38,18 +38,20 @@ func naiveProgram() string {
 }
 
 // newNaive makes the child that runs the naive server, on the demo's own database server and with the same PSP as ours.
-// It is nil if there is no such program, or if it cannot run: the demo is about the other two.
-func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) *child {
-	if set.own.NaiveProgram == "" || d.server == nil {
-		return nil
+// It is nil if it cannot run, and why says so: the demo is about the other two.
+func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) (naive *child, why string) {
+	switch {
+	case set.own.NaiveProgram == "":
+		return nil, "make demo builds it, and this demo was not started so."
+	case d.server == nil:
+		return nil, "it needs the demo's own database server, and DATABASE_URL names another one."
 	}
 	port, err := freePort(ctx, set.own.NaiveAddr)
 	if err == nil {
 		err = createSchema(ctx, d.url)
 	}
 	if err != nil {
-		log.WarnContext(ctx, "without the naive server, nothing can be compared", slog.Any("error", err))
-		return nil
+		return nil, err.Error() + "; then start the demo again."
 	}
 	url := "http://127.0.0.1:" + port
 	return &child{
@@ -58,7 +60,7 @@ func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) 
 			"PSP_URL="+set.api.PSPURL, "PSP_SECRET="+set.api.PSPSecret, "PSP_TIMEOUT="+set.api.PSPTotal.String(),
 			"API_KEYS="+apiKey+"="+naiveAccount),
 		stopLimit: set.api.PSPTotal + stopMargin, stderr: io.Discard, log: log, // it reports each failed charge
-	}
+	}, ""
 }
 
 // freePort is the port of an address on which the naive server can listen. It opens the address for itself.

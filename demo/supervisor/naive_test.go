@@ -109,12 +109,14 @@ func TestNaiveServerStaysAwayWithoutItsPortOrAnOwnDatabase(t *testing.T) {
 	defer taken.Close()
 	log := slog.New(slog.DiscardHandler)
 	own := demoOnly{NaiveProgram: "naive", NaiveAddr: taken.Listener.Addr().String()}
-	if c := newNaive(t.Context(), settings{own: own}, &database{server: &embeddedpg.Server{}}, log); c != nil {
-		t.Errorf("its port is taken, and it is started at %s", c.url)
+	c, why := newNaive(t.Context(), settings{own: own}, &database{server: &embeddedpg.Server{}}, log)
+	if c != nil || !strings.Contains(why, own.NaiveAddr+" is taken") {
+		t.Errorf("its port is taken, and why it stays away is %q", why)
 	}
 	own.NaiveAddr = heldport.Address(t)
-	if c := newNaive(t.Context(), settings{own: own}, &database{url: "postgres://somebody"}, log); c != nil {
-		t.Error("it is given the database of somebody else")
+	c, why = newNaive(t.Context(), settings{own: own}, &database{url: "postgres://somebody"}, log)
+	if c != nil || !strings.Contains(why, "DATABASE_URL names another one") {
+		t.Errorf("it is given the database of somebody else, or %q", why)
 	}
 }
 

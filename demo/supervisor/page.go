@@ -61,6 +61,7 @@ func newControls(
 	if d.server != nil {
 		c.Database = controls.Control{State: d.State, Kill: d.crash}
 	}
+	c.WithoutNaive = ours.withoutNaive
 	if ours.naive != nil {
 		c.Naive = &controls.Naive{URL: ours.naive.url, Account: naiveAccount,
 			Control: controls.Control{State: ours.naive.State, Kill: ours.naive.kill}}

@@ -63,6 +63,9 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
+	if why := ours.withoutNaive; why != "" {
+		say("without the naive server, nothing can be compared: " + why)
+	}
 	seen := openEvents(set.api.EventsFile, log)
 	ours.api.tell, ours.reconciler.tell, database.tell = seen.of("API"), seen.of("reconciler"), seen.of("database")
 	read, closeRows, err := openRows(ctx, database.api)

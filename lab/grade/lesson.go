@@ -44,8 +44,9 @@ const mine = "course/mine"
 // exerciseOf is the exercise of a lesson, for the copy in the folder, or in the usual one. If the lesson has none, it
 // says which ones have.
 func exerciseOf(lesson, folder string, stdout io.Writer) (*exercise, error) {
+	number, err := strconv.Atoi(lesson)
 	for _, e := range exercises() {
-		if lesson == strconv.Itoa(e.lesson) {
+		if number == e.lesson && err == nil {
 			e.dir = cmp.Or(folder, fmt.Sprintf("%s/%02d", mine, e.lesson))
 			return &e, nil
 		}
@@ -105,6 +106,10 @@ func (e exercise) conclude(r *report, stdout io.Writer) error {
 			word = "later" // a later lesson is about it
 		}
 		fmt.Fprintf(&b, "  %s  %-8s %s (%d of %d)\n", word, i.Name, i.Says, n.Held, n.Shown)
+	}
+	if r.failed > 0 {
+		fmt.Fprintf(&b, "\nOf the answers, %d had the status 500 or more. If nothing had failed, look in %s\n", r.failed,
+			filepath.Join("bin", "graded", "server-1.log"))
 	}
 	done := shown && r.First == nil && r.Ended == ""
 	switch {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ type report struct {
 	Unclear map[string]int  `json:"answersWithoutMeaning,omitempty"`
 	First   *broken         `json:"first,omitempty"`
 	later   judge.Invariant // what is not drawn, since a later lesson is about it; or ""
+	failed  int             // answers that say that the server has failed
 }
 
 type levelReport struct {
@@ -79,6 +81,11 @@ func (r *report) add(level int, runs []judge.Run) {
 		if run.NotShown != "" {
 			l.NotShown = append(l.NotShown, notShown{run.Case.Name, run.NotShown})
 			continue
+		}
+		for _, a := range run.Answers {
+			if a.Status >= http.StatusInternalServerError {
+				r.failed++
+			}
 		}
 		for _, v := range judge.Judge(run) {
 			n := l.Of[v.Invariant]
