@@ -62,6 +62,9 @@ type comparison struct {
 	ended *comparedView // what is shown of it when it is over
 }
 
+// comparesPrefix begins what the log says of a comparison.
+const comparesPrefix = "compare: "
+
 // comparing is the newest comparison, and whether it still goes on.
 type comparing struct {
 	mu      sync.Mutex
@@ -94,7 +97,7 @@ func (s *Controls) postCompare(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such fate", http.StatusBadRequest)
 		return
 	}
-	s.told.note("compare: "+all[chosen].Label, s.compare(all[chosen]))
+	s.told.note(comparesPrefix+all[chosen].Label, s.compare(all[chosen]))
 	s.back(w, r, r.PostFormValue("key"), atCompare)
 }
 
@@ -127,9 +130,8 @@ func (s *Controls) compare(f fate) string {
 		}
 		sides.Wait()
 		ended := c.view()
-		if ended.CutOff = ctx.Err() != nil; ended.CutOff {
-			s.told.note("compare: "+f.Label, "not finished within "+compareLimit.String())
-		}
+		ended.CutOff = ctx.Err() != nil
+		s.told.note(comparesPrefix+f.Label, ended.verdict())
 		s.comparing.mu.Lock()
 		defer s.comparing.mu.Unlock()
 		c.ended, s.comparing.running = &ended, false
@@ -207,6 +209,7 @@ func (s *Controls) killMeanwhile(ctx context.Context, side *contestant, began ti
 			return
 		}
 	}
+	side.kills(s.config.Now())
 	if err := side.control.Kill(); err != nil {
 		s.told.note("kill -9 "+side.Name, "not done: "+err.Error())
 	}

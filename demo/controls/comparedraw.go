@@ -30,11 +30,25 @@ type sideView struct {
 	Picture template.HTML
 }
 
+// verdict is what was seen, in one sentence.
+func (v comparedView) verdict() string {
+	if v.CutOff {
+		return "not finished within " + compareLimit.String()
+	}
+	var sides []string
+	for _, side := range v.Sides {
+		sides = append(sides, side.Name+": "+strings.ToLower(side.Charged()))
+	}
+	return strings.Join(sides, ". ")
+}
+
 // Charged says how often the customer has paid.
 func (v sideView) Charged() string {
 	switch {
 	case !v.Known:
 		return "The PSP's books are not read yet"
+	case v.Charges == 0:
+		return "Not charged"
 	case v.Charges == 1:
 		return "Charged once"
 	case v.Charges == 2: //nolint:mnd // two

@@ -23,6 +23,7 @@ type contestant struct {
 	mu     sync.Mutex
 	sent   []exchange // in the order in which they were sent
 	events []event
+	killed time.Time // when the comparison has killed it; or zero
 	books  paymentBooks
 }
 
@@ -49,13 +50,23 @@ func (c *contestant) awaitServer(ctx context.Context) bool {
 	return true
 }
 
+func (c *contestant) kills(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed = at
+}
+
 // observe notes what has happened to the process since the last look, and what the PSP's books have now.
 func (c *contestant) observe(now Process, books paymentBooks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	away := len(c.events) > 0 && !c.events[len(c.events)-1].starts
 	if now.Serves == away { // It stays away for a second, so no end is overlooked.
-		c.events = append(c.events, event{now.Since, now.Serves})
+		at := now.Since
+		if away = !now.Serves; away && c.killed.Before(at) && !c.killed.IsZero() {
+			at = c.killed // The end of the process is noticed a little later.
+		}
+		c.events = append(c.events, event{at, now.Serves})
 	}
 	if books.read {
 		c.books = books

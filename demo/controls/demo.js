@@ -26,7 +26,9 @@ let expectedEnds;
 let stepPressed = -Infinity; // one of the three buttons
 
 function showStrip() {
-  strip.hidden = !pressed || seen.size > 0 || performance.now() > stripEnds;
+  // What is in view says the same. The comparison says nothing of other presses.
+  const said = Array.from(seen).some((e) => e !== compared || strip.querySelector("[href='#compared']"));
+  strip.hidden = !pressed || said || performance.now() > stripEnds;
 }
 
 new MutationObserver(() => {
@@ -36,13 +38,17 @@ new MutationObserver(() => {
 }).observe(strip, { childList: true, subtree: true, characterData: true });
 const inView = new IntersectionObserver((entries) => {
   for (const e of entries) {
-    const shows = e.boundingClientRect.height > 0 && e.intersectionRatio > (e.target === held ? 0.1 : 0.3);
+    const shows = e.boundingClientRect.height > 0 && e.intersectionRatio > (e.target === guide ? 0.3 : 0.1);
     seen[shows ? "add" : "delete"](e.target);
   }
   showStrip();
 }, { threshold: [0, 0.1, 0.3, 0.6, 1] });
 const guide = document.getElementById("guide");
 inView.observe(guide);
+const compared = document.getElementById("compared");
+if (compared) {
+  inView.observe(compared);
+}
 new MutationObserver(() => {
   if (performance.now() - stepPressed < soon) {
     guide.scrollIntoView({ block: "nearest" });

@@ -60,13 +60,15 @@ func (b buttonView) NeedsKey() bool { return b.Name == "again" || b.Name == "oth
 
 // panelView is the part that changes by itself.
 type panelView struct {
-	Key       string    // of the newest payment
-	Guide     string    // what to do next
-	Stop      *stopView // nil where nothing can be stopped
-	Compared  *comparedView
-	Presets   []presetView
-	Processes []processView
-	Lines     []line // newest first
+	Key      string    // of the newest payment
+	Guide    string    // what to do next
+	Stop     *stopView // nil where nothing can be stopped
+	Compared *comparedView
+	// LatestCompares says that the newest line is about the comparison.
+	LatestCompares bool
+	Presets        []presetView
+	Processes      []processView
+	Lines          []line // newest first
 }
 
 // presetView is a preset, and whether the mock PSP has its rates now.
@@ -115,6 +117,7 @@ func (s *Controls) panel() panelView {
 	for _, p := range presets() {
 		view.Presets = append(view.Presets, presetView{p, p.Name == on})
 	}
+	view.LatestCompares = len(view.Lines) > 0 && strings.HasPrefix(view.Lines[0].What, comparesPrefix)
 	all := []namedControl{{"API", s.config.API}, {"reconciler", s.config.Reconciler}, {"database", s.config.Database}}
 	if s.config.Naive != nil {
 		all = append(all, namedControl{"naive server", s.config.Naive.Control})

@@ -117,7 +117,7 @@ func (w *lastWords) Write(p []byte) (int, error) {
 // add adds the child's last line to the error with which it has ended. It may be called when the child has ended.
 func (w *lastWords) add(err error) error {
 	text := strings.TrimSpace(string(w.end))
-	if err == nil || text == "" {
+	if err == nil || text == "" || killed(err) { // Who was killed had no last words.
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, text[strings.LastIndexByte(text, '\n')+1:])

@@ -40,7 +40,7 @@ func does(a deadletters.Action) string {
 	case deadletters.NotExecuted:
 		return "Say that the PSP has not executed it, and will not. The key is released, or completed as the decline."
 	case deadletters.Dismiss:
-		return "Close the dead letter. Nothing else is changed."
+		return "Nobody has to decide any more."
 	}
 	return ""
 }

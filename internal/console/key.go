@@ -207,6 +207,7 @@ type keyView struct {
 	Open     []operator.Found // the open dead letters that hold it
 	HeldBy   string           // the dead letter that holds it if it has no row
 	Executed []string         // the amounts that the PSP has executed, if its ledger could be read
+	Asked    string           // the amount that was asked for, if it is another one; or ""
 }
 
 func (k *keyReader) view() keyView {
@@ -226,6 +227,7 @@ func (k *keyReader) view() keyView {
 	v.Next = nextOf(v.Row, v.Started, len(v.Open) > 0)
 	if v.LedgerUnread == "" {
 		v.Executed = executed(v.Ledger)
+		v.Asked = askedOtherwise(v.Ledger, v.Rows.Movement)
 	}
 	return v
 }

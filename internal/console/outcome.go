@@ -1,6 +1,7 @@
 package console
 
 import (
+	"strconv"
 	"time"
 
 	"payonce/internal/gateway"
@@ -66,6 +67,17 @@ func executed(ledger []gateway.Record) (amounts []string) {
 		}
 	}
 	return amounts
+}
+
+// askedOtherwise is the amount of our row if the PSP has executed another one, or in another currency; or "".
+func askedOtherwise(ledger []gateway.Record, row columns) string {
+	minor, err := strconv.ParseInt(row.value("amount_minor"), 10, 64)
+	for _, r := range ledger {
+		if err == nil && r.Executed() && (r.AmountMinor != minor || r.Currency != row.value("currency")) {
+			return payment.Currency(row.value("currency")).Money(payment.AmountMinor(minor))
+		}
+	}
+	return ""
 }
 
 func amountOf(r gateway.Record) string {

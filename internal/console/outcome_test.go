@@ -65,3 +65,21 @@ func TestOnlyWhatIsExecutedCounts(t *testing.T) {
 		t.Errorf("executed are %q", got)
 	}
 }
+
+// One charge of another amount is no good end.
+func TestAmountThatWasNotAskedForIsSaid(t *testing.T) {
+	t.Parallel()
+	row := columns{{Name: "amount_minor", Value: "1200"}, {Name: "currency", Value: "USD"}}
+	for want, r := range map[string]gateway.Record{
+		"12.00 USD": {Status: "succeeded", AmountMinor: 1201, Currency: "USD"},
+		"":          {Status: "succeeded", AmountMinor: 1200, Currency: "USD"},
+	} {
+		if got := askedOtherwise([]gateway.Record{r}, row); got != want {
+			t.Errorf("of %+v it says %q, want %q", r, got, want)
+		}
+	}
+	other := gateway.Record{Status: "succeeded", AmountMinor: 1200, Currency: "EUR"}
+	if got := askedOtherwise([]gateway.Record{other}, row); got != "12.00 USD" {
+		t.Errorf("of another currency it says %q", got)
+	}
+}
