@@ -16,5 +16,6 @@
 // process may have died before it sent anything.
 //
 // Each step stands where it happened, and not where it was noticed. An answer of the PSP that was lost begins when the
-// PSP had executed, which its ledger tells, and ends nowhere. That the API had no answer is a note, later.
+// PSP had executed, which its ledger tells, and ends nowhere. That the API had no answer is a note, later. If a PSP
+// executes in two steps, its ledger tells only when it made the object. Then no lost answer is drawn.
 package sequence

@@ -86,6 +86,9 @@ func Draw(l Life) Diagram {
 	if l.LedgerUnread != "" {
 		d.Remarks = append(d.Remarks, "The PSP's ledger is not shown: "+l.LedgerUnread+".")
 	}
+	if l.Object != "" && len(l.Ledger) > 0 {
+		d.Remarks = append(d.Remarks, "The PSP tells when it made an object, and not when it executed the object.")
+	}
 	for _, r := range l.Ledger {
 		d.Steps = append(d.Steps, l.movement(r))
 	}
@@ -120,6 +123,11 @@ func (l Life) beginning(others []Request) (first time.Time) {
 
 // since is a time in a label.
 func (l Life) since(at time.Time) string { return "+" + elapsed(at.Sub(l.begin), time.Second) }
+
+// present reports whether the line is of the key's present attempt.
+func (l Life) present(e idempotency.Event) bool {
+	return e.Attempt == l.Row.Attempt && e.Generation == l.Row.Generation
+}
 
 // open reports whether the key waits for an outcome.
 func (l Life) open() bool {

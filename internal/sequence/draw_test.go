@@ -328,7 +328,7 @@ func TestTwoStepsAreTwoArrows(t *testing.T) {
 	}
 	// A PSP that counts whole seconds has charged before the request, by its own clock.
 	paid.Object, paid.Ledger = "pi_1", []gateway.Record{succeeded(-0.4, "pi_1")}
-	if got := arrows(sequence.Draw(paid)); !strings.Contains(got, "confirm\nPSP > PSP: succeeded") {
+	if got := arrows(sequence.Draw(paid)); !strings.Contains(got, "confirm\nPSP > PSP: later succeeded") {
 		t.Errorf("the charge is not after the confirmation:\n%s", got)
 	}
 	waits := life(unknown, nil, event(1, "owner", inProgress, unknown, "the PSP waits: requires_action"))

@@ -71,8 +71,7 @@ func (l line) steps() []Step {
 
 // create is the request that has made the PSP's object, if there is one, and the commit that has stored its id.
 func (l line) create() []Step {
-	row := l.life.Row
-	if l.life.Object == "" || row.Attempt != l.e.Attempt || row.Generation != l.e.Generation {
+	if l.life.Object == "" || !l.life.present(l.e) {
 		return nil
 	}
 	return []Step{
@@ -95,7 +94,7 @@ func (l line) send() Step {
 	case len(l.create()) > 0:
 		send.Label = "confirm"
 	}
-	if nothingArrived(l.next) && l.life.leftNothing() {
+	if nothingArrived(l.next) && l.life.leftNothing(l.e) {
 		send.Label, send.Lost = send.Label+"; the PSP has nothing", true
 	}
 	return send
@@ -148,7 +147,7 @@ func (l line) change() string {
 		if e.Generation > 1 {
 			label += fmt.Sprintf(", generation %d", e.Generation)
 		}
-		if row.LockedUntil != nil && row.Attempt == e.Attempt && row.Generation == e.Generation {
+		if row.LockedUntil != nil && l.life.present(e) {
 			label += ", lease until " + l.life.since(*row.LockedUntil)
 		}
 		return label

@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"slices"
 	"time"
 
 	"payonce/internal/gateway"
@@ -15,17 +14,23 @@ func nothingArrived(e idempotency.Event) bool {
 		(e.Reason == gateway.NoAnswer || e.Reason == gateway.ConnectionLost)
 }
 
-// leftNothing reports whether the PSP's ledger was read, and has nothing under the key.
-func (l Life) leftNothing() bool {
-	return l.Ledger != nil && len(l.Ledger) == 0 && l.LedgerUnread == ""
+// leftNothing reports whether the PSP's ledger was read, and has nothing of what the line says that was sent. A ledger is
+// that of the present generation. At a PSP with objects, only that of the present attempt was read.
+func (l Life) leftNothing(e idempotency.Event) bool {
+	return l.Ledger != nil && len(l.Ledger) == 0 && l.LedgerUnread == "" && e.Generation == l.Row.Generation &&
+		(l.Object == "" || l.present(e))
 }
 
 // movement is the note of a record in the PSP's ledger. A PSP may count whole seconds, and has its own clock: its
-// record must not come before the object that it is about, nor before the first request.
+// record must not come before the object that it is about, nor before the first request. A record of an object has the
+// time when the object was made, and the PSP has executed it at some later time.
 func (l Life) movement(r gateway.Record) Step {
 	status := r.Status
 	if r.DeclineCode != "" {
 		status += " (" + r.DeclineCode + ")"
+	}
+	if l.Object != "" {
+		status = "later " + status
 	}
 	short := status + ": " + payment.Currency(r.Currency).Money(payment.AmountMinor(r.AmountMinor))
 	s := Step{At: r.Created, From: PSP, To: PSP, Label: short + ", " + r.ID, Short: short}
@@ -46,18 +51,16 @@ type attempt struct {
 	number   int32
 	life     int32             // the generation
 	wrote    idempotency.Event // what the request has written; zero if nothing
-	lapsed   time.Time         // when others found that its lease was over; zero if they did not
+	left     time.Time         // when the key was not in progress any more; zero if it is
+	lapsed   bool              // because others found that its lease was over
 	answered bool              // its answer is remembered
 	ended    Event             // the end of its process; zero if nobody has seen that
 }
 
-// has reports whether what happened at that time belongs to the attempt, and to no later one.
-func (a attempt) has(at time.Time) bool {
-	return !at.Before(a.at) && (a.next.IsZero() || at.Before(a.next))
-}
+// longestRequest is longer than any request takes: the server's limit, and the minute for which a demo may hold it.
+const longestRequest = 2 * time.Minute
 
-// attempts are all reservations. The end of the process of one is the first end of an API process after it, unless its
-// answer is remembered: a later one ends a process that has nothing to do with the request.
+// attempts are all reservations.
 func (l Life) attempts(own map[int]Request) (all []attempt) {
 	for i, e := range l.Timeline {
 		if at := e.At.Time(); e.Actor == "request" && e.To == idempotency.InProgressStatus {
@@ -69,48 +72,66 @@ func (l Life) attempts(own map[int]Request) (all []attempt) {
 			continue
 		}
 		for j := range all {
-			switch a := &all[j]; {
-			case e.Attempt != a.number || e.Generation != a.life:
-			case e.Actor == "owner":
+			a := &all[j]
+			if e.Attempt != a.number || e.Generation != a.life {
+				continue
+			}
+			if e.Actor == "owner" {
 				a.wrote = e
-			case e.From == idempotency.InProgressStatus && e.To == idempotency.UnknownStatus:
-				a.lapsed = e.At.Time()
+			}
+			if e.From == idempotency.InProgressStatus {
+				a.left, a.lapsed = e.At.Time(), e.Actor != "owner" && e.To == idempotency.UnknownStatus
 			}
 		}
 	}
 	for j := range all {
-		a := &all[j]
-		i := slices.IndexFunc(l.Events, func(x Event) bool {
-			return processes[x.Process] == API && x.What != Starts && a.has(x.At)
-		})
-		if i >= 0 && !a.answered {
-			a.ended = l.Events[i]
-		}
+		all[j].ended = l.endOf(all[j])
 	}
 	return all
 }
 
+// endOf is the end of the API process that has made the attempt: the first one after it. A later one has nothing to do
+// with the request. So there is none if the answer is remembered, if the process must have ended before (another one
+// has started, or the lease was over), or if the request must have.
+func (l Life) endOf(a attempt) Event {
+	for _, x := range l.Events {
+		switch {
+		case processes[x.Process] != API || x.At.Before(a.at):
+		case x.What == Starts && x.At.Before(a.at.Add(maxSkew)): // A start is seen some moments late.
+		case x.What == Starts, a.answered, x.At.Sub(a.at) > longestRequest, a.lapsed && x.At.After(a.left),
+			!a.next.IsZero() && !x.At.Before(a.next):
+			return Event{}
+		default:
+			return x
+		}
+	}
+	return Event{}
+}
+
 // losses are the PSP's answers that have not arrived, and notes where only the end of a lease tells of one. An answer
 // begins when the PSP had executed, by its ledger. An execution after the request has given up is answered to nobody,
-// so it has no arrow.
+// so it has no arrow. Of an object, nobody knows when it was executed, so it has none either.
 func (l Life) losses(attempts []attempt) (notes, answers []Step) {
 	for _, a := range attempts {
-		label := "its answer is lost"
+		label, until := "its answer is lost", a.at.Add(longestRequest)
+		if !a.left.IsZero() && a.left.Before(until) {
+			until = a.left
+		}
 		switch {
 		case a.wrote.Actor != "" && !nothingArrived(a.wrote):
 			continue
 		case a.wrote.Actor != "":
-			a.next = a.wrote.At.Time()
-		case a.ended.What != "":
-		case a.lapsed.IsZero() || a.answered:
+			until = a.wrote.At.Time()
+		case a.ended.What != "" && (a.left.IsZero() || a.ended.At.Before(a.left)):
+		case !a.lapsed || a.answered:
 			continue
 		default:
 			label = "its answer was not written"
-			notes = append(notes, Step{At: a.lapsed, From: API, To: API, Inferred: true,
+			notes = append(notes, Step{At: a.left, From: API, To: API, Inferred: true,
 				Label: "no answer was written"})
 		}
 		for _, r := range l.Ledger {
-			if at := l.movement(r).At; a.has(at) {
+			if at := l.movement(r).At; l.Object == "" && !at.Before(a.at) && at.Before(until) {
 				answers = append(answers, Step{At: at, From: PSP, To: API, Inferred: true, Lost: true, Label: label})
 			}
 		}
