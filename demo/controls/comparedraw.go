@@ -195,5 +195,5 @@ func (s *Controls) getCompared(w http.ResponseWriter, _ *http.Request) {
 	for _, side := range v.Sides {
 		parts = append(parts, sequence.Part{Diagram: side.Diagram, Caption: side.Charged(), Good: side.Charges == 1})
 	}
-	_ = sequence.SideBySide(w, v.Label+": two servers, one payment", parts)
+	_ = sequence.Pair(w, v.Label+": two servers, one payment", parts)
 }

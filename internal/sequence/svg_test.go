@@ -46,12 +46,12 @@ func TestImageHasAGroundAndEachRemarkFits(t *testing.T) {
 }
 
 // Two diagrams in one image have the participants that they name, and nothing of a stranger's text.
-func TestDiagramsSideBySide(t *testing.T) {
+func TestDiagramsOfAPair(t *testing.T) {
 	t.Parallel()
 	side := Diagram{Title: "<left>", Columns: []Column{Client, API, PSP}, Names: map[Column]string{API: "a & b"},
 		Steps: []Step{{At: time.Now(), From: API, To: PSP, Label: "charge"}}}
 	var image strings.Builder
-	if err := SideBySide(&image, "<title>", []Part{{side, "twice", false}, {side, "once", true}}); err != nil {
+	if err := Pair(&image, "<title>", []Part{{side, "twice", false}, {side, "once", true}}); err != nil {
 		t.Fatal(err)
 	}
 	for d := xml.NewDecoder(strings.NewReader(image.String())); ; {
