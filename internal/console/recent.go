@@ -39,7 +39,7 @@ func outcomeOf(r httpapi.Request) string {
 const remembered = 4096
 
 // Recent remembers the latest requests of this process, for the console. Adding one takes no allocation and no round
-// trip, so a replay costs what it did before. It is safe for concurrent use. The zero Recent remembers nothing.
+// trip, so a replay costs no more for it. It is safe for concurrent use. The zero Recent remembers nothing.
 type Recent struct {
 	started time.Time // when the process was started
 

@@ -52,7 +52,6 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 			Key:     key,
 			Subject: id}
 		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
-		defer a.noteHangUp(r)()
 		r, end := a.trace(w, r, operation, id)
 		defer end()
 		wish := preferenceOf(r.Header)

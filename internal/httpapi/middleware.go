@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -29,7 +28,6 @@ type known struct {
 	ref       idempotency.Ref   // of a request with an Idempotency-Key, once the key has been read
 	code      problem.Code      // of the problem that was answered
 	async     bool              // the answer is about another request that is in flight
-	gone      atomic.Int64      // when the client hung up, in Unix nanoseconds, by another goroutine; 0 if it did not
 }
 
 type knownKey struct{}
@@ -101,12 +99,8 @@ func (a *API) remember(r *http.Request, began, at time.Time, status int, replaye
 		if unread(r.Context(), at.Sub(began)) {
 			status = problem.ClientGone
 		}
-		var gone time.Time
-		if nanos := k.gone.Load(); nanos != 0 {
-			gone = time.Unix(0, nanos)
-		}
-		a.config.Remember(Request{Ref: k.ref, Began: began, At: at, Gone: gone, Status: status, Code: string(k.code),
-			Replayed: replayed, Async: k.async})
+		a.config.Remember(Request{Ref: k.ref, Began: began, At: at, Gone: hungUp(r.Context()), Status: status,
+			Code: string(k.code), Replayed: replayed, Async: k.async})
 	}
 }
 
@@ -114,12 +108,6 @@ func (a *API) remember(r *http.Request, began, at time.Time, status int, replaye
 // paused for longer than WriteTimeout: then the server closes the connection.
 func unread(request context.Context, took time.Duration) bool {
 	return request.Err() != nil || took > WriteTimeout
-}
-
-// noteHangUp notes when the client hangs up, until the request is answered. That needs no goroutine while it does not.
-func (a *API) noteHangUp(r *http.Request) (stop func() bool) {
-	k := knownOf(r)
-	return context.AfterFunc(r.Context(), func() { k.gone.Store(a.config.Now().UnixNano()) })
 }
 
 func (a *API) recoverPanics(next http.Handler) http.Handler {

@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +17,6 @@ import (
 	"payonce/internal/payments"
 	"payonce/internal/problem"
 	"payonce/internal/tenants"
-	"payonce/test/wait"
 )
 
 func TestAnswerThatNobodyCanHaveRead(t *testing.T) {
@@ -37,46 +39,61 @@ func TestAnswerThatNobodyCanHaveRead(t *testing.T) {
 	}
 }
 
-// A hang-up has its own time, which is not that of the answer that nobody reads.
+// A hang-up has its own time, which is not that of the answer that nobody reads. A client that waits for each answer,
+// and sends the next request on its connection, has not hung up.
 func TestHangUpIsRememberedAtItsTime(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1_800_000_000, 0)
 	var passed atomic.Int64
-	var kept []Request
+	now := func() time.Time { return began.Add(time.Duration(passed.Load())) }
+	kept := make(chan Request, 3)
 	a, _ := newTestAPI()
-	a.config.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
-	a.config.Remember = func(r Request) { kept = append(kept, r) }
-	for _, hangsUp := range []bool{true, false} {
-		passed.Store(0)
-		ctx, hangUp := context.WithCancel(t.Context())
-		defer hangUp()
-		keyed := a.keyed("POST /payments",
-			func(_ http.ResponseWriter, r *http.Request, _ payments.Keyed) (ask, error) {
-				passed.Store(int64(time.Second))
-				if hangsUp {
-					hangUp()
-					wait.Until(t, "the hang-up is seen", func() bool { return knownOf(r).gone.Load() != 0 })
-				}
-				passed.Store(int64(3 * time.Second))
-				return func(*http.Request) (payments.Answer, error) { return payments.Mismatch{}, nil }, nil
-			})
-		h := a.identify(a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a.config.Now, a.config.Remember = now, func(r Request) { kept <- r }
+	var client net.Conn
+	hangsUp := false
+	keyed := a.keyed("POST /payments", func(_ http.ResponseWriter, r *http.Request, _ payments.Keyed) (ask, error) {
+		if hangsUp {
+			passed.Store(int64(time.Second))
+			_ = client.Close()
+			<-r.Context().Done()
+			passed.Store(int64(3 * time.Second))
+		}
+		return func(*http.Request) (payments.Answer, error) { return payments.Mismatch{}, nil }, nil
+	})
+	s := httptest.NewUnstartedServer(a.identify(a.observe(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			knownOf(r).principal = tenants.Principal{Tenant: "acme"}
 			keyed(w, r)
-		})))
-		req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", nil)
-		req.Header.Set(keyHeader, "order-0000000042")
-		h.ServeHTTP(httptest.NewRecorder(), req)
+		}))))
+	s.Listener = LimitConnections(s.Listener, s.Config, MaxOperatorConnections, a.config.Log, now)
+	s.Start()
+	defer s.Close()
+	client, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(kept) != 2 {
-		t.Fatalf("remembered are %+v", kept)
+	answers := bufio.NewReader(client)
+	for _, hangsUp = range []bool{false, false, true} {
+		if _, err := client.Write([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n" +
+			keyHeader + ": order-0000000042\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if hangsUp {
+			break
+		}
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		if r := <-kept; !r.Gone.IsZero() || r.Status != http.StatusUnprocessableEntity {
+			t.Errorf("one that waits is %+v", r)
+		}
 	}
-	if gone := kept[0]; !gone.Gone.Equal(began.Add(time.Second)) || !gone.At.Equal(began.Add(3*time.Second)) ||
-		gone.Status != problem.ClientGone {
-		t.Errorf("the one that hangs up is %+v", gone)
-	}
-	if !kept[1].Gone.IsZero() || kept[1].Status != http.StatusUnprocessableEntity {
-		t.Errorf("the one that waits is %+v", kept[1])
+	if r := <-kept; !r.Gone.Equal(began.Add(time.Second)) || !r.At.Equal(began.Add(3*time.Second)) ||
+		r.Status != problem.ClientGone {
+		t.Errorf("the one that hangs up is %+v", r)
 	}
 }
 

@@ -3,10 +3,13 @@ package httpapi
 import (
 	"container/list"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -49,7 +52,8 @@ const fullEvery = time.Minute
 // LimitConnections limits how many connections of l the server s has at the same time. The limit alone would let idle
 // clients keep the others out. So when it is reached, the connection that has been idle for the longest time is closed.
 // Its client loses nothing, because clients of HTTP must expect that an idle connection is closed. If all connections
-// are in use, a new one waits. LimitConnections must be called before s serves.
+// are in use, a new one waits. Each connection notes when its client hangs up. LimitConnections must be called before s
+// serves.
 func LimitConnections(l net.Listener, s *http.Server, most int, log *slog.Logger, now func() time.Time) net.Listener {
 	var mu sync.Mutex
 	var idle list.List                   // of net.Conn, the longest idle first
@@ -82,7 +86,53 @@ func LimitConnections(l net.Listener, s *http.Server, most int, log *slog.Logger
 		delete(open, leaves)
 		_ = leaves.Close()
 	}
-	return netutil.LimitListener(l, most)
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, c)
+	}
+	return listener{netutil.LimitListener(l, most), now}
+}
+
+// listener accepts connections.
+type listener struct {
+	net.Listener
+
+	now func() time.Time
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &connection{Conn: c, now: l.now}, nil
+}
+
+// connection notes when its client hangs up. While a request is answered, the server reads from the connection to find
+// that out. So the note costs a request nothing.
+type connection struct {
+	net.Conn
+
+	now  func() time.Time
+	gone atomic.Int64 // Unix nanoseconds; 0 if the client has not hung up
+}
+
+type connectionKey struct{}
+
+// Read ends by a deadline when the server has answered, and wants to read the next request itself.
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.gone.CompareAndSwap(0, c.now().UnixNano())
+	}
+	return n, err
+}
+
+// hungUp is when the client of a request has hung up; zero if it has not, or if that was not seen.
+func hungUp(request context.Context) time.Time {
+	if c, ok := request.Value(connectionKey{}).(*connection); ok && c.gone.Load() != 0 {
+		return time.Unix(0, c.gone.Load())
+	}
+	return time.Time{}
 }
 
 // Checks are the checks of /readyz, by their names.
