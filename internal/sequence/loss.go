@@ -14,8 +14,8 @@ func nothingArrived(e idempotency.Event) bool {
 		(e.Reason == gateway.NoAnswer || e.Reason == gateway.ConnectionLost)
 }
 
-// leftNothing reports whether the PSP's ledger was read, and has nothing of what the line says that was sent. A ledger is
-// that of the present generation. At a PSP with objects, only that of the present attempt was read.
+// leftNothing reports whether the PSP's ledger was read, and has nothing of what the line's request has sent. It is the
+// ledger of the present generation. At a PSP that makes objects, it is that of the present attempt.
 func (l Life) leftNothing(e idempotency.Event) bool {
 	return l.Ledger != nil && len(l.Ledger) == 0 && l.LedgerUnread == "" && e.Generation == l.Row.Generation &&
 		(l.Object == "" || l.present(e))

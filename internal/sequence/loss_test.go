@@ -10,26 +10,34 @@ import (
 	"payonce/internal/sequence"
 )
 
+// What the pictures of losses have in common.
+const (
+	asks    = "client>API POST /payments|API>database reserved, attempt 1|"
+	charged = "PSP>PSP succeeded: 120.00 USD, ch_1|"
+	gaveUp  = "API>API connection lost|API>database unknown|~API>client 202, not known yet"
+	over    = "reconciler>database unknown (lease over)"
+	again   = "client>API the same key again|"
+	noReply = asks + "API>PSP charge|API>API no answer in time|API>database unknown|~API>client 202, not known yet|" +
+		"reconciler>PSP look up the key|"
+)
+
+// lost is a charge whose owner has no answer. killed is one whose owner has written nothing until its lease was over.
+func lost(ledger ...gateway.Record) sequence.Life {
+	l := life(unknown, nil, event(5, "owner", inProgress, unknown, gateway.ConnectionLost))
+	l.Ledger = ledger
+	return l
+}
+
+func killed(events ...sequence.Event) sequence.Life {
+	l := life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over"))
+	l.Ledger, l.Events = []gateway.Record{succeeded(2, "ch_1")}, events
+	return l
+}
+
 // A loss stands where it happened, and where it was noticed there is a note. Nothing is said to be lost that may have
 // arrived.
 func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 	t.Parallel()
-	const (
-		asks    = "client>API POST /payments|API>database reserved, attempt 1|"
-		charged = "PSP>PSP succeeded: 120.00 USD, ch_1|"
-		gaveUp  = "API>API connection lost|API>database unknown|~API>client 202, not known yet"
-		over    = "reconciler>database unknown (lease over)"
-	)
-	lost := func(ledger ...gateway.Record) sequence.Life {
-		l := life(unknown, nil, event(5, "owner", inProgress, unknown, gateway.ConnectionLost))
-		l.Ledger = ledger
-		return l
-	}
-	killed := func(events ...sequence.Event) sequence.Life {
-		l := life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over"))
-		l.Ledger, l.Events = []gateway.Record{succeeded(2, "ch_1")}, events
-		return l
-	}
 	read := lost()
 	read.SetLedger(gateway.NotFound{})
 	unread := lost()
@@ -57,66 +65,10 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 	refused.Requests = []sequence.Request{{Began: at(-2), At: at(-1), Status: 422, Bystander: true}}
 	answered := killed(happens(3, "API", "is killed"))
 	answered.Requests = []sequence.Request{{Began: at(0), At: at(2.5), Status: 503}}
-	forgotten := life(inProgress, nil, event(5, "owner", inProgress, unknown, gateway.NoAnswer),
-		event(9, "lookup", unknown, completed, "the PSP says succeeded"),
-		event(80, "pruner", completed, expired, "retention over"))
-	renewed.Generation, renewed.Attempt = 2, 1
-	forgotten.Row.LockedUntil, forgotten.Row.Generation = nil, 2
-	forgotten.Timeline = append(forgotten.Timeline, renewed)
-	forgotten.SetLedger(gateway.NotFound{})
-	remade := retried
-	remade.Object, remade.Row.Attempt, remade.Events = "pi_2", 2, nil
-	remade.SetLedger(gateway.NotFound{})
-	object := lost(succeeded(0, "pi_1"))
-	object.Object = "pi_1"
-	finished := life(completed, nil, event(30, "sweeper", inProgress, unknown, "lease over"),
-		event(31, "webhook", unknown, completed, "found"))
-	finished.Ledger, finished.Events = []gateway.Record{succeeded(0.2, "ch_1")}, []sequence.Event{
-		happens(0.3, "database", "crashes"), happens(50, "API", "is killed")}
-	finished.Requests = []sequence.Request{{Began: at(70), At: at(71), Status: 201, Bystander: true}}
-	late := killed(happens(3, "API", "is killed"))
-	late.Ledger = []gateway.Record{succeeded(45, "ch_1")}
-	heldLate := held
-	heldLate.Ledger = []gateway.Record{succeeded(3600, "ch_1")}
-	paid := life(completed, &idempotency.Response{Status: 201})
-	paid.Events = []sequence.Event{happens(300, "API", "is killed")}
-	paid.Requests = []sequence.Request{{Began: at(400), At: at(401), Status: 201, Bystander: true}}
-	confirmed := life(completed, nil, event(5, "webhook", inProgress, completed, "found"))
-	confirmed.Ledger, confirmed.Events = killed().Ledger, []sequence.Event{happens(6, "API", "is killed")}
-	confirmed.Requests = []sequence.Request{{Began: at(7), At: at(8), Status: 201, Bystander: true}}
 	for name, c := range map[string]struct {
 		life sequence.Life
 		want string
 	}{
-		"an empty ledger is that of its generation": {forgotten, asks + "API>PSP charge|" +
-			"API>API no answer in time|API>database unknown|~API>client 202, not known yet|" +
-			"reconciler>PSP look up the key|PSP>reconciler the PSP says succeeded|reconciler>database completed|" +
-			"reconciler>database expired (retention over)|client>API the same key again|" +
-			"API>database reserved, attempt 1, generation 2|~API>PSP charge"},
-		"only the object of the present attempt was read": {remade, asks + "API>PSP charge|" +
-			"API>API no answer in time|API>database unknown|~API>client 202, not known yet|" +
-			"reconciler>PSP look up the key|PSP>reconciler nothing|reconciler>database failed_retryable|" +
-			"client>API the same key again|API>database reserved, attempt 2|API>PSP create pi_2|" +
-			"API>database store pi_2|~API>PSP confirm"},
-		"an object's time is not that of its execution": {object, asks + "API>PSP create pi_1|" +
-			"API>database store pi_1|API>PSP confirm|PSP>PSP later succeeded: 120.00 USD, pi_1|" + gaveUp},
-		"a later kill has ended no request": {finished, asks + "~API>PSP charge|" + charged +
-			"!~PSP>API its answer was not written|database>database the database crashes|" +
-			"~API>API no answer was written|" + over + "|PSP>API webhook: found|reconciler>database completed|" +
-			"client>API the same key again|API>client 201"},
-		"nobody has seen the end, and the next process is killed": {
-			killed(happens(20, "API", sequence.Starts), happens(25, "API", "is killed")), asks + "~API>PSP charge|" +
-				charged + "!~PSP>API its answer was not written|~API>API no answer was written|" + over},
-		"killed long after the answer": {paid, asks + "API>PSP charge|PSP>API answer|API>database completed|" +
-			"~API>client 201|client>API the same key again|API>client 201"},
-		"killed, and charged after its lease": {late,
-			asks + "~API>PSP charge|API>API the API is killed|" + over + "|" + strings.TrimSuffix(charged, "|")},
-		"killed, never swept, and charged an hour later": {heldLate, "client>API POST /payments|" +
-			"API>database reserved, attempt 1, lease until +30 s|~API>PSP charge|API>API the API is killed|" +
-			strings.TrimSuffix(charged, "|")},
-		"killed when a webhook had completed the key": {confirmed, asks + "~API>PSP charge|" + charged +
-			"PSP>API webhook: found|reconciler>database completed|API>API the API is killed|" +
-			"client>API the same key again|API>client 201"},
 		"the answer is lost": {lost(succeeded(2, "ch_1")),
 			asks + "API>PSP charge|" + charged + "!~PSP>API its answer is lost|" + gaveUp},
 		"the PSP charges when nobody waits any more": {lost(succeeded(7, "ch_1")),
@@ -151,6 +103,73 @@ func TestLossBeginsWhenItWasSentAndEndsNowhere(t *testing.T) {
 			asks + "API>PSP charge|" + charged + "!~PSP>API its answer is lost|" + gaveUp},
 		"spans count from the first request": {refused, "client>API POST /payments|API>client 422|" +
 			"client>API POST /payments|API>database reserved, attempt 1, lease until +32 s|~API>PSP charge"},
+	} {
+		if got := inShort(c.life); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+// A picture has an end of a process only if that can have ended the request, and a lost answer only while somebody has
+// waited for it. It says that the PSP has nothing only of what was read.
+func TestLossIsThatOfItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	replays := func(l sequence.Life, killed float64) sequence.Life {
+		l.Events = append(l.Events, happens(killed, "API", "is killed"))
+		l.Requests = []sequence.Request{{Began: at(400), At: at(401), Status: 201, Bystander: true}}
+		return l
+	}
+	charges := func(l sequence.Life, seconds float64) sequence.Life {
+		l.Ledger = []gateway.Record{succeeded(seconds, "ch_1")}
+		return l
+	}
+	next := event(90, "request", expired, inProgress, "reserved again")
+	next.Generation = 2
+	forgotten := life(inProgress, nil, event(5, "owner", inProgress, unknown, gateway.NoAnswer),
+		event(9, "lookup", unknown, completed, "succeeded"), event(80, "pruner", completed, expired, "old"))
+	forgotten.Timeline = append(forgotten.Timeline, next)
+	forgotten.Row.LockedUntil, forgotten.Row.Generation = nil, 2
+	next.Generation, next.Attempt = 1, 2
+	remade := life(inProgress, nil, event(5, "owner", inProgress, unknown, gateway.NoAnswer),
+		event(9, "lookup", unknown, released, "nothing"))
+	remade.Timeline = append(remade.Timeline, next)
+	remade.Row.LockedUntil, remade.Row.Attempt, remade.Object = nil, 2, "pi_2"
+	forgotten.SetLedger(gateway.NotFound{})
+	remade.SetLedger(gateway.NotFound{})
+	object := lost(succeeded(0, "pi_1"))
+	object.Object = "pi_1"
+	finished := life(completed, nil, event(30, "sweeper", inProgress, unknown, "lease over"),
+		event(31, "webhook", unknown, completed, "found"))
+	confirmed := life(completed, nil, event(5, "webhook", inProgress, completed, "found"))
+	unswept := life(inProgress, nil)
+	unswept.Row.LockedUntil, unswept.Events = nil, []sequence.Event{happens(3, "API", "is killed")}
+	const found = "PSP>API webhook: found|reconciler>database completed|"
+	for name, c := range map[string]struct {
+		life sequence.Life
+		want string
+	}{
+		"an empty ledger is that of its generation": {forgotten, noReply + "PSP>reconciler succeeded|" +
+			"reconciler>database completed|reconciler>database expired (old)|" + again +
+			"API>database reserved, attempt 1, generation 2|~API>PSP charge"},
+		"only the object of the present attempt was read": {remade, noReply + "PSP>reconciler nothing|" +
+			"reconciler>database failed_retryable|" + again + "API>database reserved, attempt 2|" +
+			"API>PSP create pi_2|API>database store pi_2|~API>PSP confirm"},
+		"an object's time is not that of its execution": {object, asks + "API>PSP create pi_1|" +
+			"API>database store pi_1|API>PSP confirm|PSP>PSP later succeeded: 120.00 USD, pi_1|" + gaveUp},
+		"a later kill has ended no request": {replays(charges(finished, 2), 50), asks + "~API>PSP charge|" + charged +
+			"!~PSP>API its answer was not written|~API>API no answer was written|" + over + "|" + found + again +
+			"API>client 201"},
+		"killed when a webhook had completed the key": {replays(charges(confirmed, 2), 6), asks + "~API>PSP charge|" +
+			charged + found + "API>API the API is killed|" + again + "API>client 201"},
+		"killed long after the answer": {replays(life(completed, &idempotency.Response{Status: 201}), 300), asks +
+			"API>PSP charge|PSP>API answer|API>database completed|~API>client 201|" + again + "API>client 201"},
+		"nobody has seen the end, and the next process is killed": {
+			killed(happens(20, "API", sequence.Starts), happens(25, "API", "is killed")), asks + "~API>PSP charge|" +
+				charged + "!~PSP>API its answer was not written|~API>API no answer was written|" + over},
+		"killed, and charged after its lease": {charges(killed(happens(3, "API", "is killed")), 45), asks +
+			"~API>PSP charge|API>API the API is killed|" + over + "|" + strings.TrimSuffix(charged, "|")},
+		"killed, never swept, and charged an hour later": {charges(unswept, 3600), asks +
+			"~API>PSP charge|API>API the API is killed|" + strings.TrimSuffix(charged, "|")},
 	} {
 		if got := inShort(c.life); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
