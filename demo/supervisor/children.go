@@ -131,6 +131,9 @@ const eventsSetting = "DEMO_EVENTS"
 // for people: tests hold for a shorter time.
 const holdSetting = "DEMO_HOLD"
 
+// consoleSetting tells the reconciler's child where a browser finds the console, for config.Reconciler.ConsoleURL.
+const consoleSetting = "DEMO_CONSOLE"
+
 // announced is what a child writes to its stdout when it serves.
 const announced = "ready\n"
 
@@ -182,6 +185,7 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 	if err != nil {
 		return err
 	}
+	settings.ConsoleURL = getenv(consoleSetting)
 	if held, err := time.ParseDuration(getenv(holdSetting)); err == nil {
 		settings.Hold(held)
 	}

@@ -147,7 +147,8 @@ func (s settings) environment(found map[string]string) []string {
 		return s.getenv(name)
 	}, config.API{}, config.Reconciler{})
 	return append(all, pspPageSetting+"="+found[pspPageSetting], demoPageSetting+"="+found[demoPageSetting],
-		noticeSetting+"="+s.notice(), eventsSetting+"="+s.api.EventsFile)
+		noticeSetting+"="+s.notice(), eventsSetting+"="+s.api.EventsFile,
+		consoleSetting+"="+config.LocalURL(s.api.OperatorAddr))
 }
 
 // planted is the name of the bug that this program was built with, and what the bug is. The linker sets it, for make

@@ -89,7 +89,7 @@ type Reconciler struct {
 	ResolveWorkers int           // lookups at once
 	StopLimit      time.Duration // longest time for running jobs to finish at shutdown
 
-	// ConsoleURL is not a setting: it is where this machine reaches an API process in the same environment.
+	// ConsoleURL is not a setting: the demo knows where a browser finds the console, which an API process has.
 	ConsoleURL string
 }
 
@@ -113,7 +113,6 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	if err := c.publicURLFrom(cmp.Or(getenv("HTTP_ADDR"), ":8080")); err != nil {
 		return Reconciler{}, err
 	}
-	c.ConsoleURL = ownURL(cmp.Or(getenv("OPERATOR_ADDR"), "127.0.0.1:8081"))
 	c.derive()
 	// More lookups would be turned away by our own limit. One account has a share of it alone, and its further lookups
 	// wait.

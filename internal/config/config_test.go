@@ -57,7 +57,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		PruneEvery: 10 * time.Second, PruneRate: 5000, ScanOverlap: 10 * time.Minute,
 		LookupBudget: 12, LookupBase: 5 * time.Second,
 		LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 58,
-		StopLimit: 20 * time.Second, ConsoleURL: "http://localhost:8081",
+		StopLimit: 20 * time.Second,
 	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
 	}

@@ -29,7 +29,7 @@ type overviewView struct {
 	Jobs     int64 // that wait or run
 	Oldest   time.Duration
 	Latest   []operator.KeyEntry
-	Since    time.Time // when this process was started; zero if it serves no payments
+	Since    time.Time // when this process was started
 }
 
 // count is a bar of a chart. Most is the longest bar's.

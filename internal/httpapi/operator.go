@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,7 +28,7 @@ type OperatorConfig struct {
 	OperatorURL string              // of this listener, for the pages
 	PSPPage     string              // of the demo; or ""
 	Console     http.Handler        // the pages below /console/; nil if another process has them
-	ConsoleURL  string              // where a browser on this machine finds them, if another process has them
+	ConsoleURL  string              // where a browser finds them, if that is known and another process has them
 }
 
 // ops is the operator's side. It uses the methods of API that both sides need.
@@ -85,7 +84,8 @@ func Operator(c OperatorConfig) http.Handler {
 }
 
 // leadBrowsers leads a browser from the operator's API to the same page of the console. A browser has no API key to
-// send. If another process has the console, each page is there, and only a browser on this machine surely reaches it.
+// send. If another process has the console, each page is there. Where that is, only the demo knows: an address that is
+// guessed may be that of another installation.
 func (c OperatorConfig) leadBrowsers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page, ours := strings.CutPrefix(r.URL.Path, "/operator/")
@@ -101,8 +101,7 @@ func (c OperatorConfig) leadBrowsers(next http.Handler) http.Handler {
 		if page == "summary" || r.URL.Path == "/" {
 			page = "" // the overview
 		}
-		host := (&url.URL{Host: r.Host}).Hostname()
-		if ip := net.ParseIP(host); c.Console == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if c.Console == nil && c.ConsoleURL == "" {
 			write(w, http.StatusNotFound, "text/plain; charset=utf-8",
 				[]byte("The console is at the operator's listener of an API process (OPERATOR_ADDR).\n"))
 			return

@@ -63,35 +63,29 @@ func (s *Service) Search(q *query.Query) Page[Found] {
 	return func(ctx context.Context) (query.List[Found], error) { return s.Find(ctx, sought) }
 }
 
-// Find is Search for a text that needs no look at its form. Keys that are the whole text are found first: too many may
-// only begin with it.
+// Find is Search for a text that needs no look at its form. What is the whole text is found first: too many may only
+// begin with it.
 func (s *Service) Find(ctx context.Context, sought string) (query.List[Found], error) {
 	list, end := query.List[Found]{Rows: []Found{}}, sought
 	if len(sought) >= leastBeginning {
 		end += "\U0010ffff" // No id or key goes on with a character behind this one.
 	}
-	movements, err := s.searchMovements(ctx, sought, end)
-	if err != nil {
-		return list, err
-	}
-	keys, err := s.searchKeys(ctx, sought, sought)
-	if err != nil {
-		return list, err
-	}
-	begin, err := s.searchKeys(ctx, sought, end)
-	if err != nil {
-		return list, err
-	}
-	whole := func(f Found) bool { return f.Key == sought }
-	cases := dbsqlc.SearchDeadLettersParams{Key: sought, KeyEnd: end, MaxRows: maxFound + 1}
-	cases.ID, cases.IDEnd = between(sought, "00000000-0000-0000-0000-000000000000",
-		"ffffffff-ffff-ffff-ffff-ffffffffffff", uuid.Parse)
-	deadLetters, err := s.searchDeadLetters(ctx, cases)
-	for _, found := range [][]Found{movements, append(keys, slices.DeleteFunc(begin, whole)...), deadLetters} {
+	for _, search := range []func(ctx context.Context, sought, end string) ([]Found, error){
+		s.searchMovements, s.searchKeys, s.searchDeadLetters,
+	} {
+		found, err := search(ctx, sought, sought)
+		if err == nil && end != sought && len(found) <= maxFound {
+			var begin []Found
+			begin, err = search(ctx, sought, end)
+			found = append(found, slices.DeleteFunc(begin, func(f Found) bool { return slices.Contains(found, f) })...)
+		}
+		if err != nil {
+			return list, err
+		}
 		list.More = list.More || len(found) > maxFound
 		list.Rows = append(list.Rows, found[:min(len(found), maxFound)]...)
 	}
-	return list, err
+	return list, nil
 }
 
 // between are the first and the last id whose text begins so, or nil. least and most are the texts of the first and the
@@ -156,7 +150,10 @@ func (s *Service) searchKeys(ctx context.Context, sought, end string) (found []F
 	return newestFirst(found), nil
 }
 
-func (s *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLettersParams) (found []Found, err error) {
+func (s *Service) searchDeadLetters(ctx context.Context, sought, end string) (found []Found, err error) {
+	p := dbsqlc.SearchDeadLettersParams{Key: sought, KeyEnd: end, MaxRows: maxFound + 1}
+	p.ID, p.IDEnd = between(sought, "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+		uuid.Parse)
 	rows, err := dbsqlc.New(s.config.DB.Reader()).SearchDeadLetters(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("search dead letters: %w", err)
@@ -170,8 +167,7 @@ func (s *Service) searchDeadLetters(ctx context.Context, p dbsqlc.SearchDeadLett
 
 // OpenAbout finds the open dead letters about a key, newest first.
 func (s *Service) OpenAbout(ctx context.Context, ref idempotency.Ref) ([]Found, error) {
-	found, err := s.searchDeadLetters(ctx,
-		dbsqlc.SearchDeadLettersParams{Key: ref.Key.String(), KeyEnd: ref.Key.String(), MaxRows: maxFound})
+	found, err := s.searchDeadLetters(ctx, ref.Key.String(), ref.Key.String())
 	return slices.DeleteFunc(found, func(f Found) bool { return f.Ref() != ref }), err
 }
 

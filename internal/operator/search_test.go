@@ -87,8 +87,8 @@ func TestSearchFindsEachOnceByItsNameOrItsBeginning(t *testing.T) {
 	}
 }
 
-// However many keys begin like a key, the key is found; and a list that is not whole says so.
-func TestSearchFindsTheWholeKeyBeforeTheManyThatBeginWithIt(t *testing.T) {
+// However many keys and cases begin like a key, its own are found; and a list that is not whole says so.
+func TestSearchFindsTheWholeNameBeforeTheManyThatBeginWithIt(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('zebra', 'zebra')")
@@ -104,6 +104,16 @@ func TestSearchFindsTheWholeKeyBeforeTheManyThatBeginWithIt(t *testing.T) {
 	}
 	if found, err = o.ops.Find(t.Context(), clientKey+"-"); err != nil || len(found.Rows) != maxFound || found.More {
 		t.Errorf("found %d, more: %t, %v", len(found.Rows), found.More, err)
+	}
+	subject := uuid.Must(uuid.NewV7())
+	held := o.put(aboutKey(ref, &subject))
+	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, tenant_id, operation, key, generation)
+		SELECT gen_random_uuid(), 'unknown_movement', 'f' || n, 'a reason', '{}', 'acme', $2, $3 || '-' || n, 1
+		FROM generate_series(1, $1::int) AS n`, maxFound+1, payment.CreateOperation, clientKey)
+	found, err = o.ops.Find(t.Context(), clientKey)
+	cases := slices.DeleteFunc(found.Rows, func(f Found) bool { return f.Type != FoundDeadLetter })
+	if err != nil || len(cases) != maxFound || cases[0].ID != held.ID.String() {
+		t.Errorf("found %d dead letters, first %+v, %v", len(cases), cases[:1], err)
 	}
 }
 

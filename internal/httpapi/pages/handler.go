@@ -100,6 +100,9 @@ func problemPages(frame frame, at Addresses) http.Handler {
 	unknown := frame.page("unknown.html", "No such problem", http.StatusNotFound, problem.All())
 	known := map[string]http.Handler{}
 	for _, entry := range problem.All() {
+		if at.PSP == "" && (strings.Contains(entry.Curl, "$PSP") || strings.Contains(entry.Curl, "pm_")) {
+			entry.Curl, entry.Unseen = "", "It takes a provider that fails on demand: the demo has one."
+		}
 		entry.Curl = shown(entry.Curl, at)
 		known[string(entry.Code)] = frame.page("problem.html", entry.Title, http.StatusOK, struct {
 			problem.Entry

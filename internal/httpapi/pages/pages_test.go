@@ -91,6 +91,15 @@ func TestOnlyTheDemoShowsItsKeys(t *testing.T) {
 				t.Errorf("demo: %t, %s: it has the payment methods of the demo: %t", demo, path, !demo)
 			}
 		}
+		for _, entry := range problem.All() {
+			answer := httptest.NewRecorder()
+			public.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+				"/problems/"+string(entry.Code), nil))
+			_, see, _ := strings.Cut(answer.Body.String(), "<h2>See it</h2>")
+			if !demo && regexp.MustCompile("pm_|demo-|8082").MatchString(see) {
+				t.Errorf("%s shows what only the demo has: %s", entry.Code, see)
+			}
+		}
 	}
 }
 
