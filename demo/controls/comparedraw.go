@@ -147,13 +147,11 @@ func (x exchange) said() string {
 func (c *contestant) callSteps(k call) []sequence.Step {
 	asks := sequence.Step{At: k.At, From: sequence.API, To: sequence.PSP, Label: "charge"}
 	ends := sequence.Step{At: k.At, From: sequence.PSP, To: sequence.API, Label: k.Outcome, Lost: true}
-	switch {
-	case k.Method == http.MethodGet:
+	if k.Method == http.MethodGet {
 		asks.Label = "look up the key"
 		return []sequence.Step{asks}
-	default:
-		ends.At = c.charged(k)
 	}
+	ends.At = c.charged(k)
 	switch status, answered := strings.CutPrefix(k.Outcome, "answered "); {
 	case k.Outcome == pending:
 		return []sequence.Step{asks}
