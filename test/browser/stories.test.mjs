@@ -21,7 +21,7 @@ test("the link of the banner is good once, and three buttons show why a payment 
   assert.ok(await page.evaluate(() => globalThis.notLoadedAgain), "the page was loaded again");
   const key = new URL(page.url()).searchParams.get("key");
   await page.getByRole("button", { name: "Send the same request again" }).click();
-  await page.locator(".steps").getByText("201, replayed").waitFor();
+  await page.locator("#picture .steps").getByText("201, replayed").waitFor();
   await page.locator("[data-field=executed]", { hasText: /^1$/ }).waitFor();
   assert.equal(await page.locator("[data-field=requests]").textContent(), "2");
   assert.equal(await charges(key), 1);
@@ -40,9 +40,8 @@ test("the first press shows two pictures side by side: charged twice on the left
   await first.focus();
   await page.keyboard.press("Enter");
   const sides = page.locator("#compared section");
-  await sides.nth(0).getByText("Charged twice").waitFor();
-  await sides.nth(1).getByText("Charged once").waitFor();
-  await page.getByText("This is seen from outside").waitFor();
+  await sides.nth(0).locator(".figure.bad", { hasText: "Charged twice" }).waitFor(); // red and green come at the end
+  await sides.nth(1).locator(".figure.good", { hasText: "Charged once" }).waitFor();
   const [left, right] = await Promise.all([0, 1].map((i) => sides.nth(i).locator("svg").boundingBox()));
   assert.ok(left.x + left.width <= right.x && left.y === right.y, "the pictures are not side by side");
   assert.ok(await first.evaluate((e) => e === document.activeElement), "the button has lost the focus");
@@ -127,19 +126,19 @@ test("the picture stays while the API is away, and then shows when the new proce
   await page.evaluate(() => { globalThis.notLoadedAgain = true; });
   await page.getByRole("button", { name: "kill -9 the API" }).click();
   await page.locator("#offline", { hasText: /^The API was killed\. This page waits for the next one\.$/ }).waitFor();
-  assert.ok(await page.locator(".picture").isVisible());
-  await page.locator(".steps").getByText("this API process starts").waitFor();
+  assert.ok(await page.locator("#picture .picture").isVisible());
+  await page.locator("#picture .steps").getByText("this API process starts").waitFor();
   await status(page, "completed");
   assert.ok(await page.evaluate(() => globalThis.notLoadedAgain), "the page was loaded again");
   assert.equal(await charges(key), 1);
   // The buttons are for the key in the picture now, and a new payment takes its place.
   await page.getByRole("button", { name: "Same key, another amount" }).click();
-  await page.locator(".steps").getByText("422").waitFor();
+  await page.locator("#picture .steps").getByText("422").waitFor();
   await page.getByRole("button", { name: "Pay once" }).click();
   await page.waitForURL((url) => url.searchParams.get("key") !== key);
-  await page.locator(".steps").getByText("POST /payments").waitFor();
+  await page.locator("#picture .steps").getByText("POST /payments").waitFor();
   await page.goBack();
-  await page.locator(".steps").getByText("422").waitFor();
+  await page.locator("#picture .steps").getByText("422").waitFor();
 });
 
 test("without a session, the demo's page says how to sign in, and leads back", async () => {
@@ -183,7 +182,7 @@ test("a payment is held at a crash window beside its picture, and is charged onc
   assert.match(await list.evaluate((e) => [...e.options].find((o) => o.disabled).text), /^5: .*cannot be held/);
   assert.equal(await list.inputValue(), "3c");
   const stop = page.getByRole("button", { name: "Pay, and stop there" });
-  await stop.scrollIntoViewIfNeeded();
+  await stop.evaluate((e) => e.scrollIntoView({ block: "center" }));
   const scrolled = await page.evaluate(() => scrollY);
   await stop.click();
   const held = page.getByRole("group", { name: /^Held at window 3c/ });
