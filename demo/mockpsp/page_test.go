@@ -34,6 +34,10 @@ func TestPageShowsTheLedgerAndTheCalls(t *testing.T) {
 		strings.Contains(page.body, "//") {
 		t.Error("the page has raw markup, a script, or an address outside")
 	}
+	// At a phone's width, a cell that is not empty has a label before it.
+	if strings.Contains(page.body, "<code></code>") {
+		t.Error("a cell has nothing but an empty element")
+	}
 	if filtered := p.get("/?idempotencyKey=key-2").body; strings.Contains(filtered, "key-&lt;1&gt;") ||
 		!strings.Contains(filtered, "rf_") {
 		t.Error("the filter does not filter")
