@@ -75,7 +75,10 @@ pay() {
   send "{\"customerId\":\"cus-demo\",\"amountCents\":$1,\"currency\":\"USD\",\"paymentMethod\":\"$method\"}" "${@:3}"
 }
 
-send() { post_with_key "$KEY" /payments "$@"; }
+send() {
+  [ -n "${KEY:-}" ] || { echo "There is no key yet. Run key NAME first, such as: key order" >&2; return 1; }
+  post_with_key "$KEY" /payments "$@"
+}
 
 refund() {
   local id
@@ -94,6 +97,7 @@ post_with_key() {
   if [ "$code" != 0 ]; then
     ANSWER=
     echo "no answer (curl: $code $error)"
+    [ "$code" != 7 ] || echo "Nobody listens at $API_URL. Set API_URL, or NAIVE_URL for naive, if the demo has other ports." >&2
     return
   fi
   line="$http $(outcome <<<"$ANSWER")"
@@ -256,7 +260,7 @@ audit() {
 # The naive server sends it as a reference.
 charges() {
   local all
-  all=$(ask "$PSP_URL/_ledger?account=$(account)") || { echo "The PSP does not answer." >&2; return 1; }
+  all=$(ask "$PSP_URL/_ledger?account=$(account)") || { echo "The PSP does not answer at $PSP_URL. Set PSP_URL if the demo has other ports." >&2; return 1; }
   grep -oE '\{"id":"(ch|pi)_[^}]*' <<<"$all" | grep -F -e "\"$KEY\"" -e "\"$KEY.g" || true
 }
 

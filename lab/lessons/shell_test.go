@@ -1,6 +1,7 @@
 package lessons
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -26,6 +27,24 @@ func TestShellFileRefusesWhatIsTooOld(t *testing.T) {
 		if refused := err != nil; refused != (c.want != "") || !strings.Contains(string(printed), c.want) ||
 			strings.Count(string(printed), "\n") > 1 {
 			t.Errorf("%s: %q, %v; want one line with %q", name, printed, err, c.want)
+		}
+	}
+}
+
+// A newcomer who forgets the key, or whose demo has other ports, is told what to do.
+func TestShellFileSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	const nobody = "http://127.0.0.1:1"
+	for command, want := range map[string]string{
+		"pay 700":        "Run key NAME first",
+		"key x; pay 700": nobody + ". Set API_URL",
+		"key x; charged": nobody + ". Set PSP_URL",
+	} {
+		bash := exec.CommandContext(t.Context(), "bash", "-c", "unset KEY; . course/shell.sh; "+command)
+		bash.Dir, bash.Env = root, append(os.Environ(), "API_URL="+nobody, "PSP_URL="+nobody)
+		printed, _ := bash.CombinedOutput() // what is said counts
+		if !strings.Contains(string(printed), want) {
+			t.Errorf("%s: %q; want %q", command, printed, want)
 		}
 	}
 }
