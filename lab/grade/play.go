@@ -198,11 +198,11 @@ func (p *player) notShown(c plan.Case) string {
 		return "the server runs at a URL, so that it cannot be stopped"
 	case !ours && c.Has(plan.HoldAnswer, plan.HoldRequest, plan.Reported, plan.Forge):
 		return "the server runs at a URL, so that nothing stands between it and the PSP"
-	case !ours && c.Has(plan.Disorder):
+	case !ours && c.Has(plan.Disorder, plan.Silence):
 		return "the server runs at a URL, and its PSP is left as it is"
 	case c.Has(plan.Look) && p.profile.Read == nil:
 		return "the profile has no read"
-	case c.Has(plan.Disorder, plan.Reported, plan.Forge) && p.profile.Webhooks == "":
+	case c.Has(plan.Disorder, plan.Silence, plan.Reported, plan.Forge) && p.profile.Webhooks == "":
 		return "the profile has no webhooks"
 	case c.Has(plan.Expire) && p.profile.Expiry == nil:
 		return "the profile has no expiry"

@@ -24,10 +24,11 @@ const (
 	lateMargin = 300 * time.Millisecond
 )
 
+const halfOfThem = 0.5 // of the webhooks go wrong, in each way
+
 // step does one step of the case.
 func (f *performance) step(ctx context.Context, s plan.Step) error {
-	if s.Kind.Stops() || s.Kind == plan.Disorder || s.Kind == plan.Order || s.Kind == plan.ShortLives ||
-		s.Kind == plan.LongLives {
+	if s.Kind.OfAll() {
 		return f.strike(ctx, s)
 	}
 	var intents []int
@@ -232,8 +233,13 @@ func (f *performance) strike(ctx context.Context, s plan.Step) error {
 	case plan.Crash:
 		f.event("database", "crash, and start")
 		return p.stand.CrashDatabase(ctx)
-	case plan.Disorder, plan.Order:
-		return p.stand.Disorder(ctx, s.Kind == plan.Disorder)
+	case plan.Disorder:
+		return p.stand.Disorder(ctx, halfOfThem, 0)
+	case plan.Silence:
+		f.event("PSP", "sends no webhooks from now on")
+		return p.stand.Disorder(ctx, 0, 1)
+	case plan.Order:
+		return p.stand.Disorder(ctx, 0, 0)
 	case plan.ShortLives:
 		return p.stand.Restart(ctx, p.profile.Expiry.Env)
 	case plan.LongLives:

@@ -125,6 +125,9 @@ func (d *draw) lateCharges() []Case {
 		one("the client is impatient", late,
 			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Again, N: d.from(3, 6)}), end())...),
 		one("the client never asks again", late, Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Look}),
+		// Only a lookup can find this charge, and it is made before the grace period is over.
+		one("the client never asks again, and the PSP reports nothing", late, Step{Kind: Silence, Group: 1},
+			Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Look}, Step{Kind: Order, Group: 1}),
 		one("the answer is lost, and the PSP forgets the key", forgottenKey,
 			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}), end())...),
 		one("the request is a long time on its way", ok,

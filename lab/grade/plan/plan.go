@@ -37,6 +37,7 @@ const (
 	Resume      Kind = "SIGCONT"
 	Crash       Kind = "crash of the database" // it ends at once, starts again and recovers
 	Disorder    Kind = "webhooks in disorder"  // duplicated, out of order, late, and with forgeries
+	Silence     Kind = "no webhooks"           // none is ever sent of what is charged from now on
 	Order       Kind = "webhooks in order"
 	Forge       Kind = "forged webhook" // signed by a stranger: it says that the charge has succeeded
 	ShortLives  Kind = "keys end soon"  // the server is started with other settings
@@ -81,7 +82,7 @@ func Levels() []string {
 // it.
 func (c Case) Alone() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool {
-		return s.Kind.Stops() || s.Kind == Disorder || s.Kind == ShortLives
+		return s.Kind.Stops() || s.Kind == Disorder || s.Kind == Silence || s.Kind == ShortLives
 	})
 }
 
@@ -212,7 +213,7 @@ func (c Case) withoutIntent(i int) (Case, bool) {
 	}
 	for _, s := range c.Steps {
 		switch {
-		case s.Intent == i && !s.Kind.ofAll():
+		case s.Intent == i && !s.Kind.OfAll():
 			continue
 		case s.Intent > i:
 			s.Intent--
@@ -222,9 +223,9 @@ func (c Case) withoutIntent(i int) (Case, bool) {
 	return smaller, true
 }
 
-// ofAll reports whether a step is about the server, and not about one payment.
-func (k Kind) ofAll() bool {
-	return k.Stops() || slices.Contains([]Kind{Disorder, Order, ShortLives, LongLives}, k)
+// OfAll reports whether a step is about the server, and not about one payment.
+func (k Kind) OfAll() bool {
+	return k.Stops() || slices.Contains([]Kind{Disorder, Silence, Order, ShortLives, LongLives}, k)
 }
 
 // Size is how many payments, steps and requests a case has: less is easier to read.

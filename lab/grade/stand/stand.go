@@ -216,13 +216,10 @@ func (s *Stand) UnholdWebhook(e *httpproxy.Event) {
 // Ledger is what the PSP has really charged, oldest first.
 func (s *Stand) Ledger(ctx context.Context) ([]invariants.Entry, error) { return s.psp.ledger(ctx) }
 
-// Disorder has webhooks go wrong, or not any more.
-func (s *Stand) Disorder(ctx context.Context, on bool) error {
-	rate := 0.0
-	if on {
-		rate = 0.5
-	}
-	return s.psp.disorder(ctx, map[string]float64{"duplicate": rate, "reorder": rate, "delay": rate, "forge": rate})
+// Disorder says which part of the webhooks go wrong, in each way, and which part are never sent.
+func (s *Stand) Disorder(ctx context.Context, wrong, dropped float64) error {
+	return s.psp.disorder(ctx, map[string]float64{"duplicate": wrong, "reorder": wrong, "delay": wrong, "forge": wrong,
+		"drop": dropped})
 }
 
 // Restart starts all servers again, with further settings.
