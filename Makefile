@@ -170,7 +170,7 @@ grade: ## check any payment server, in any language, in one minute: make grade T
 .PHONY: check
 check: need-go ## check your copy of a lesson's step, in seconds: make check LESSON=2; FROM=course/steps/02 for another folder; without LESSON, the lessons that have one
 	@$(BUILD_LAB) ./grade
-	@GO="$(GO)" exec bin/grade --lesson "$(or $(LESSON),list)" $(FROM)
+	@GO="$(GO)" exec bin/grade --lesson "$(or $(LESSON),list)" $(if $(FROM),"$(FROM)")
 
 .PHONY: sdks
 sdks: ## have stripe-go (two majors) and stripe for Node tour the mock of Stripe, in one minute; Node's needs npm

@@ -32,7 +32,7 @@ func exercises() []exercise {
 		{2, 1, 2, judge.Once, "", "of two requests at once, only one may charge", ""},
 		{3, 3, 6, judge.Ends, judge.Found, "the key of a process that was killed must come to an end", ""},
 		{4, 2, 4, judge.Once, judge.Found, "a lost answer is no failure: the retry must not charge again", ""},
-		{5, 5, 4, judge.Found, "", "the server must find an outcome also if the client never asks again", ""},
+		{5, 5, 5, judge.Found, "", "the server must find a late charge also if the client never asks again", ""},
 		{7, 4, 7, judge.Stays, "", "a process that comes back must not overwrite a final answer", ""},
 		{11, 6, 1, judge.Forgets, "", "a key can be used again when its time is over", ""},
 	}
@@ -68,10 +68,11 @@ func exerciseOf(lesson, folder string, stdout io.Writer) (*exercise, error) {
 func (e exercise) build(ctx context.Context, getenv func(string) string, stdout io.Writer) (string, error) {
 	_, err := os.Stat(e.dir)
 	if errors.Is(err, os.ErrNotExist) && strings.HasPrefix(e.dir, mine) {
-		if err := os.CopyFS(e.dir, os.DirFS(stepDir(e.step))); err != nil {
+		if err := e.copyStep(); err != nil {
 			return "", fmt.Errorf("copy step %02d: %w", e.step, err)
 		}
-		fmt.Fprintf(stdout, "%s is your copy of step %02d now. Begin to read it in pay.go.\n", e.dir, e.step)
+		fmt.Fprintf(stdout, "%s is your copy of step %02d now, which has the fault that this lesson is about. "+
+			"Begin to read it in pay.go.\n", e.dir, e.step)
 	}
 	target, err := filepath.Abs(fmt.Sprintf("bin/lesson-%02d", e.lesson))
 	if err != nil {
@@ -83,6 +84,23 @@ func (e exercise) build(ctx context.Context, getenv func(string) string, stdout 
 		return "", cli.WithCode(exitNot, fmt.Errorf("%s does not build: %w", e.dir, err))
 	}
 	return target, nil
+}
+
+// copyStep makes the copy under another name first: half a copy would never be made whole.
+func (e exercise) copyStep() error {
+	if err := os.MkdirAll(filepath.Dir(e.dir), 0o755); err != nil { //nolint:gosec // as git makes folders
+		return err
+	}
+	half, err := os.MkdirTemp(filepath.Dir(e.dir), ".half-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(half) }()
+	whole := filepath.Join(half, "step") // CopyFS gives it the usual rights
+	if err := os.CopyFS(whole, os.DirFS(stepDir(e.step))); err != nil {
+		return err
+	}
+	return os.Rename(whole, e.dir)
 }
 
 func stepDir(step int) string { return fmt.Sprintf("course/steps/%02d", step) }
@@ -119,7 +137,11 @@ func (e exercise) conclude(r *report, stdout io.Writer) error {
 		fmt.Fprintf(&b, "\nThe first that is wrong: %s, when %s: %s.\nThe smallest history that shows it is drawn in %s\n",
 			r.First.Invariant, r.First.Case, r.First.Why, r.First.HTML)
 	case done:
-		fmt.Fprintf(&b, "\nLesson %d is done. How the course does it: diff -ru %s %s\n", e.lesson, e.dir, stepDir(e.step+1))
+		fmt.Fprintf(&b, "\nLesson %d is done.", e.lesson)
+		if solved := stepDir(e.step + 1); filepath.Clean(e.dir) != solved {
+			fmt.Fprintf(&b, " How the course does it: diff -ru %s %s", e.dir, solved)
+		}
+		b.WriteString("\n")
 	}
 	if _, err := io.WriteString(stdout, b.String()); err != nil || done {
 		return err
