@@ -23,6 +23,7 @@ func TestPageShowsTheLedgerAndTheCalls(t *testing.T) {
 	charge := p.charge("key-<1>", "pm_ok").entry(t)
 	p.refund(charge.ID, "key-2", "", 1)
 	p.charge("key-3", "pm_late_charge")
+	p.list("/v1/charges") // a call without a key or a fault
 	page := p.get("/")
 	for _, want := range []string{charge.ID, "key-&lt;1&gt;", "1 charges, 1 refunds, 1 late",
 		"closed without an answer", "rf_"} {
