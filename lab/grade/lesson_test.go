@@ -13,8 +13,8 @@ import (
 	"payonce/lab/world"
 )
 
-// `make check` fails in words while a copy is wrong, and passes when it is right. FROM are steps of the course here, so
-// that a reader's own copy is left alone.
+// `make check` fails in words while a copy is wrong, and passes when it is right. FROM is a step of the course here, or
+// a folder with a space in its name, so that a reader's own copy is left alone.
 func TestMakeCheckSaysWhatIsLeft(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
@@ -22,19 +22,24 @@ func TestMakeCheckSaysWhatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for step, said := range map[string][]string{
-		"01": {"wrong  once", "right  bytes", "The first that is wrong: once, when ", "charged 2 times", "drawn in "},
-		"02": {"right  once", "Lesson 2 is done.\n"}, // without a diff of the folder with itself
+	course := filepath.Join(t.TempDir(), "my course")
+	if err := os.CopyFS(course, os.DirFS(filepath.Join(root, "course"))); err != nil {
+		t.Fatal(err)
+	}
+	wrong, right := filepath.Join(course, "steps", "01"), "course/steps/02"
+	for from, said := range map[string][]string{
+		wrong: {"wrong  once", "right  bytes", "The first that is wrong: once, when ", ": charged ", "drawn in "},
+		right: {"right  once", "Lesson 2 is done.\n"}, // without a diff of the folder with itself
 	} {
-		check := exec.CommandContext(t.Context(), "make", "-s", "check", "LESSON=2", "FROM=course/steps/"+step)
+		check := exec.CommandContext(t.Context(), "make", "-s", "check", "LESSON=2", "FROM="+from)
 		check.Dir, check.Env = root, append(os.Environ(), "OUT="+t.TempDir())
 		out, err := check.CombinedOutput()
-		if (err == nil) != (step == "02") {
-			t.Errorf("step %s: %v", step, err)
+		if (err == nil) != (from == right) {
+			t.Errorf("%s: %v", from, err)
 		}
 		for _, text := range said {
 			if !strings.Contains(string(out), text) {
-				t.Errorf("step %s: it does not say %q:\n%s", step, text, out)
+				t.Errorf("%s: it does not say %q:\n%s", from, text, out)
 			}
 		}
 	}
