@@ -139,30 +139,45 @@ func openWindows(set settings, at *listeners, d *database) (*windows.Stage, erro
 			windows.API: set.api.DatabaseURL, windows.Reconciler: set.reconciler.DatabaseURL,
 		},
 		PSPAddress: at.spoken().Addr().String(), Dialect: set.dialect(), Dir: d.dir,
-		Limit: set.hold(), PSPTimeout: set.api.PSPTotal, Lease: leaseMover(d.url), Now: time.Now,
+		Limit: set.hold(), PSPTimeout: set.api.PSPTotal, Now: time.Now,
+		Lease: leaseReader(d.url), EndLease: leaseMover(d.url),
 	})
 }
 
-// leaseMover moves the end of the lease of a key of the page. The guard of the table refuses that. So the owner of the
-// server does it, without triggers.
-func leaseMover(url string) func(ctx context.Context, key, of string, by time.Duration) (string, error) {
-	return func(ctx context.Context, key, of string, by time.Duration) (id string, err error) {
+// leaseReader reads the lease of a key of the page.
+func leaseReader(url string) func(ctx context.Context, key string) (windows.Lease, error) {
+	return func(ctx context.Context, key string) (found windows.Lease, err error) {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
-			return "", fmt.Errorf("connect to PostgreSQL: %w", err)
+			return found, fmt.Errorf("connect to PostgreSQL: %w", err)
 		}
 		defer conn.Close(ctx)
-		if _, err = conn.Exec(ctx, "SET session_replication_role = replica"); err != nil {
-			return "", fmt.Errorf("pass the guard: %w", err)
-		}
-		err = conn.QueryRow(ctx, `UPDATE idempotency_keys SET locked_until = locked_until + $1
-			WHERE tenant_id = $2 AND operation = $3 AND key = $4 AND status = 'in_progress'
-				AND (lease_id::text = $5 OR $5 = '') RETURNING lease_id::text`,
-			by, tenant, payment.CreateOperation, key, of).Scan(&id)
+		err = conn.QueryRow(ctx, `SELECT lease_id::text, locked_until FROM idempotency_keys
+			WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND status = 'in_progress'`,
+			tenant, payment.CreateOperation, key).Scan(&found.ID, &found.End)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
-		return id, err
+		return found, err
+	}
+}
+
+// leaseMover moves the end of the lease of a key of the page. The guard of the table refuses that. So the owner of the
+// server does it, without triggers. An UPDATE that nobody waits for any more must not come late.
+func leaseMover(url string) func(ctx context.Context, key string, of windows.Lease) error {
+	return func(ctx context.Context, key string, of windows.Lease) error {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return fmt.Errorf("connect to PostgreSQL: %w", err)
+		}
+		defer conn.Close(ctx)
+		if _, err = conn.Exec(ctx, "SET session_replication_role = replica; SET statement_timeout = '2s'"); err != nil {
+			return fmt.Errorf("pass the guard: %w", err)
+		}
+		_, err = conn.Exec(ctx, `UPDATE idempotency_keys SET locked_until = $1
+			WHERE tenant_id = $2 AND operation = $3 AND key = $4 AND status = 'in_progress' AND lease_id::text = $5`,
+			of.End, tenant, payment.CreateOperation, key, of.ID)
+		return err
 	}
 }
 

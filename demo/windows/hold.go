@@ -92,10 +92,11 @@ func (s *Stage) tell(w Window, what string) {
 // holdUntil holds the payment, and says how and when the hold has ended.
 func (s *Stage) holdUntil(h *hold, until time.Time) (how string, at time.Time) {
 	w := h.state.Window
-	takeBack := s.lend(h, until)
-	defer takeBack()
+	// First of all: from here on, the end of the process ends the hold.
 	s.enter(h, Held, until)
 	s.tell(w, "held: "+w.Place)
+	takeBack := s.lend(h, until)
+	defer takeBack()
 	limit := time.NewTimer(until.Sub(s.config.Now()))
 	defer limit.Stop()
 	select {
@@ -118,30 +119,63 @@ func (s *Stage) holdUntil(h *hold, until time.Time) (how string, at time.Time) {
 
 func (s *Stage) limitInWords() string { return fmt.Sprintf("%g seconds", s.config.Limit.Seconds()) }
 
-// leaseLimit is for one statement that moves the end of a lease.
-const leaseLimit = 2 * time.Second
+// The limits of what is done to a lease. The database may be on its way back from a crash.
+const (
+	leaseLimit = 2 * time.Second // one statement
+	backLimit  = 10 * time.Second
+	backPause  = 200 * time.Millisecond // between two tries
+)
 
 // lend makes the lease of a payment that is held longer, so that it does not end meanwhile. The function that it
-// returns takes back what was not needed.
+// returns takes back what was not needed. It must know how long the lease was: an UPDATE without an answer may have
+// been done.
 func (s *Stage) lend(h *hold, until time.Time) (takeBack func()) {
 	if h.state.Window.Process() != API {
 		return func() {} // The key is unknown, or completed: there is no lease.
 	}
-	move := func(of string, by time.Duration) string {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseLimit)
-		defer cancel()
-		id, err := s.config.Lease(ctx, h.state.Key, of, by)
-		if err != nil {
-			s.tell(h.state.Window, "the lease is as it was: "+err.Error())
-		}
-		return id
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseLimit)
+	defer cancel()
+	own, err := s.config.Lease(ctx, h.state.Key)
+	if err == nil && own.ID != "" {
+		err = s.extend(h, own, s.config.Limit)
 	}
-	lent := move("", s.config.Limit)
+	if err != nil {
+		s.tell(h.state.Window, "the lease may end meanwhile: the database has not answered")
+	}
 	return sync.OnceFunc(func() {
-		if left := until.Sub(s.config.Now()); lent != "" && left > 0 {
-			move(lent, -left)
+		if own.ID != "" && until.After(s.config.Now()) {
+			s.takeBack(h, own, until)
 		}
 	})
+}
+
+// extend has a lease end later than it would without the hold.
+func (s *Stage) extend(h *hold, own Lease, by time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), leaseLimit)
+	defer cancel()
+	return s.config.EndLease(ctx, h.state.Key, Lease{own.ID, own.End.Add(by)})
+}
+
+// takeBack tries until the lease is longer by no more than the time of the hold.
+func (s *Stage) takeBack(h *hold, own Lease, until time.Time) {
+	giveUp := time.NewTimer(backLimit)
+	defer giveUp.Stop()
+	again := time.NewTicker(backPause)
+	defer again.Stop()
+	for {
+		if s.extend(h, own, s.config.Limit-max(0, until.Sub(s.config.Now()))) == nil {
+			return
+		}
+		select {
+		case <-again.C:
+			continue
+		case <-giveUp.C:
+		case <-s.ctx.Done():
+		}
+		s.tell(h.state.Window, "the lease may be longer than the hold was, until "+
+			own.End.Add(s.config.Limit).UTC().Format(time.TimeOnly)+" (UTC): the database has not answered")
+		return
+	}
 }
 
 // act does what a person has chosen, and says what that is.
@@ -164,12 +198,11 @@ func (s *Stage) act(h *hold, c choice) (how string) {
 		err := s.kill(h)
 		c.done <- err
 		if err != nil {
-			return err.Error()
+			return who + " could not be killed, and the payment went on"
 		}
 		return who + " was killed"
 	case Pause:
-		s.pause(h, c)
-		return who + " was paused for 5 seconds"
+		return who + s.pause(h, c)
 	}
 	c.done <- nil
 	return how
@@ -196,11 +229,11 @@ func (s *Stage) kill(h *hold) error {
 func (s *Stage) handleOf(h *hold) Handle { return s.handles[h.state.Window.Process()] }
 
 // pause stops the process, lets the message go on, and wakes the process up after a while. Nobody waits for the end of
-// that.
-func (s *Stage) pause(h *hold, c choice) {
+// that. It says what became of the process.
+func (s *Stage) pause(h *hold, c choice) (how string) {
 	if err := s.handleOf(h).Pause(); err != nil {
 		c.done <- err
-		return
+		return " could not be paused, and the payment went on"
 	}
 	s.await(h, stopsWithin)
 	h.grip.goOn()
@@ -208,6 +241,12 @@ func (s *Stage) pause(h *hold, c choice) {
 	c.done <- nil
 	s.await(h, pauseFor)
 	_ = s.handleOf(h).Resume() // a process that has ended needs none
+	select {
+	case <-h.lost:
+		return " was paused, and has ended in the pause"
+	default:
+		return " was paused for 5 seconds"
+	}
 }
 
 // await lets time pass, unless the process or the demo ends.

@@ -19,10 +19,16 @@ type Config struct {
 	Limit time.Duration
 	// PSPTimeout is how long a process waits for an answer of the PSP that is not held.
 	PSPTimeout time.Duration
-	// Lease moves the end of the key's lease, and returns the lease's id. It is "" if there is no lease. It moves only
-	// the lease of, unless of is "".
-	Lease func(ctx context.Context, key, of string, by time.Duration) (id string, err error)
-	Now   func() time.Time
+	// Lease reads the key's lease. EndLease has it end at another time, unless it is another lease by now, or none.
+	Lease    func(ctx context.Context, key string) (Lease, error)
+	EndLease func(ctx context.Context, key string, of Lease) error
+	Now      func() time.Time
+}
+
+// Lease is the lease of a key. Without an ID, there is none.
+type Lease struct {
+	ID  string
+	End time.Time
 }
 
 // Handle is what can be done to a process.

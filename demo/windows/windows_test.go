@@ -1,11 +1,16 @@
 package windows
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"payonce/demo/mockpsp"
 	"payonce/docs"
@@ -64,6 +69,113 @@ func TestEachWindowCanGoOnAndEachActionEndsSomeHold(t *testing.T) {
 		if !seen[a] {
 			t.Errorf("%s can be chosen nowhere", a)
 		}
+	}
+}
+
+// stageAt3b is a stage, without a database, at which a payment is held at 3b.
+func stageAt3b(t *testing.T, lease func(context.Context, string) (Lease, error),
+	end func(context.Context, string, Lease) error,
+) (s *Stage, notes <-chan string) {
+	t.Helper()
+	psp := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(psp.Close)
+	nowhere := "postgres://payonce@127.0.0.1:1/payonce"
+	s, err := Open(Config{
+		DatabaseURLs: map[Process]string{API: nowhere, Reconciler: nowhere}, PSPAddress: psp.Listener.Addr().String(),
+		Dialect: Native(), Limit: time.Minute, PSPTimeout: time.Minute, Lease: lease, EndLease: end, Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	said := make(chan string, 9)
+	s.Attach(map[Process]Handle{API: {Kill: func() error { s.Ended(API); return nil }}},
+		func(_, what string) { said <- what })
+	w, _ := Native().ByID("3b")
+	if err := s.Arm(w, "k"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.PSPURL(API)+"/v1/charges", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Idempotency-Key", "k")
+	go func() {
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	if got := <-said; !strings.HasPrefix(got, "held: ") {
+		t.Fatalf("it says %q", got)
+	}
+	return s, said
+}
+
+// The database is away when the lease is to be taken back, and had done what it did not answer. So the lease is taken
+// back until that succeeds, and to the end that it had.
+func TestLeaseIsTakenBackUntilThatSucceeds(t *testing.T) {
+	t.Parallel()
+	own := Lease{"l", time.Date(2026, 11, 23, 14, 44, 40, 0, time.UTC)}
+	var ends []time.Time
+	s, notes := stageAt3b(t, func(context.Context, string) (Lease, error) { return own, nil },
+		func(_ context.Context, _ string, l Lease) error {
+			if ends = append(ends, l.End); l.ID == own.ID && len(ends) == 4 {
+				return nil
+			}
+			return errors.New("dial /home/somebody/.s.PGSQL.5432: no such file")
+		})
+	if got := <-notes; got != "the lease may end meanwhile: the database has not answered" {
+		t.Errorf("it says %q", got)
+	}
+	if err := s.Do(Kill); err != nil {
+		t.Fatal(err)
+	}
+	if len(ends) != 4 || !ends[0].Equal(own.End.Add(time.Minute)) || ends[3].Before(own.End) ||
+		!ends[3].Before(ends[0]) {
+		t.Errorf("the lease, until %s, was to end at %s", own.End, ends)
+	}
+	if how := s.State().Ended.How; how != "the API was killed" {
+		t.Errorf("it says: %s", how)
+	}
+}
+
+// The sentence has the time, and no path of the machine.
+func TestLeaseThatCannotBeTakenBackIsSaidToBeLonger(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits until the stage gives up")
+	}
+	own := Lease{"l", time.Date(2026, 11, 23, 14, 44, 40, 0, time.UTC)}
+	s, notes := stageAt3b(t, func(context.Context, string) (Lease, error) { return own, nil },
+		func(_ context.Context, _ string, l Lease) error {
+			if l.End.Equal(own.End.Add(time.Minute)) {
+				return nil
+			}
+			return errors.New("dial /home/somebody/.s.PGSQL.5432: no such file")
+		})
+	if err := s.Do(Kill); err != nil {
+		t.Fatal(err)
+	}
+	want := "the lease may be longer than the hold was, until 14:45:40 (UTC): the database has not answered"
+	if got := <-notes; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// The database may take its time to lend, and the process may be killed meanwhile.
+func TestProcessThatEndsWhileTheLeaseIsLentEndsTheHold(t *testing.T) {
+	t.Parallel()
+	lends, ended := make(chan struct{}), make(chan struct{})
+	s, notes := stageAt3b(t, func(context.Context, string) (Lease, error) {
+		close(lends)
+		<-ended
+		return Lease{}, nil
+	}, nil)
+	<-lends
+	s.Ended(API)
+	close(ended)
+	if got := <-notes; got != "the API has ended, and what was held is lost with it" {
+		t.Errorf("it says %q", got)
 	}
 }
 
