@@ -204,7 +204,9 @@ func TestSentenceAboutAHoldFollowsFromTheRow(t *testing.T) {
 		"the key is unknown until":                     {at("unknown", "", 0), once},
 		"an operator has to decide":                    {Row{Read: true, Status: "unknown", Case: true}, once},
 		"the database has no such key, and nobody was": {Row{Read: true}, books{Read: true}},
-		"what has become of the key is not known yet.": {Row{}, books{Read: true}},
+		"the key has expired: charged once, and the same request would be a new payment.": {at("expired", "", 0), once},
+		"the key is deleted: charged once, and the same request would be a new payment.":  {Row{Read: true}, once},
+		"what has become of the key is not known yet.":                                    {Row{}, books{Read: true}},
 	} {
 		got := seen(e, c.row, c.psp)
 		if !strings.Contains(got, want) ||

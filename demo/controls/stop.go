@@ -74,8 +74,12 @@ func seen(e windows.Ended, row Row, psp books) string {
 		return said + "."
 	case row.Status == idempotency.UnknownStatus:
 		return said + "the key is unknown until a webhook, a lookup or the ledger scan finds what the PSP has done."
+	case row.Status == idempotency.ExpiredStatus:
+		return said + "the key has expired: " + psp.count() + ", and the same request would be a new payment."
 	case row.Read && psp.Read && psp.Charges == 0:
 		return said + "the database has no such key, and nobody was charged."
+	case row.Read && psp.Read: // Only the pruner takes keys away.
+		return said + "the key is deleted: " + psp.count() + ", and the same request would be a new payment."
 	}
 	return said + "what has become of the key is not known yet."
 }

@@ -179,6 +179,25 @@ func TestProcessThatEndsWhileTheLeaseIsLentEndsTheHold(t *testing.T) {
 	}
 }
 
+func TestPauseThatWasNoneIsNotSaidToHaveTakenFiveSeconds(t *testing.T) {
+	t.Parallel()
+	for want, pauses := range map[string]error{
+		"the API could not be paused, and the payment went on": errors.New("it does not run at the moment"),
+		"the API was paused, and has ended in the pause":       nil,
+	} {
+		s, _ := stageAt3b(t, func(context.Context, string) (Lease, error) { return Lease{}, nil }, nil)
+		s.handles[API] = Handle{Pause: func() error { return pauses }, Resume: func() error { return nil }}
+		if err := s.Do(Pause); !errors.Is(err, pauses) {
+			t.Errorf("paused: %v, want %v", err, pauses)
+		}
+		s.Ended(API)
+		s.running.Wait()
+		if how := s.State().Ended.How; how != want {
+			t.Errorf("it says %q, want %q", how, want)
+		}
+	}
+}
+
 // A socket's path is bounded, and what a killed demo has left is of no use.
 func TestSocketsOfAKilledDemoAreRemoved(t *testing.T) {
 	t.Parallel()
