@@ -136,6 +136,7 @@ func newPSP(set settings, dir string, log *slog.Logger) (psp *mockpsp.Server, di
 	// The latest that is allowed, so that a lookup before it says "not found".
 	c.LateDelay = set.api.PSPLate * 9 / 10
 	c.WebhookURL, c.WebhookSecret = set.api.LocalURL()+"/webhooks/psp", set.api.WebhookSecrets[0]
+	c.WebhookTimeout += set.hold() // Otherwise it would send a webhook again while that one is held.
 	c.SilentAccount = naiveAccount
 	psp, err = mockpsp.New(c)
 	if err != nil {

@@ -162,6 +162,28 @@ func TestWebhookHeldAtItsWindowsIsSentAgainAfterAKill(t *testing.T) {
 	}
 }
 
+// The PSP has a limit for an answer of its own. If that were over, it would send the webhook again, and the API would
+// store it while the page says that it is not stored.
+func TestWebhookIsNotSentAgainWhileItIsHeld(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for the limit of a hold")
+	}
+	for dialect, settings := range map[string][]string{"native": nil, "Stripe": {inStripesDialect}} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			d := startDemo(t, pgtest.MigratedDir(t), append(settings, "DEMO_HOLD=9s")...)
+			key := stopAt(t, d, "6")
+			await(t, d, `window 6</td><td>it went on by itself after 9 seconds<`)
+			awaitWebhook(t, d, key)
+			hooks := ask(t, http.MethodGet, d.psp, "/_webhooks", "", nil).body
+			if strings.Contains(hooks, `"try":2`) {
+				t.Errorf("a webhook was sent again: %s", hooks)
+			}
+		})
+	}
+}
+
 // Whatever has a deadline of its own waits for a payment that is held: the lease, the API with the PSP and with the
 // database, the client, and those who would complete the key meanwhile. One of the two holds is longer than each of
 // these.
