@@ -95,7 +95,8 @@ func stageAt3b(t *testing.T, lease func(context.Context, string) (Lease, error),
 	if err := s.Arm(w, "k"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.PSPURL(API)+"/v1/charges", strings.NewReader("{}"))
+	url := s.PSPURL(API) + "/v1/charges"
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,16 @@ func ParseEvents(raw []byte) []Event {
 // processes have names, in events.
 var processes = map[string]Column{"API": API, "database": Database, "reconciler": Reconciler}
 
+// away reports whether an API process had ended by then, and no other one had started.
+func (l Life) away(at time.Time) (away bool) {
+	for _, e := range l.Events {
+		if processes[e.Process] == API && e.At.Before(at) {
+			away = e.What != Starts
+		}
+	}
+	return away
+}
+
 // happened are the notes of what has happened to processes between the first request and the final answer, or until
 // now if there is none.
 func (l Life) happened(attempts []attempt) (notes []Step) {

@@ -53,7 +53,11 @@ func (l line) steps() []Step {
 	case "owner":
 		return l.ownerSteps(byAPI)
 	case "webhook":
-		return []Step{l.step(PSP, API, "webhook: "+e.Reason), byReconciler}
+		told := l.step(PSP, API, "webhook: "+e.Reason)
+		if l.life.away(e.At.Time()) { // It has come before, and the reconciler has read it now.
+			told.From, told.To = Database, Reconciler
+		}
+		return []Step{told, byReconciler}
 	case "lookup":
 		found := l.step(PSP, Reconciler, l.found())
 		found.Short, _, _ = strings.Cut(e.Reason, ":")

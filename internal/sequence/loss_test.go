@@ -216,6 +216,21 @@ func TestEventsAreDrawnWithinTheLife(t *testing.T) {
 	}
 }
 
+// Nobody sends a webhook to an API that is away: the reconciler reads one that has come before.
+func TestWebhookIsReadFromTheDatabaseWhileTheAPIIsAway(t *testing.T) {
+	t.Parallel()
+	for want, back := range map[string]float64{
+		"database>reconciler webhook: the PSP says succeeded": 12, "PSP>API webhook: the PSP says succeeded": 8,
+	} {
+		l := life(completed, &idempotency.Response{Status: 201},
+			event(9, "webhook", inProgress, completed, "the PSP says succeeded"))
+		l.Events = []sequence.Event{happens(7, "API", "is killed"), happens(back, "API", sequence.Starts)}
+		if got := inShort(l); !strings.Contains(got, want) {
+			t.Errorf("back at %v s: no %q in %s", back, want, got)
+		}
+	}
+}
+
 // The events are a file of another process. Whatever it has, there is a picture.
 func TestEventsThatCannotBeReadAreNone(t *testing.T) {
 	t.Parallel()
