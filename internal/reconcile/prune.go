@@ -11,7 +11,7 @@ import (
 // Bounds of the pruner. It need not finish: rows that are left over are pruned in the next run.
 const (
 	pruneBatch = 250              // rows in one transaction
-	longestRun = 25 * time.Second // shorter than limits.job
+	longestRun = 25 * time.Second // shorter than jobTimeout
 )
 
 // webhookRetention is how long processed webhooks are kept. It is longer than any PSP repeats a delivery: one that came

@@ -93,8 +93,8 @@ func (r *Reconciler) riverConfig() *river.Config {
 		},
 		Workers:                     r.workers(),
 		PeriodicJobs:                r.periodicJobs(),
-		JobTimeout:                  r.limits().job,
-		RescueStuckJobsAfter:        r.limits().rescue,
+		JobTimeout:                  jobTimeout + r.Held,
+		RescueStuckJobsAfter:        rescueAfter,
 		RetryPolicy:                 backoff{now: r.Now, jitter: r.Jitter},
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           poll,
@@ -127,12 +127,12 @@ func (r *Reconciler) workers() *river.Workers {
 	river.AddWorker(workers, river.WorkFunc(r.processWebhook))
 	river.AddWorker(workers, river.WorkFunc(r.judgeEvidence))
 	river.AddWorker(workers, river.WorkFunc(r.enqueueScans))
-	river.AddWorker(workers, longWorker[scanLedgerArgs]{work: r.scanLedger, longest: r.limits().scan})
+	river.AddWorker(workers, longWorker[scanLedgerArgs]{work: r.scanLedger, longest: scanTimeout})
 	river.AddWorker(workers, river.WorkFunc(r.prune))
 	return workers
 }
 
-// longWorker works jobs that have more time than limits.job. River's rescuer uses that time, too.
+// longWorker works jobs that have more time than jobTimeout. River's rescuer uses that time, too.
 type longWorker[T river.JobArgs] struct {
 	river.WorkerDefaults[T]
 

@@ -19,7 +19,7 @@ const (
 )
 
 // scanTimeout leaves time for a last page that is as slow as the PSP may be. A run that is cut off is not lost: the
-// next one continues at its position. River's rescuer uses scanTimeout, too, so it is below limits.rescue. The job of a
+// next one continues at its position. River's rescuer uses scanTimeout, too, so it is below rescueAfter. The job of a
 // process that has died stays in the queue until the rescuer takes it, and nobody else scans the ledger before that.
 const scanTimeout = time.Minute
 

@@ -20,11 +20,14 @@ const (
 	sweepRounds = 20
 )
 
+// hidden is how long ClaimDueTx does not return a key again. It is longer than the key's job may take, with one retry.
+const hidden = 2 * jobTimeout
+
 // sweep makes keys unknown whose leases are over, and enqueues their lookups in the same transaction. So a key cannot
 // become unknown without a job that looks it up.
 func (r *Reconciler) sweep(ctx context.Context, _ *river.Job[sweepArgs]) error {
 	return r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
-		due, err := r.Keys.SweepTx(ctx, tx, sweepBatch, r.limits().hidden)
+		due, err := r.Keys.SweepTx(ctx, tx, sweepBatch, hidden)
 		r.Metrics.Swept(len(due))
 		return due, err
 	})
@@ -33,7 +36,7 @@ func (r *Reconciler) sweep(ctx context.Context, _ *river.Job[sweepArgs]) error {
 // claim enqueues the lookups of the unknown keys that are due.
 func (r *Reconciler) claim(ctx context.Context, _ *river.Job[claimArgs]) error {
 	return r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
-		return r.Keys.ClaimDueTx(ctx, tx, sweepBatch, r.limits().hidden)
+		return r.Keys.ClaimDueTx(ctx, tx, sweepBatch, hidden)
 	})
 }
 
@@ -102,18 +105,9 @@ func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (n
 	return next
 }
 
-// limits bound the runs of jobs.
-type limits struct {
-	job    time.Duration // ends a run that hangs
-	scan   time.Duration // ends a run of a scan: see scanTimeout
-	hidden time.Duration // ClaimDueTx does not return a key again: longer than the key's job may take, with one retry
-	// rescue makes the job of a dead process available again. It is longer than the others, so that a job that is still
-	// running is not started a second time.
-	rescue time.Duration
-}
-
-// limits are all longer by the time for which the demo may hold a message. So their order is the same.
-func (r *Reconciler) limits() limits {
-	const job = 30 * time.Second
-	return limits{job: job + r.Held, scan: scanTimeout + r.Held, hidden: 2*job + r.Held, rescue: 3*job + r.Held}
-}
+// jobTimeout ends a run that hangs. rescueAfter makes the job of a dead process available again. It is longer than
+// jobTimeout, so that a job that is still running is not started a second time.
+const (
+	jobTimeout  = 30 * time.Second
+	rescueAfter = 90 * time.Second
+)

@@ -257,3 +257,14 @@ func TestScanThatDoesNotGetOnWaits(t *testing.T) {
 		t.Fatalf("at the end: %v; pauses for %s", err, stalledPause)
 	}
 }
+
+// A page that is begun at the last moment may take as long as a PSP has for an answer, and then its records are
+// resolved. And a dead run stands in the way of the next one: with a time of its own that is longer, the rescuer would
+// leave it there for as long.
+func TestScanHasTimeForItsLastPageAndIsTakenForDeadAsSoonAsAnyOtherJob(t *testing.T) {
+	t.Parallel()
+	got := longWorker[scanLedgerArgs]{longest: scanTimeout}.Timeout(nil)
+	if got < scanReads+2*8*time.Second || got >= rescueAfter {
+		t.Fatalf("a run that reads for %s has %s, and jobs are rescued after %s", scanReads, got, rescueAfter)
+	}
+}
