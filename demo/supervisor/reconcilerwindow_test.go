@@ -109,7 +109,7 @@ func chargedAt(window string) int {
 // same request is a replay. At 16 the end is a dead letter, and an operator decides.
 func endsWell(t *testing.T, d demo, window, key string) {
 	t.Helper()
-	const limit = 3 * patience // a lookup that died with its process is made again after two minutes
+	const limit = 2 * patience // a lookup that died with its process is made again after a minute
 	switch {
 	case window == "16":
 		awaitRow(t, d, key, limit, func(string) bool { return deadLetters(t, d, key) == 1 })
