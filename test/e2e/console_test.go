@@ -376,9 +376,21 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 	}
 	t.Parallel()
 	var way way
+	gone := make(chan struct{})
 	w := setupOpen(t, shared(noLookups), func(o *options) {
-		o.between = way.wrap
-		// Long enough for the page to show the reservation. If the owner gives up before, the webhook comes.
+		o.between = func(psp http.Handler) http.Handler {
+			psp = way.wrap(psp)
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost { // not before the client has hung up
+					select {
+					case <-gone:
+					case <-r.Context().Done():
+					}
+				}
+				psp.ServeHTTP(rw, r)
+			})
+		}
+		// Long enough for the API to notice that the client has gone. If the owner gives up before, the webhook comes.
 		o.psp = func(c *mockpsp.Config) { c.SlowDelay = 800 * time.Millisecond }
 	})
 	w.reconcile()
@@ -393,6 +405,7 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 	live := b.watch(page + "/live")
 	live.until(`<span class="status in_progress"`)
 	hangUp()
+	close(gone)
 	shown := live.until(`<span class="status completed"`, "the connection is closed")
 	// It is drawn when it happened: the payment went on after that.
 	at, later := strings.Index(shown, "the client hangs up"), strings.Index(shown, "→ database</b> <bdi>completed")
