@@ -22,6 +22,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
+	"payonce/internal/httpapi"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 	"payonce/test/contract"
@@ -49,6 +50,9 @@ const (
 )
 
 // world is everything that one test needs, and nothing that another one has.
+// maxConnections are more than any test opens.
+const maxConnections = 10_000
+
 type world struct {
 	t    testing.TB
 	api  *httptest.Server
@@ -131,6 +135,8 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		t.Fatal(err)
 	}
 	w.api.Config.Handler = w.app.Public
+	w.api.Listener = httpapi.LimitConnections(w.api.Listener, w.api.Config, maxConnections, slog.New(slog.DiscardHandler),
+		time.Now)
 	w.api.Start()
 	t.Cleanup(func() {
 		w.api.CloseClientConnections()
