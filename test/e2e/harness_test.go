@@ -135,8 +135,8 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		t.Fatal(err)
 	}
 	w.api.Config.Handler = w.app.Public
-	w.api.Listener = httpapi.LimitConnections(w.api.Listener, w.api.Config, maxConnections, slog.New(slog.DiscardHandler),
-		time.Now)
+	w.api.Listener = httpapi.LimitConnections(w.api.Listener, w.api.Config, maxConnections,
+		slog.New(slog.DiscardHandler), time.Now)
 	w.api.Start()
 	t.Cleanup(func() {
 		w.api.CloseClientConnections()
