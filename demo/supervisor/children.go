@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,9 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/telemetry"
 )
+
+// naiveStartLimit is how long the demo waits for the naive server. It starts within a tenth of a second.
+const naiveStartLimit = 3 * time.Second
 
 // stopMargin is what a child has to stop beyond its own limit.
 const stopMargin = 5 * time.Second
@@ -92,16 +96,22 @@ func check(ctx context.Context, set settings, log *slog.Logger) error {
 // nothing: the demo is about the other two.
 func (c *children) run(ctx context.Context, ready func()) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.api.run(ctx, ready) })
-	group.Go(func() error { return c.reconciler.run(ctx, func() {}) })
 	if c.naive != nil {
+		serves := make(chan struct{})
 		group.Go(func() error {
-			if err := c.naive.run(ctx, func() {}); err != nil {
+			if err := c.naive.run(ctx, sync.OnceFunc(func() { close(serves) })); err != nil {
 				c.naive.log.WarnContext(ctx, "the naive server stays away", slog.Any("error", err))
 			}
 			return nil
 		})
+		select { // When the banner says that all is ready, this is, too.
+		case <-serves:
+		case <-time.After(naiveStartLimit):
+		case <-ctx.Done():
+		}
 	}
+	group.Go(func() error { return c.api.run(ctx, ready) })
+	group.Go(func() error { return c.reconciler.run(ctx, func() {}) })
 	return group.Wait()
 }
 
