@@ -11,7 +11,7 @@ import (
 // A comparison sends the same payment to the naive server and to Payonce, and the same thing fails for both. What it
 // shows is seen from outside: what the client was told, and what the PSP has in its books.
 
-// Naive is a server that charges twice, beside Payonce.
+// Naive is a server that charges twice.
 type Naive struct {
 	URL     string
 	Account string // at the PSP
@@ -52,38 +52,36 @@ const (
 	compareLimit = time.Minute
 )
 
-// comparison is the newest one.
+// comparison is one payment at both servers.
 type comparison struct {
 	fate     fate
 	key      string
 	provider string // whose dialect the PSP speaks; or ""
 	sides    []*contestant
 
-	ended *comparedView // what is shown of it when it is over
+	ended *comparedView // what is shown of it when it is over; nil while it goes on
 }
 
 // comparesPrefix begins what the log says of a comparison.
 const comparesPrefix = "compare: "
 
-// comparing is the newest comparison, and whether it still goes on.
+// comparing is the newest comparison.
 type comparing struct {
-	mu      sync.Mutex
-	running bool
-	latest  *comparison
+	mu     sync.Mutex
+	latest *comparison
 }
 
 // compared is nil before the first comparison.
 func (s *Controls) compared() *comparedView {
 	s.comparing.mu.Lock()
+	defer s.comparing.mu.Unlock()
 	c := s.comparing.latest
-	if c == nil || c.ended != nil {
-		defer s.comparing.mu.Unlock()
-		if c == nil {
-			return nil
-		}
+	switch {
+	case c == nil:
+		return nil
+	case c.ended != nil:
 		return c.ended
 	}
-	s.comparing.mu.Unlock()
 	v := c.view()
 	v.Running = true
 	return &v
@@ -117,10 +115,10 @@ func (s *Controls) compare(f fate) string {
 	}}
 	s.comparing.mu.Lock()
 	defer s.comparing.mu.Unlock()
-	if s.comparing.running {
+	if latest := s.comparing.latest; latest != nil && latest.ended == nil {
 		return "not sent: another comparison goes on"
 	}
-	s.comparing.latest, s.comparing.running = c, true
+	s.comparing.latest = c
 	s.active.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, compareLimit)
 		defer cancel()
@@ -134,7 +132,7 @@ func (s *Controls) compare(f fate) string {
 		s.told.note(comparesPrefix+f.Label, ended.verdict())
 		s.comparing.mu.Lock()
 		defer s.comparing.mu.Unlock()
-		c.ended, s.comparing.running = &ended, false
+		c.ended = &ended
 	})
 	return "sent to both servers"
 }

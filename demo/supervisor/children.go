@@ -171,9 +171,7 @@ func runAPI(ctx context.Context, getenv func(string) string, stdout, stderr io.W
 	}
 	settings.PSPPage, settings.DemoPage = getenv(pspPageSetting), getenv(demoPageSetting)
 	settings.Notice, settings.EventsFile = getenv(noticeSetting), getenv(eventsSetting)
-	if held, err := time.ParseDuration(getenv(holdSetting)); err == nil {
-		settings.Hold(held)
-	}
+	settings.Hold(holdOf(getenv, 0))
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	public, err := inherited(firstInherited)
 	if err != nil {
@@ -196,9 +194,7 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 		return err
 	}
 	settings.ConsoleURL = getenv(consoleSetting)
-	if held, err := time.ParseDuration(getenv(holdSetting)); err == nil {
-		settings.Hold(held)
-	}
+	settings.Hold(holdOf(getenv, 0))
 	log := telemetry.NewTextLogger(stderr, settings.LogLevel)
 	operator, err := inherited(firstInherited)
 	if err != nil {

@@ -137,24 +137,31 @@ func (d *database) migrate(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-func createDatabase(ctx context.Context, url string) error {
+// onDatabase does something on a connection of its own.
+func onDatabase(ctx context.Context, url string, do func(conn *pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	defer conn.Close(ctx)
-	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
-		databaseName).Scan(&exists); err != nil {
-		return fmt.Errorf("look for the database: %w", err)
-	}
-	if exists {
+	return do(conn)
+}
+
+func createDatabase(ctx context.Context, url string) error {
+	return onDatabase(ctx, url, func(conn *pgx.Conn) error {
+		var exists bool
+		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+			databaseName).Scan(&exists); err != nil {
+			return fmt.Errorf("look for the database: %w", err)
+		}
+		if exists {
+			return nil
+		}
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+databaseName); err != nil {
+			return fmt.Errorf("create the database: %w", err)
+		}
 		return nil
-	}
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+databaseName); err != nil {
-		return fmt.Errorf("create the database: %w", err)
-	}
-	return nil
+	})
 }
 
 func (d *database) stop(say func(string)) {

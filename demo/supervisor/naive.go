@@ -48,14 +48,18 @@ func newNaive(ctx context.Context, set settings, d *database, log *slog.Logger) 
 	}
 	port, err := freePort(ctx, set.own.NaiveAddr)
 	if err == nil {
-		err = createSchema(ctx, d.url)
+		err = onDatabase(ctx, d.url, func(conn *pgx.Conn) error {
+			if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+naiveSchema); err != nil {
+				return fmt.Errorf("create the naive server's schema: %w", err)
+			}
+			return nil
+		})
 	}
 	if err != nil {
 		return nil, err.Error() + "; then start the demo again."
 	}
-	url := "http://127.0.0.1:" + port
 	return &child{
-		name: "the naive server", path: set.own.NaiveProgram, url: url, readyURL: url + "/readyz",
+		name: "the naive server", path: set.own.NaiveProgram, url: "http://127.0.0.1:" + port,
 		env: append(os.Environ(), "DATABASE_URL="+d.url, "PGOPTIONS=-c search_path="+naiveSchema, "PORT="+port,
 			"PSP_URL="+set.api.PSPURL, "PSP_SECRET="+set.api.PSPSecret, "PSP_TIMEOUT="+set.api.PSPTotal.String(),
 			"API_KEYS="+apiKey+"="+naiveAccount),
@@ -72,18 +76,6 @@ func freePort(ctx context.Context, addr string) (string, error) {
 	defer opened[0].Close()
 	_, port, err := net.SplitHostPort(opened[0].Addr().String())
 	return port, err
-}
-
-func createSchema(ctx context.Context, url string) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return fmt.Errorf("connect to PostgreSQL: %w", err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+naiveSchema); err != nil {
-		return fmt.Errorf("create the naive server's schema: %w", err)
-	}
-	return nil
 }
 
 // answers is closed when the URL answers that all is well. It is for a program that does not say when it serves.

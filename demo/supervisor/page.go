@@ -147,14 +147,11 @@ func openWindows(set settings, at *listeners, d *database) (*windows.Stage, erro
 // leaseReader reads the lease of a key of the page.
 func leaseReader(url string) func(ctx context.Context, key string) (windows.Lease, error) {
 	return func(ctx context.Context, key string) (found windows.Lease, err error) {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return found, fmt.Errorf("connect to PostgreSQL: %w", err)
-		}
-		defer conn.Close(ctx)
-		err = conn.QueryRow(ctx, `SELECT lease_id::text, locked_until FROM idempotency_keys
-			WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND status = 'in_progress'`,
-			tenant, payment.CreateOperation, key).Scan(&found.ID, &found.End)
+		err = onDatabase(ctx, url, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT lease_id::text, locked_until FROM idempotency_keys
+				WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND status = 'in_progress'`,
+				tenant, payment.CreateOperation, key).Scan(&found.ID, &found.End)
+		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
@@ -166,18 +163,16 @@ func leaseReader(url string) func(ctx context.Context, key string) (windows.Leas
 // server does it, without triggers. An UPDATE that nobody waits for any more must not come late.
 func leaseMover(url string) func(ctx context.Context, key string, of windows.Lease) error {
 	return func(ctx context.Context, key string, of windows.Lease) error {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return fmt.Errorf("connect to PostgreSQL: %w", err)
-		}
-		defer conn.Close(ctx)
-		if _, err = conn.Exec(ctx, "SET session_replication_role = replica; SET statement_timeout = '2s'"); err != nil {
-			return fmt.Errorf("pass the guard: %w", err)
-		}
-		_, err = conn.Exec(ctx, `UPDATE idempotency_keys SET locked_until = $1
-			WHERE tenant_id = $2 AND operation = $3 AND key = $4 AND status = 'in_progress' AND lease_id::text = $5`,
-			of.End, tenant, payment.CreateOperation, key, of.ID)
-		return err
+		return onDatabase(ctx, url, func(conn *pgx.Conn) error {
+			if _, err := conn.Exec(ctx,
+				"SET session_replication_role = replica; SET statement_timeout = '2s'"); err != nil {
+				return fmt.Errorf("pass the guard: %w", err)
+			}
+			_, err := conn.Exec(ctx, `UPDATE idempotency_keys SET locked_until = $1
+				WHERE tenant_id = $2 AND operation = $3 AND key = $4 AND status = 'in_progress' AND lease_id::text = $5`,
+				of.End, tenant, payment.CreateOperation, key, of.ID)
+			return err
+		})
 	}
 }
 

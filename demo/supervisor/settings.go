@@ -122,11 +122,14 @@ func (s settings) provider() tenants.PSP { return tenants.PSP(s.api.PSP) }
 const longestHold = time.Minute
 
 // hold is how long a payment is held at a crash window.
-func (s settings) hold() time.Duration {
-	if shorter, err := time.ParseDuration(s.getenv(holdSetting)); err == nil {
-		return shorter
+func (s settings) hold() time.Duration { return holdOf(s.getenv, longestHold) }
+
+// holdOf is the hold that the environment says; or the usual one.
+func holdOf(getenv func(string) string, usual time.Duration) time.Duration {
+	if said, err := time.ParseDuration(getenv(holdSetting)); err == nil {
+		return said
 	}
-	return longestHold
+	return usual
 }
 
 // dialect is what the proxies must know of the provider.

@@ -33,8 +33,7 @@ type child struct {
 	name      string // for people
 	path      string // of the program; empty: this one
 	argument  string // makes this program the child
-	url       string // where it serves, if others must know
-	readyURL  string // answers when the child serves; empty: the child says so
+	url       string // of a program that does not say when it serves: /readyz there tells; empty: the child says so
 	env       []string
 	files     []*os.File    // the listeners that each start inherits
 	stopLimit time.Duration // how long it may take to stop
@@ -94,10 +93,10 @@ func (c *child) once(ctx context.Context, ready func()) (served bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if c.readyURL != "" {
+	if c.url != "" {
 		asking, stop := context.WithCancel(ctx)
 		defer stop()
-		p.serving = answers(asking, c.readyURL)
+		p.serving = answers(asking, c.url+"/readyz")
 	}
 	c.process.Store(cmd.Process)
 	c.started(cmd.Process.Pid)

@@ -89,7 +89,7 @@ func (c *Console) table() []route {
 		{"GET /console/keys", tenants.OpsRead, c.keys(), false},
 		{keyPath, tenants.OpsRead, c.key, false},
 		{keyPath + "/live", tenants.OpsRead, c.keyLive, true},
-		{keyPath + "/picture.svg", tenants.OpsRead, c.picture(svgType, sequence.Diagram.SVG), false},
+		{keyPath + "/picture.svg", tenants.OpsRead, c.picture(sequence.SVGType, sequence.Diagram.SVG), false},
 		// For a shell, which sends an API key in place of a session.
 		{keyPath + "/picture.txt", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Text), false},
 		{"GET /console/webhooks", tenants.OpsRead, c.webhooks(), false},

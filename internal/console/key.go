@@ -210,20 +210,24 @@ type keyView struct {
 	Asked    string           // the amount that was asked for, if it is another one; or ""
 }
 
+// diagram draws what was read, and what has happened to the processes since: nothing here changes when one ends.
+func (k *keyReader) diagram() sequence.Diagram {
+	life := k.seen.Life
+	if k.c.config.EventsFile != "" {
+		stored, _ := os.ReadFile(k.c.config.EventsFile) // A picture can do without.
+		life.Events = sequence.ParseEvents(stored)
+	}
+	return sequence.Draw(life)
+}
+
 func (k *keyReader) view() keyView {
 	v := k.seen
-	if k.c.config.EventsFile != "" { // It is read each time: nothing here changes when a process ends.
-		stored, _ := os.ReadFile(k.c.config.EventsFile) // A picture can do without.
-		v.Events = sequence.ParseEvents(stored)
-	}
-	v.Diagram = sequence.Draw(v.Life)
+	v.Diagram = k.diagram()
 	v.URL, v.Exists, v.Refund = keyURL(k.ref), v.Row.Attempt > 0, k.ref.Operation == payment.RefundOperation
 	if !v.Exists && len(v.Requests) == 0 {
 		return v
 	}
-	var svg strings.Builder
-	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
-	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
+	v.Picture = v.Diagram.HTML()
 	v.Next = nextOf(v.Row, v.Started, len(v.Open) > 0)
 	if v.LedgerUnread == "" {
 		v.Executed = executed(v.Ledger)
@@ -269,18 +273,15 @@ func (c *Console) keyLive(w http.ResponseWriter, r *http.Request, _ tenants.Prin
 	})
 }
 
-const svgType = "image/svg+xml"
-
 // picture is the page of a key's picture as a file.
 func (c *Console) picture(contentType string, draw func(sequence.Diagram, io.Writer) error) page {
 	return func(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
 		if k, ok := c.readKey(w, r); ok {
 			w.Header().Set("Content-Type", contentType)
-			if contentType == svgType { // The image brings its own style.
-				w.Header().Set("Content-Security-Policy",
-					"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+			if contentType == sequence.SVGType {
+				w.Header().Set("Content-Security-Policy", sequence.SVGPolicy)
 			}
-			d := k.view().Diagram
+			d := k.diagram()
 			d.Clock = r.URL.Query().Has("clock") // for those who have no pointer to ask a step for its time
 			_ = draw(d, w)
 		}

@@ -3,6 +3,7 @@ package sequence
 import (
 	"fmt"
 	"html"
+	"html/template"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -32,6 +33,19 @@ func (d Diagram) PlainSVG(w io.Writer) error {
 	d.Remarks = nil
 	return d.writeSVG(w, "")
 }
+
+// HTML is the plain image for a template: the labels in it are escaped.
+func (d Diagram) HTML() template.HTML {
+	var svg strings.Builder
+	_ = d.PlainSVG(&svg)               // A strings.Builder takes everything.
+	return template.HTML(svg.String()) //nolint:gosec // see above
+}
+
+// What an answer with an image has as its Content-Type and as its Content-Security-Policy: it brings its own style.
+const (
+	SVGType   = "image/svg+xml"
+	SVGPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+)
 
 func (d Diagram) writeSVG(w io.Writer, style string) error {
 	width, height := d.size()

@@ -23,10 +23,6 @@ var pageText string
 // draw writes the history as a page.
 func (x *broken) draw(out string) error {
 	d := diagram(*x)
-	var svg strings.Builder
-	if err := d.PlainSVG(&svg); err != nil {
-		return err
-	}
 	page, err := template.New("page").Parse(pageText)
 	if err != nil {
 		return err
@@ -35,7 +31,7 @@ func (x *broken) draw(out string) error {
 	var html bytes.Buffer
 	err = page.Execute(&html, map[string]any{
 		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Diagram": d,
-		"SVG":   template.HTML(svg.String()),  //nolint:gosec // package sequence escapes its labels
+		"SVG":   d.HTML(),
 		"Style": template.CSS(sequence.Style), //nolint:gosec // a constant
 	})
 	if err != nil {
