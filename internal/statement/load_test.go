@@ -277,11 +277,13 @@ func (d *fixture) neighbours() []loadedLine {
 	d.paid("rf_by_id", 8, refund)
 	theirs, theirsOtherDay := id(d.paid("ch_theirs", 9, globex)), id(d.paid("ch_theirs_other_day", 10, globex))
 	theirsOtherObject := id(d.paid("ch_theirs_other_object", 11, globex))
+	refundOfOurs := id(d.paid("rf_named", 14, refund))
 	// Another tenant's movements have the id of ours.
-	for _, m := range []movement{d.paid("ch_twin", 12, globex), d.paid("rf_twin", 13, globex, refund)} {
+	for m, ours := range map[movement]*uuid.UUID{d.paid("ch_twin", 12, globex): named,
+		d.paid("rf_twin", 13, globex, refund): named, d.paid("rf_twin_of_a_refund", 15, globex, refund): refundOfOurs} {
 		for _, table := range []string{"payments", "refunds"} {
 			d.exec("ALTER TABLE " + table + " DISABLE TRIGGER USER")
-			d.exec("UPDATE "+table+" SET id = $1 WHERE id = $2", named, m.id)
+			d.exec("UPDATE "+table+" SET id = $1 WHERE id = $2", ours, m.id)
 		}
 	}
 	return []loadedLine{
@@ -292,6 +294,7 @@ func (d *fixture) neighbours() []loadedLine {
 		{d.day, charge, "ch_of_globex", theirs},
 		{d.day, refunded, "rf_unknown", otherObject},
 		{d.day, refunded, "rf_by_id", named},
+		{d.day, refunded, "rf_named", refundOfOurs},
 		{d.day, refunded, "rf_of_a_charge", byID},
 		{d.day, refunded, "ch_by_id_other_object", nil},
 		{d.day, refunded, "ch_named", nil},
@@ -316,7 +319,7 @@ func TestLineIsAboutItsOwnMovementAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.wantRows(j, "our movements", "SELECT concat_ws(' ', object, psp_id) FROM statement_ours",
-		"charge ch_named", "charge ch_by_id", "refund rf_by_id")
+		"charge ch_named", "charge ch_by_id", "refund rf_by_id", "refund rf_named")
 	d.wantRows(j, "movements of other tenants", `SELECT concat_ws(' ', s.object, m.psp_id) FROM statement_strangers AS s
 		JOIN statement_movements AS m ON m.tenant_id = 'globex' AND m.id = s.id AND m.object = s.object`,
 		"charge ch_theirs", "refund rf_twin")
