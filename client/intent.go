@@ -15,6 +15,7 @@ type Intent struct {
 	AmountCents   int64             // in the currency's minor unit
 	Currency      string            // ISO 4217, such as USD
 	PaymentMethod string            // a token of the PSP; empty for the server's default
+	Reference     string            // the server finds the payment by it; may be empty
 	Description   string            // may be empty
 	Metadata      map[string]string // may be nil
 }
@@ -31,6 +32,7 @@ type requestBody struct {
 	AmountCents   int64             `json:"amountCents"`
 	Currency      string            `json:"currency"`
 	PaymentMethod string            `json:"paymentMethod,omitempty"`
+	Reference     string            `json:"reference,omitempty"`
 	Description   string            `json:"description,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
 }
@@ -43,8 +45,8 @@ func (i Intent) body() ([]byte, error) {
 	if !i.isText() {
 		return nil, fmt.Errorf("intent %q: a field is not valid UTF-8", i.ID)
 	}
-	body, err := json.Marshal(requestBody{i.CustomerID, i.AmountCents, i.Currency, i.PaymentMethod, i.Description,
-		i.Metadata})
+	body, err := json.Marshal(requestBody{i.CustomerID, i.AmountCents, i.Currency, i.PaymentMethod, i.Reference,
+		i.Description, i.Metadata})
 	if err != nil {
 		return nil, fmt.Errorf("intent %s: %w", i.ID, err)
 	}
@@ -63,7 +65,7 @@ func (i Intent) isText() bool {
 		}
 	}
 	return utf8.ValidString(i.ID) && utf8.ValidString(i.CustomerID) && utf8.ValidString(i.Currency) &&
-		utf8.ValidString(i.PaymentMethod) && utf8.ValidString(i.Description)
+		utf8.ValidString(i.PaymentMethod) && utf8.ValidString(i.Reference) && utf8.ValidString(i.Description)
 }
 
 // keyOf forms 128 random bits as a UUID of version 4 (RFC 9562, section 5.4).

@@ -14,6 +14,7 @@ func TestIntentIsUTF8(t *testing.T) {
 		"customer":       func(i *Intent) { i.CustomerID = odd },
 		"currency":       func(i *Intent) { i.Currency = odd },
 		"payment method": func(i *Intent) { i.PaymentMethod = odd },
+		"reference":      func(i *Intent) { i.Reference = odd },
 		"description":    func(i *Intent) { i.Description = odd },
 		"metadata name":  func(i *Intent) { i.Metadata = map[string]string{odd: "x"} },
 		"metadata value": func(i *Intent) { i.Metadata = map[string]string{"x": odd} },

@@ -15,6 +15,8 @@ CREATE TABLE payments (
     payment_method    text NOT NULL,
     description       text,
     metadata          jsonb,
+    -- The merchant's own id, such as an order's number. It finds the payment again if the key is lost.
+    reference         text COLLATE "C",
     status            text NOT NULL,
     -- The id of the PSP's object for the current attempt. At some providers a payment takes two steps: first an object
     -- is made that moves no money (Stripe: a PaymentIntent), and then it is executed. The id is stored between the two
@@ -38,6 +40,7 @@ CREATE TABLE payments (
 -- A charge belongs to one payment (ADR 0039). The PSP's ids are unique in an account, and a tenant has one account.
 CREATE UNIQUE INDEX payments_psp_charge_unique ON payments (tenant_id, psp_charge_id) WHERE psp_charge_id IS NOT NULL;
 CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id) WHERE customer_id IS NOT NULL;
+CREATE INDEX payments_by_reference ON payments (tenant_id, reference, id) WHERE reference IS NOT NULL;
 -- Finds the payment of a refund whose charge is not confirmed here yet. After the confirmation,
 -- payments_psp_charge_unique finds it.
 CREATE INDEX payments_by_object ON payments (tenant_id, psp_object_id)
@@ -90,7 +93,8 @@ BEGIN
     ELSIF ROW (NEW.tenant_id, NEW.id, NEW.idempotency_key, NEW.generation, NEW.customer_id, NEW.amount_minor,
                NEW.currency, NEW.payment_method, NEW.created_at)
         <> ROW (OLD.tenant_id, OLD.id, OLD.idempotency_key, OLD.generation, OLD.customer_id, OLD.amount_minor,
-               OLD.currency, OLD.payment_method, OLD.created_at) THEN
+               OLD.currency, OLD.payment_method, OLD.created_at)
+          OR NEW.reference IS DISTINCT FROM OLD.reference THEN
         broken := 'history_is_append_only';
     ELSIF OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
           OR (NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id

@@ -7,16 +7,17 @@
 -- reservation that is sent again, the payment exists already: nothing is written, and no row is returned.
 INSERT INTO payments (
     tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
-    payment_method, description, metadata, status)
+    payment_method, description, metadata, reference, status)
 SELECT k.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
-       b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
+       b.payment_method, nullif(b.description, ''), b.metadata, nullif(b.reference, ''), 'processing'
 FROM (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@tenant_ids::text[]) AS tenant_id,
            unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
            unnest(@lease_ids::uuid[]) AS lease_id,
            unnest(@customer_ids::text[]) AS customer_id, unnest(@amounts_minor::bigint[]) AS amount_minor,
            unnest(@currencies::text[]) AS currency, unnest(@payment_methods::text[]) AS payment_method,
-           unnest(@descriptions::text[]) AS description, unnest(@metadata::jsonb[]) AS metadata
+           unnest(@descriptions::text[]) AS description, unnest(@metadata::jsonb[]) AS metadata,
+           unnest(sqlc.arg('references')::text[]) AS reference
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
 ON CONFLICT (tenant_id, id) DO NOTHING
@@ -66,17 +67,35 @@ RETURNING p.id;
 SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ListPayments :many
--- Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
--- payments_by_customer. created_at is compared exactly. oldest and before only bound the part of the index that is
--- read.
-SELECT * FROM payments
-WHERE tenant_id = @tenant_id AND id < @before AND id >= @oldest
-  AND (sqlc.narg(created_after)::timestamptz IS NULL OR created_at >= sqlc.narg(created_after))
-  AND (sqlc.narg(created_before)::timestamptz IS NULL OR created_at < sqlc.narg(created_before))
-  AND (sqlc.narg(customer_id)::text IS NULL OR customer_id = sqlc.narg(customer_id))
-  AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status))
-ORDER BY id DESC
-LIMIT @max_rows;
+-- Newest first: ids are UUIDv7. created_at is compared exactly. oldest and before only bound the part of the index that
+-- is read. One of the three parts reads: all payments of a tenant by the primary key, those of one customer by
+-- payments_by_customer, or those with one reference by payments_by_reference. In one part, a plan that does not know
+-- the parameters would read the whole tenant.
+(SELECT p.* FROM payments AS p
+ WHERE p.tenant_id = @tenant_id AND p.id < @before AND p.id >= @oldest
+   AND (sqlc.narg(created_after)::timestamptz IS NULL OR p.created_at >= sqlc.narg(created_after))
+   AND (sqlc.narg(created_before)::timestamptz IS NULL OR p.created_at < sqlc.narg(created_before))
+   AND (sqlc.narg(status)::text IS NULL OR p.status = sqlc.narg(status))
+   AND sqlc.narg(customer_id)::text IS NULL AND sqlc.narg(reference)::text IS NULL
+ ORDER BY p.id DESC LIMIT @max_rows)
+UNION ALL
+(SELECT c.* FROM payments AS c
+ WHERE c.tenant_id = @tenant_id AND c.id < @before AND c.id >= @oldest
+   AND (sqlc.narg(created_after)::timestamptz IS NULL OR c.created_at >= sqlc.narg(created_after))
+   AND (sqlc.narg(created_before)::timestamptz IS NULL OR c.created_at < sqlc.narg(created_before))
+   AND (sqlc.narg(status)::text IS NULL OR c.status = sqlc.narg(status))
+   AND c.customer_id = sqlc.narg(customer_id) AND sqlc.narg(reference)::text IS NULL
+ ORDER BY c.id DESC LIMIT @max_rows)
+UNION ALL
+(SELECT r.* FROM payments AS r
+ WHERE r.tenant_id = @tenant_id AND r.id < @before AND r.id >= @oldest
+   AND (sqlc.narg(created_after)::timestamptz IS NULL OR r.created_at >= sqlc.narg(created_after))
+   AND (sqlc.narg(created_before)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_before))
+   AND (sqlc.narg(status)::text IS NULL OR r.status = sqlc.narg(status))
+   AND (sqlc.narg(customer_id)::text IS NULL OR r.customer_id = sqlc.narg(customer_id))
+   AND r.reference = sqlc.narg(reference)
+ ORDER BY r.id DESC LIMIT @max_rows)
+ORDER BY id DESC;
 
 -- name: LockPayment :exec
 -- Locks the payment, so that its totals change one after the other. With a lease, only the owner of the key takes the

@@ -138,6 +138,7 @@ func (c *Console) payments() page {
 	return listPage(c, "payments.html", "Payments", "/console/payments", c.config.Operators.Payments, []field{
 		choiceField("status", "Status", append([]payment.Status{""}, payment.Statuses()...)...),
 		textField("tenant", "Tenant"), textField("customerId", "Customer"),
+		textField("reference", "Reference"),
 		timeField("createdAfter", "Created from"), timeField("createdBefore", "Created before"),
 	}, "limit", "cursor")
 }
@@ -194,7 +195,7 @@ func (c *Console) deadLetters() page {
 }
 
 func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	fields := []field{textField("q", "Id of a payment, a refund, a movement at the PSP or a dead letter, or a key; or its beginning")}
+	fields := []field{textField("q", "Id of a payment, a refund, a movement at the PSP or a dead letter, or a key; or its beginning; or a reference")}
 	if strings.TrimSpace(r.URL.Query().Get("q")) == "" {
 		c.show(w, r, http.StatusOK, "search.html", "Search", &by,
 			viewOf[operator.Found]("/console/search", fields, url.Values{}))

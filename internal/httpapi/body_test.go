@@ -173,7 +173,10 @@ func TestEachMemberIsHeldToItsForm(t *testing.T) {
 		"object in metadata":       {and(`"metadata":{"a":{}}`), []string{"/metadata/a must be a string"}},
 		"empty payment method": {and(`"paymentMethod":""`),
 			[]string{"/paymentMethod must not be empty; leave it out for the default"}},
-		"card number as customer": {with(`cus-1`, `4111111111111111`), []string{"/customerId " + noPAN}},
+		"card number as customer":  {with(`cus-1`, `4111111111111111`), []string{"/customerId " + noPAN}},
+		"empty reference":          {and(`"reference":""`), []string{"/reference must not be empty; leave it out"}},
+		"null as reference":        {and(`"reference":null`), []string{"/reference " + noNull}},
+		"card number as reference": {and(`"reference":"4111111111111111"`), []string{"/reference " + noPAN}},
 		"card number in a text": {and(`"description":"card 4111 1111 1111 1111."`),
 			[]string{"/description " + noPAN}},
 		"card number in metadata": {and(`"metadata":{"a":"5555-5555-5555-4444"}`), []string{"/metadata/a " + noPAN}},
@@ -204,6 +207,7 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	plain := payment.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
 	told := plain
+	told.Reference = "order 42"
 	told.Description, told.Metadata = "caf\u00e9 \U0001f600\n", map[string]string{"order": "42"}
 	for name, row := range map[string]struct {
 		body string
@@ -215,8 +219,8 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 		"escaped names":       {with(`"currency"`, `"\u0063urrency"`), plain},
 		"default written out": {and(`"paymentMethod":"pm_ok"`), plain},
 		"empty description":   {and(`"description":""`), plain},
-		"text by escapes":     {and(`"description":"caf\u00e9 \ud83d\ude00\n","metadata":{"order":"42"}`), told},
-		"text as it is":       {and("\"metadata\":{\"\\u006frder\":\"42\"},\"description\":\"caf\u00e9 \U0001f600\\u000a\""), told},
+		"text by escapes":     {and(`"reference":"order\u002042","description":"caf\u00e9 \ud83d\ude00\n","metadata":{"order":"42"}`), told},
+		"text as it is":       {and("\"reference\":\"order 42\",\"metadata\":{\"\\u006frder\":\"42\"},\"description\":\"caf\u00e9 \U0001f600\\u000a\""), told},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

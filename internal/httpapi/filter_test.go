@@ -28,6 +28,7 @@ func (r *requestError) parameters() []string {
 
 const (
 	noCustomer = "customerId must be 1 to 64 letters, digits or . _ : -"
+	noRef      = "reference must be 1 to 100 characters, and no control characters"
 	noStatus   = "status must be processing, succeeded, declined or failed"
 	noLimit    = "limit must be an integer from 1 to 100"
 	noCursor   = "cursor must be the nextCursor of an earlier page"
@@ -35,7 +36,7 @@ const (
 	noAfter    = "createdAfter must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z"
 	noBefore   = "createdBefore must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z"
 	noLater    = "createdBefore must be later than createdAfter"
-	noName     = "query has a parameter other than customerId, status, createdAfter, createdBefore, limit, cursor"
+	noName     = "query has a parameter other than customerId, reference, status, createdAfter, createdBefore, limit, cursor"
 )
 
 func TestFilterIsReadFromTheQuery(t *testing.T) {
@@ -54,12 +55,13 @@ func TestFilterIsReadFromTheQuery(t *testing.T) {
 		"status=failed":                     {Limit: 20, Status: payment.Failed},
 		"customerId=cus%3A1":                {Limit: 20, CustomerID: "cus:1"},
 		"customerId=" + long:                {Limit: 20, CustomerID: long},
+		"reference=caf%C3%A9%20%2342":       {Limit: 20, Reference: "café #42"},
 		"createdAfter=2026-11-20T09:30:00Z": {Limit: 20, CreatedAfter: &nine},
 		"createdAfter=2026-11-20T10:30:00.000%2B01:00&createdBefore=2026-11-20T09:30:00.000001Z": {
 			Limit: 20, CreatedAfter: &nine, CreatedBefore: &later},
 		"cursor=" + id.String(): {Limit: 20, Before: &id},
-		"customerId=a&status=failed&limit=7&cursor=" +
-			id.String(): {Limit: 7, CustomerID: "a", Status: payment.Failed, Before: &id},
+		"customerId=a&reference=b&status=failed&limit=7&cursor=" +
+			id.String(): {Limit: 7, CustomerID: "a", Reference: "b", Status: payment.Failed, Before: &id},
 	} {
 		got, bad := filterOf(query)
 		if bad != nil {
@@ -81,6 +83,12 @@ func TestFilterThatIsNoneIsRefused(t *testing.T) {
 		"customerId=%00":                         {noCustomer},
 		"customerId=%ff":                         {noCustomer},
 		"customerId=caf%C3%A9":                   {noCustomer},
+		"reference=":                             {noRef},
+		"reference=" + strings.Repeat("é", 101):  {noRef},
+		"reference=a%0Ab":                        {noRef},
+		"reference=%00":                          {noRef},
+		"reference=%ff":                          {noRef},
+		"reference=a&reference=b":                {"reference is given twice"},
 		"status=":                                {noStatus},
 		"status=Succeeded":                       {noStatus},
 		"status=succeeded,failed":                {noStatus},

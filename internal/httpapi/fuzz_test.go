@@ -31,6 +31,7 @@ var sentences = []string{
 	"must be an ISO 4217 code in use, in upper case, such as USD",
 	"must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores",
 	"must be at most 500 characters", "must be at most 200 characters", "must not hold control characters",
+	"must be 1 to 100 characters, and no control characters",
 	"must have at most 20 entries", "each name must be 1 to 40 letters, digits or . _ -, and no card number",
 }
 
@@ -41,7 +42,7 @@ var pointerForm = regexp.MustCompile(`^(/[A-Za-z0-9_.-]{1,40}){0,8}$`)
 func FuzzDecodeBody(f *testing.F) {
 	f.Add([]byte(with("", "")))
 	f.Add([]byte(and(`"paymentMethod":"pm_slow","description":"a\u00e9\n","metadata":{"a":"b","c.d":""}`)))
-	f.Add([]byte(and(`"\u0063urrency":"USD"`)))
+	f.Add([]byte(and(`"\u0063urrency":"USD","reference":"order 42"`)))
 	f.Add([]byte(with(`12000`, `12e3`)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		request, bad := take(raw)
@@ -50,9 +51,9 @@ func FuzzDecodeBody(f *testing.F) {
 			return
 		}
 		var other struct {
-			CustomerID, Currency, PaymentMethod, Description string
-			AmountCents                                      stdjson.Number
-			Metadata                                         map[string]string
+			CustomerID, Currency, PaymentMethod, Reference, Description string
+			AmountCents                                                 stdjson.Number
+			Metadata                                                    map[string]string
 		}
 		if err := stdjson.Unmarshal(raw, &other); err != nil {
 			t.Fatalf("accepted, but not by encoding/json: %v", err)
@@ -63,7 +64,7 @@ func FuzzDecodeBody(f *testing.F) {
 		theirs := payment.CreateRequest{
 			CustomerID: other.CustomerID, Currency: payment.Currency(other.Currency),
 			PaymentMethod: other.PaymentMethod,
-			Description:   other.Description, Metadata: other.Metadata,
+			Reference:     other.Reference, Description: other.Description, Metadata: other.Metadata,
 		}
 		amount, err := other.AmountCents.Int64()
 		if theirs.AmountCents = payment.AmountMinor(amount); err != nil {
@@ -176,18 +177,18 @@ func FuzzPrefer(f *testing.F) {
 
 func FuzzFilter(f *testing.F) {
 	f.Add("customerId=cus-1&status=failed&limit=7&cursor=pay_01k9z3w5m8fk2v7q4d6h0r1txe")
-	f.Add("limit=1&limit=2")
+	f.Add("limit=1&limit=2&reference=order%2042")
 	f.Add("customerId=%00&x=%ff")
 	f.Add("a;b=%zz")
 	f.Add("createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T10:30:00.5%2B01:00")
-	known := []string{noCustomer, noStatus, noAfter, noBefore, noLater, noLimit, noCursor, noQuery, noName,
-		"customerId " + twice, "status " + twice, "createdAfter " + twice, "createdBefore " + twice,
-		"limit " + twice, "cursor " + twice}
+	known := []string{noCustomer, noRef, noStatus, noAfter, noBefore, noLater, noLimit, noCursor, noQuery, noName,
+		"customerId " + twice, "reference " + twice, "status " + twice, "createdAfter " + twice,
+		"createdBefore " + twice, "limit " + twice, "cursor " + twice}
 	f.Fuzz(func(t *testing.T, query string) {
 		got, bad := filterOf(query)
 		if bad != nil {
 			for _, line := range bad.parameters() {
-				if !slices.Contains(known, line) || len(bad.errors) > 13 {
+				if !slices.Contains(known, line) || len(bad.errors) > 15 {
 					t.Fatalf("refused with %q", bad.parameters())
 				}
 			}
@@ -203,6 +204,9 @@ func FuzzFilter(f *testing.F) {
 		again := url.Values{"limit": {strconv.Itoa(got.Limit)}}
 		if got.CustomerID != "" {
 			again.Set("customerId", got.CustomerID)
+		}
+		if got.Reference != "" {
+			again.Set("reference", got.Reference)
 		}
 		if got.Status != "" {
 			again.Set("status", string(got.Status))

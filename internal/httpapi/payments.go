@@ -22,6 +22,7 @@ type paymentRequest struct {
 	Currency      *string           `json:"currency"`
 	PaymentMethod *string           `json:"paymentMethod"`
 	Description   *string           `json:"description"`
+	Reference     *string           `json:"reference"`
 	Metadata      map[string]string `json:"metadata"`
 }
 
@@ -47,11 +48,14 @@ func (p paymentRequest) toDomain() (payment.CreateRequest, *requestError) {
 	request := payment.CreateRequest{
 		CustomerID: deref(p.CustomerID), AmountCents: payment.AmountMinor(deref(p.AmountCents)),
 		Currency: payment.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod),
-		Description: deref(p.Description),
-		Metadata:    p.Metadata,
+		Description: deref(p.Description), Reference: deref(p.Reference),
+		Metadata: p.Metadata,
 	}
 	if p.PaymentMethod != nil && *p.PaymentMethod == "" {
 		bad = append(bad, problem.AtPointer("/paymentMethod", "must not be empty; leave it out for the default"))
+	}
+	if p.Reference != nil && *p.Reference == "" {
+		bad = append(bad, problem.AtPointer("/reference", "must not be empty; leave it out"))
 	}
 	if bad == nil {
 		return request, nil
@@ -89,7 +93,12 @@ func filterOf(rawQuery string) (payments.Filter, *requestError) {
 	if given && !payment.IsCustomerID(customer) {
 		q.Refuse("customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
-	f := payments.Filter{CustomerID: customer, Status: query.OneOf(q, "status", payment.Statuses()...)}
+	reference, given := q.Get("reference")
+	if given && !payment.IsReference(reference) {
+		q.Refuse("reference", "must be 1 to 100 characters, and no control characters")
+	}
+	f := payments.Filter{CustomerID: customer, Reference: reference,
+		Status: query.OneOf(q, "status", payment.Statuses()...)}
 	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
 	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payment.ParseID)
 	return f, wrong(q.Bad())

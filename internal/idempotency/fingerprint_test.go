@@ -41,6 +41,7 @@ func requests() *rapid.Generator[payment.CreateRequest] {
 				})).Draw(t, "amount"),
 			Currency:      rapid.SampledFrom([]payment.Currency{"USD", "KRW", "KWD", "EUR"}).Draw(t, "currency"),
 			PaymentMethod: rapid.SampledFrom([]string{"", "pm_ok", "pm_declined", "pm_x"}).Draw(t, "method"),
+			Reference:     rapid.SampledFrom([]string{"", "order-42", "order 43", "caf\u00e9"}).Draw(t, "reference"),
 			Description:   text.Draw(t, "description"),
 			Metadata: rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9_.-]{1,6}`), text, 0, 4).
 				Draw(t, "metadata"),
@@ -69,6 +70,9 @@ func spell(t *rapid.T, r payment.CreateRequest) string {
 	// What is the default, or nothing at all, may as well be left out.
 	if r.PaymentMethod != payment.DefaultPaymentMethod || rapid.Bool().Draw(t, "default given") {
 		members = append(members, str("paymentMethod")+":"+str(r.PaymentMethod))
+	}
+	if r.Reference != "" {
+		members = append(members, str("reference")+":"+str(r.Reference))
 	}
 	if r.Description != "" || rapid.Bool().Draw(t, "empty description given") {
 		members = append(members, str("description")+":"+str(r.Description))
@@ -155,7 +159,7 @@ func TestAnyChangeOfIntentChangesTheFingerprint(t *testing.T) {
 			t.Fatal("method or path do not count")
 		}
 		other := r
-		switch rapid.IntRange(0, 7).Draw(t, "change") {
+		switch rapid.IntRange(0, 8).Draw(t, "change") {
 		case 0:
 			other.CustomerID += "x"
 		case 1:
@@ -178,6 +182,8 @@ func TestAnyChangeOfIntentChangesTheFingerprint(t *testing.T) {
 		case 6: // what is said in one member is not said in another
 			other.CustomerID, other.PaymentMethod = r.PaymentMethod, r.CustomerID
 		case 7:
+			other.Reference += "1"
+		case 8:
 			for name, value := range r.Metadata {
 				other.Metadata = maps.Clone(r.Metadata)
 				other.Metadata[name] = value + "w"

@@ -113,7 +113,7 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 		{"keys", "status=open", "[status]", nil},
 		{"keys", "status=", "[status]", nil},
 		{"keys", "tenant=", "[tenant]", nil},
-		{"keys", "tenant=caf%C3%A9", "[tenant]", nil},
+		{"keys", "tenant=caf%E9", "[tenant]", nil},
 		{"keys", "tenant=" + strings.Repeat("a", 256), "[tenant]", nil},
 		{"keys", "limit=0&cursor=x", "[cursor limit]", nil},
 		{"keys", "limit=101", "[limit]", nil},
@@ -121,6 +121,8 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 		{"webhooks", "status=processed", "[status]", nil},
 		{"payments", "createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T09:30:01Z", "[]", nil},
 		{"payments", "createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T09:30:00Z", "[createdBefore]", nil},
+		{"payments", "reference=caf%C3%A9", "[]", nil},
+		{"payments", "reference=", "[reference]", nil},
 		{"payments", "createdAfter=yesterday&status=paid&cursor=pay_x", "[createdAfter cursor status]", nil},
 		{"statements", "account=acme&cursor=" + at, "[cursor]", nil}, // the id is not one of a run
 		{"breaks", "status=gone&kind=amount&cursor=7", "[]", nil},
@@ -135,6 +137,7 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 		{"dead letters", "age=315360000", "[]", nil},
 		{"dead letters", "age=315360001", "[age]", nil},
 		{"search", "q=pay_x", "[]", nil},
+		{"search", "q=caf%C3%A9", "[]", nil},
 		{"search", "", "[q]", nil},
 		{"search", "q=", "[q]", nil},
 	} {
@@ -283,8 +286,9 @@ func TestPaymentsOfAllTenantsAreListedInOneOrder(t *testing.T) {
 		id, tenant := uuid.Must(uuid.NewV7()), []string{"acme", "globex", "initech"}[i%3]
 		o.exec(`INSERT INTO tenants (id, psp_account) VALUES ($1, $1) ON CONFLICT DO NOTHING`, tenant)
 		o.exec(`INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
-			payment_method, status) VALUES ($1, $2, 'order-0000000042', 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing')`,
-			tenant, id)
+			payment_method, status, reference)
+			VALUES ($1, $2, 'order-0000000042', 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing', nullif($3, '0'))`,
+			tenant, id, fmt.Sprint(i/3))
 		want = append([]string{payment.ID(id).String()}, want...)
 	}
 	name := func(p PaymentEntry) string { return p.PaymentID }
@@ -292,6 +296,7 @@ func TestPaymentsOfAllTenantsAreListedInOneOrder(t *testing.T) {
 		wantNames(t, "in pages of "+limit, pages(t, o.ops.Payments, name, "limit="+limit), want...)
 	}
 	wantNames(t, "of globex", pages(t, o.ops.Payments, name, "limit=1&tenant=globex"), want[2], want[5])
+	wantNames(t, "of a reference", pages(t, o.ops.Payments, name, "limit=2&reference=1"), want[1:4]...)
 	wantNames(t, "succeeded", pages(t, o.ops.Payments, name, "status=succeeded"))
 }
 

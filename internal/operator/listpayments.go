@@ -22,7 +22,8 @@ type PaymentEntry struct {
 // Payments lists the payments of all tenants, or of one, newest first.
 func (s *Service) Payments(q *query.Query) Page[PaymentEntry] {
 	tenant := q.Text("tenant")
-	f := payments.Filter{CustomerID: q.Text("customerId"), Status: query.OneOf(q, "status", payment.Statuses()...)}
+	f := payments.Filter{CustomerID: q.Text("customerId"), Reference: q.Text("reference"),
+		Status: query.OneOf(q, "status", payment.Statuses()...)}
 	f.CreatedAfter, f.CreatedBefore = q.Between("createdAfter", "createdBefore")
 	f.Limit, f.Before = q.Limit(), query.CursorOf(q, payment.ParseID)
 	return bounded(s, longestList, func(ctx context.Context) (query.List[PaymentEntry], error) {

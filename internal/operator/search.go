@@ -54,7 +54,8 @@ const (
 	leastBeginning = 4
 )
 
-// Search finds what has this id, this id at the PSP, or this key, for all tenants, or what begins so.
+// Search finds what has this id, this id at the PSP, or this key, for all tenants, or what begins so; and payments with
+// exactly this reference.
 func (s *Service) Search(q *query.Query) Page[Found] {
 	sought := q.Text("q")
 	if !q.Values.Has("q") {
@@ -108,7 +109,7 @@ func newestFirst(found []Found) []Found {
 }
 
 func (s *Service) searchMovements(ctx context.Context, sought, end string) (found []Found, err error) {
-	p := dbsqlc.SearchMovementsParams{PspID: sought, PspIDEnd: end, MaxRows: maxFound + 1}
+	p := dbsqlc.SearchMovementsParams{PspID: sought, PspIDEnd: end, Reference: sought, MaxRows: maxFound + 1}
 	const least, most = "00000000000000000000000000", "7zzzzzzzzzzzzzzzzzzzzzzzzz"
 	p.PaymentID, p.PaymentIDEnd = between(sought, "pay_"+least, "pay_"+most, payment.ParseID)
 	p.RefundID, p.RefundIDEnd = between(sought, "re_"+least, "re_"+most, payment.ParseRefundID)

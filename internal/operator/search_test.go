@@ -21,6 +21,9 @@ func TestSearchFindsEachOnceByItsNameOrItsBeginning(t *testing.T) {
 	mine, other := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
 	o.movements("acme", mine)
 	o.movements("globex", other)
+	o.exec("ALTER TABLE payments DISABLE TRIGGER USER")
+	o.exec("UPDATE payments SET reference = 'café #42' WHERE id = $1", mine)
+	o.exec("UPDATE payments SET reference = 'café #421' WHERE id = $1", other)
 	ref := idempotency.StoredRef("acme", payment.CreateOperation, clientKey)
 	o.keyAsIs(ref, idempotency.CompletedStatus, mine)
 	for _, other := range neighboursOf(ref) {
@@ -55,6 +58,8 @@ func TestSearchFindsEachOnceByItsNameOrItsBeginning(t *testing.T) {
 			[]string{"dead_letter acme POST /payments " + resolved.ID.String()}},
 		{"a key", clientKey, []string{"dead_letter acme POST /payments " + open.ID.String(), "key acme POST /payments ",
 			"key acme POST /payments/{id}/refunds ", "key globex POST /payments "}},
+		{"a reference", "café #42", []string{ofPayment}},
+		{"the beginning of a reference", "café #4", nil},
 		{"an id of nothing", payment.ID(uuid.Must(uuid.NewV7())).String(), nil},
 		{"a part of a name", clientKey[1:], nil},
 		{"the beginning of a payment's id", charge[:29], []string{ofPayment}},

@@ -38,6 +38,7 @@ type Payment struct {
 	Amount        AmountMinor
 	Currency      Currency
 	PaymentMethod string
+	Reference     string // the merchant's own id; may be empty
 	Description   string
 	Metadata      map[string]string
 	Status        Status

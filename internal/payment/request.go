@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"payonce/internal/cardnumber"
@@ -28,6 +29,7 @@ type CreateRequest struct {
 	AmountCents   AmountMinor       `json:"amountCents"`
 	Currency      Currency          `json:"currency"`
 	PaymentMethod string            `json:"paymentMethod"`
+	Reference     string            `json:"reference,omitempty"`
 	Description   string            `json:"description,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
 }
@@ -37,6 +39,7 @@ const (
 	maxCustomerID    = 64
 	maxToken         = 61 // after "pm_"
 	maxDescription   = 500
+	maxReference     = 100
 	maxReason        = 200
 	maxMetadata      = 20
 	maxMetadataName  = 40
@@ -76,7 +79,12 @@ func (r *CreateRequest) Validate() []problem.Detail {
 		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 letters, digits or underscores")
 	}
 	bad = append(bad, checkText("/description", r.Description, maxDescription)...)
-	for _, named := range [][2]string{{"/customerId", r.CustomerID}, {"/paymentMethod", r.PaymentMethod}} {
+	if r.Reference != "" && !IsReference(r.Reference) {
+		refuse("/reference", "must be 1 to 100 characters, and no control characters")
+	}
+	for _, named := range [][2]string{
+		{"/customerId", r.CustomerID}, {"/paymentMethod", r.PaymentMethod}, {"/reference", r.Reference},
+	} {
 		if cardnumber.In(named[1]) {
 			refuse(named[0], noCardNumbers)
 		}
@@ -86,6 +94,12 @@ func (r *CreateRequest) Validate() []problem.Detail {
 
 // IsCustomerID reports whether s has the form of a customer id.
 func IsCustomerID(s string) bool { return isOf(customerChars, s, maxCustomerID) }
+
+// IsReference reports whether s has the form of a merchant's own id.
+func IsReference(s string) bool {
+	n := utf8.RuneCountInString(s)
+	return n > 0 && n <= maxReference && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
 
 const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
 

@@ -44,6 +44,7 @@ func accepted() map[string]func(*CreateRequest) {
 		"longest customer":            func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
 		"all characters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
 		"longest description":         func(r *CreateRequest) { r.Description = strings.Repeat("한", 500) },
+		"longest reference":           func(r *CreateRequest) { r.Reference = strings.Repeat("한", 100) },
 		"lines and tabs":              func(r *CreateRequest) { r.Description = "two\nlines\tand a tab" },
 		"digits that are no card":     func(r *CreateRequest) { r.Description = "4242424242424241" },
 		"most metadata":               func(r *CreateRequest) { r.Metadata = many(20) },
@@ -111,6 +112,13 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 			"NUL":            func(r *CreateRequest) { r.Description = "\x00" },
 			"card number":    func(r *CreateRequest) { r.Description = "card 4242 4242 4242 4242, thanks" },
 		},
+		"/reference": {
+			"101 characters": func(r *CreateRequest) { r.Reference = strings.Repeat("한", 101) },
+			"newline":        func(r *CreateRequest) { r.Reference = "order\n42" },
+			"delete":         func(r *CreateRequest) { r.Reference = "order\x7f" },
+			"C1 control":     func(r *CreateRequest) { r.Reference = "order\u0085" },
+			"card number":    func(r *CreateRequest) { r.Reference = visa },
+		},
 		"/metadata": {
 			"21 entries": func(r *CreateRequest) { r.Metadata = many(21) },
 			"name too long": func(r *CreateRequest) {
@@ -154,14 +162,14 @@ func TestRequestsThatAreRefusedNameTheMember(t *testing.T) {
 
 func TestEverythingThatIsWrongIsListed(t *testing.T) {
 	t.Parallel()
-	r := CreateRequest{PaymentMethod: "visa", Description: "\x00",
+	r := CreateRequest{PaymentMethod: "visa", Reference: "\x00", Description: "\x00",
 		Metadata: map[string]string{"order": "\x00", "a/b": ""}}
 	got := map[string]bool{}
 	for _, b := range r.Validate() {
 		got[*b.Pointer] = true
 	}
 	want := []string{"/amountCents", "/currency", "/customerId", "/description", "/metadata", "/metadata/order",
-		"/paymentMethod"}
+		"/paymentMethod", "/reference"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
 		t.Error(diff)
 	}
@@ -220,7 +228,7 @@ func TestPaymentsThatAreNamedByTheTimeAreTaken(t *testing.T) {
 				t.Fatalf("order-%s: %v", stamp, err)
 			}
 			r := asking(func(r *CreateRequest) {
-				r.CustomerID, r.Description = "cus-"+stamp, "ordered "+stamp
+				r.CustomerID, r.Reference, r.Description = "cus-"+stamp, "order "+stamp, "ordered "+stamp
 				r.Metadata = map[string]string{"at": stamp, "at-" + strings.ReplaceAll(stamp, ":", ""): "1"}
 			})
 			if bad := r.Validate(); bad != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion is the version of the form of the stored responses. Increment it when one of the bodies below changes.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // Body is a payment as the API shows it. The order of the fields is the order of the JSON members.
 type Body struct {
@@ -22,6 +22,7 @@ type Body struct {
 	Currency            Currency          `json:"currency"`
 	Amount              string            `json:"amount"`
 	PaymentMethod       string            `json:"paymentMethod"`
+	Reference           string            `json:"reference,omitempty"`
 	Description         string            `json:"description,omitempty"`
 	Metadata            map[string]string `json:"metadata,omitempty"`
 	PSPChargeID         string            `json:"pspChargeId,omitempty"`
@@ -57,7 +58,7 @@ func (p Payment) Body() Body {
 	body := Body{
 		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
-		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
+		Reference: p.Reference, Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
 		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, IdempotencyKey: p.Key,
 		CreatedAt: idempotency.Time(p.Created),
 	}

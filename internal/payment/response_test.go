@@ -42,6 +42,7 @@ func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
 	plain, full := aPayment(), aPayment()
 	full.Currency, full.Amount = "KRW", 999999999999
+	full.Reference = "order-42"
 	full.Description = "caf\u00e9 \"42\" <b> \u2028 \U0001f4b3\n"
 	full.Metadata = map[string]string{"b": "2", "a": "1", "A": "</script>"}
 	noReason, withReason := aRefund(), aRefund()

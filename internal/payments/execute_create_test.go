@@ -19,15 +19,18 @@ import (
 func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 	t.Parallel()
 	const begins, ends = `{"method":"POST","path":"/payments","request":` +
-		`{"amountCents":12000,"currency":"USD","customerId":"cus-1"`, `,"paymentMethod":"pm_ok"}}`
+		`{"amountCents":12000,"currency":"USD","customerId":"cus-1"`, `,"paymentMethod":"pm_ok"`
 	for name, c := range map[string]struct {
+		reference   string
 		description string
 		metadata    map[string]string
 		want        string // between the others
+		last        string
 		stored      string
 	}{
 		"neither":       {},
 		"no entries":    {metadata: map[string]string{}},
+		"a reference":   {reference: "order-42", last: `,"reference":"order-42"`},
 		"a description": {description: "two", want: `,"description":"two"`},
 		"one entry":     {metadata: map[string]string{"a": ""}, want: `,"metadata":{"a":""}`, stored: `{"a":""}`},
 		"several entries": {metadata: map[string]string{"b": "2", "a": "1"}, want: `,"metadata":{"a":"1","b":"2"}`,
@@ -36,8 +39,9 @@ func TestCanonicalFormHasWhatTheClientHasSent(t *testing.T) {
 			want: `,"description":"two","metadata":{"a":"1"}`, stored: `{"a":"1"}`},
 	} {
 		r := order()
-		r.Description, r.Metadata = c.description, c.metadata
-		if got, err := idempotency.Canonical("POST", "/payments", r); err != nil || string(got) != begins+c.want+ends {
+		r.Reference, r.Description, r.Metadata = c.reference, c.description, c.metadata
+		want := begins + c.want + ends + c.last + "}}"
+		if got, err := idempotency.Canonical("POST", "/payments", r); err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 		m, err := newCharge(nil, payment.Merchant{}, r)

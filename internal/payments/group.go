@@ -126,6 +126,7 @@ func (b *Books) beginPayments(members []reservation, out []reserved) postgres.Ca
 		p.PaymentMethods = append(p.PaymentMethods, wanted.PaymentMethod)
 		p.Descriptions = append(p.Descriptions, wanted.Description)
 		p.Metadata = append(p.Metadata, m.movement.metadata)
+		p.References = append(p.References, wanted.Reference)
 	}
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).BeginPayments(ctx, p)

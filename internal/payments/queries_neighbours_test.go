@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -498,42 +497,53 @@ func TestPaymentsAreListedByEachFilter(t *testing.T) {
 	s := setup(t).scene(t, `INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
 			payment_method, status, created_at)
 		VALUES ('acme', '01900000-0000-7000-8000-0000000000f0', 'x', 1, 'cus-2', 1, 'USD', 'pm_ok', 'processing', '2026-01-01 00:00:00Z')`,
-		"UPDATE payments SET created_at = '2026-02-01 00:00:00Z' WHERE customer_id = 'cus-1'")
+		"UPDATE payments SET created_at = '2026-02-01 00:00:00Z' WHERE customer_id = 'cus-1'",
+		"UPDATE payments SET reference = CASE WHEN tenant_id = 'acme' AND right(id::text, 2) = '42' THEN 'A' ELSE 'a' END")
 	at := func(day int, month time.Month) *time.Time {
 		moment := time.Date(2026, month, day, 0, 0, 0, 0, time.UTC)
 		return &moment
 	}
-	customer, status := "cus-2", "processing"
+	customer, reference, status := "cus-1", "a", "processing"
 	const all = "01 42 f0"
 	for name, c := range map[string]struct {
 		edit func(*dbsqlc.ListPaymentsParams)
 		want string
 	}{
-		"all of the tenant":        {func(*dbsqlc.ListPaymentsParams) {}, all},
+		"all":                      {func(*dbsqlc.ListPaymentsParams) {}, all},
 		"before an id":             {func(p *dbsqlc.ListPaymentsParams) { p.Before = mineID }, "01"},
 		"from an id on":            {func(p *dbsqlc.ListPaymentsParams) { p.Oldest = mineID }, "42 f0"},
 		"created at a time":        {func(p *dbsqlc.ListPaymentsParams) { p.CreatedAfter = at(1, 2) }, "01 42"},
 		"created after all":        {func(p *dbsqlc.ListPaymentsParams) { p.CreatedAfter = at(2, 2) }, ""},
 		"created before the first": {func(p *dbsqlc.ListPaymentsParams) { p.CreatedBefore = at(1, 1) }, ""},
 		"created before others":    {func(p *dbsqlc.ListPaymentsParams) { p.CreatedBefore = at(1, 2) }, "f0"},
-		"of a customer":            {func(p *dbsqlc.ListPaymentsParams) { p.CustomerID = &customer }, "f0"},
 		"in a status":              {func(p *dbsqlc.ListPaymentsParams) { p.Status = &status }, "f0"},
 	} {
-		p := dbsqlc.ListPaymentsParams{TenantID: "acme", Before: uuid.Max, MaxRows: 9}
-		c.edit(&p)
-		found, err := s.q.ListPayments(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids := map[string]bool{}
-		for _, f := range found {
-			ids[f.ID.String()[34:]] = true
-			if f.TenantID != "acme" {
-				t.Errorf("%s: a payment of %s", name, f.TenantID)
+		for _, of := range []struct { // each part of the statement, with each filter
+			customer, reference *string
+			has                 string
+		}{{nil, nil, all}, {&customer, nil, "01 42"}, {nil, &reference, "01 f0"}, {&customer, &reference, "01"}} {
+			p := dbsqlc.ListPaymentsParams{TenantID: "acme", Before: uuid.Max, MaxRows: 9, CustomerID: of.customer,
+				Reference: of.reference}
+			c.edit(&p)
+			found, err := s.q.ListPayments(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if got := strings.Join(slices.Sorted(maps.Keys(ids)), " "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+			var got, want []string
+			for _, f := range slices.Backward(found) { // newest first
+				got = append(got, f.ID.String()[34:])
+				if f.TenantID != "acme" {
+					t.Errorf("%s: a payment of %s", name, f.TenantID)
+				}
+			}
+			for id := range strings.FieldsSeq(c.want) {
+				if strings.Contains(of.has, id) {
+					want = append(want, id)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, of %q: %q, want %q", name, of.has, got, want)
+			}
 		}
 	}
 }

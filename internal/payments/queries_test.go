@@ -151,7 +151,7 @@ func overArrays(n int) map[string]overArray {
 	return map[string]overArray{
 		"begin": {func(q *dbsqlc.Queries) { _, _ = q.BeginPayments(ctx, dbsqlc.BeginPaymentsParams{}) },
 			[]string{id, tenant, operation, key, id, text, all("1", "int8"), all("'USD'", "text"), text, text,
-				all("'{}'", "jsonb")}},
+				all("'{}'", "jsonb"), text}},
 		"record": {func(q *dbsqlc.Queries) { _, _ = q.RecordPayments(ctx, dbsqlc.RecordPaymentsParams{}) },
 			[]string{id, all("'succeeded'", "text"), text, text, tenant, operation, key, one, one,
 				all("'completed'", "text")}},

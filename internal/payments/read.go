@@ -125,6 +125,7 @@ const MaxPage = 100
 // Filter selects payments. An empty field selects all.
 type Filter struct {
 	CustomerID string
+	Reference  string
 	Status     payment.Status
 	Before     *payment.ID // the cursor: only payments that are older than this one
 	Limit      int         // 1 to MaxPage
@@ -200,8 +201,8 @@ func (b *Books) readPayments(
 	err = read(ctx, func(ctx context.Context, q postgres.DBTX) (err error) {
 		rows, err = dbsqlc.New(q).ListPayments(ctx, dbsqlc.ListPaymentsParams{
 			TenantID: tenant, Before: end, Oldest: first, CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
-			CustomerID: postgres.Nullable(f.CustomerID), Status: postgres.Nullable(string(f.Status)),
-			MaxRows: rowsOf(f.Limit),
+			CustomerID: postgres.Nullable(f.CustomerID), Reference: postgres.Nullable(f.Reference),
+			Status: postgres.Nullable(string(f.Status)), MaxRows: rowsOf(f.Limit),
 		})
 		return err
 	})

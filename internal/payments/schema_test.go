@@ -245,7 +245,7 @@ func TestTermsAreFixedAndNothingIsDeleted(t *testing.T) {
 		"UPDATE payments SET idempotency_key = 'other'",
 		"UPDATE payments SET generation = generation + 1", "UPDATE payments SET customer_id = 'other'",
 		"UPDATE payments SET amount_minor = amount_minor - 1", "UPDATE payments SET currency = 'EUR'",
-		"UPDATE payments SET payment_method = 'pm_other'",
+		"UPDATE payments SET payment_method = 'pm_other'", "UPDATE payments SET reference = 'other'",
 		"UPDATE payments SET created_at = created_at - interval '1 day'",
 		"DELETE FROM payments", "TRUNCATE payments CASCADE",
 		"UPDATE refunds SET id = gen_random_uuid()", "UPDATE refunds SET tenant_id = 'other'",

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
@@ -124,9 +126,9 @@ const maxText = 255
 // Text reads a parameter that is compared as a text. It is "" if it is not given.
 func (q *Query) Text(name string) string {
 	value, given := q.Get(name)
-	if given && (value == "" || len(value) > maxText ||
-		strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })) {
-		q.Refuse(name, fmt.Sprintf("must be 1 to %d printable ASCII characters", maxText))
+	if given && (value == "" || utf8.RuneCountInString(value) > maxText || !utf8.ValidString(value) ||
+		strings.ContainsFunc(value, unicode.IsControl)) {
+		q.Refuse(name, fmt.Sprintf("must be 1 to %d characters, and no control characters", maxText))
 	}
 	return value
 }

@@ -32,6 +32,7 @@ func (m *movementRow) document() document {
 	d.set("paymentId", m.String())
 	d.set("customerId", m.Customer)
 	d.set("paymentMethod", m.Method)
+	d.set("reference", m.Reference)
 	d.set("description", m.Description)
 	d.set("metadata", m.metadata())
 	d.set("pspChargeId", m.PSPID)
@@ -156,6 +157,7 @@ type order struct {
 	AmountCents   int64             `json:"amountCents"`
 	Currency      string            `json:"currency"`
 	PaymentMethod string            `json:"paymentMethod"`
+	Reference     string            `json:"reference"`
 	Description   string            `json:"description"`
 	Metadata      map[string]string `json:"metadata"`
 	Reason        string            `json:"reason"`
@@ -179,10 +181,12 @@ func (m *movementRow) differsFromAsked(o history.Operation) string {
 		want.set("customerId", ask.CustomerID)
 		want.set("currency", ask.Currency)
 		want.set("paymentMethod", ask.PaymentMethod)
+		want.set("reference", ask.Reference)
 		want.set("description", ask.Description)
 		want.set("metadata", ask.Metadata)
 		shown := m.document()
-		for _, name := range []string{"customerId", "currency", "paymentMethod", "description", "metadata"} {
+		for _, name := range []string{"customerId", "currency", "paymentMethod", "reference", "description",
+			"metadata"} {
 			if value, there := shown[name]; there {
 				got[name] = value
 			}

@@ -79,6 +79,7 @@ type movementRow struct {
 	Created                 time.Time
 	Customer                string
 	Method                  string
+	Reference               string
 	Description             string
 	Metadata                []byte // JSON, or nil
 	Reason                  string // of a refund
@@ -173,10 +174,10 @@ LEFT JOIN (SELECT DISTINCT tenant_id, operation, key, generation, true AS held F
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
        coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, moved_outside_minor, created_at,
-       customer_id, payment_method, coalesce(description, ''), metadata, '', coalesce(psp_object_id, '') FROM payments
+       customer_id, payment_method, coalesce(reference, ''), coalesce(description, ''), metadata, '', coalesce(psp_object_id, '') FROM payments
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, 0, created_at, '', '', '', NULL, coalesce(reason, ''), '' FROM refunds`
+       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, 0, created_at, '', '', '', '', NULL, coalesce(reason, ''), '' FROM refunds`
 	readDeadLetters = `
 SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(operation, ''), coalesce(key, ''),
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')

@@ -40,6 +40,7 @@ func TestWrongMemberIsFound(t *testing.T) {
 			`paymentMethod is "pm_slow"`},
 		"another method than was sent": {"UPDATE payments SET payment_method = 'pm_slow'" + acme, "I4",
 			"asked of the PSP with"},
+		"a reference that is lost": {"UPDATE payments SET reference = NULL" + acme, "I4", "reference is lost"},
 		"a description that is lost": {"UPDATE payments SET description = NULL" + acme, "I4",
 			"description is lost"},
 		"metadata of another payment": {`UPDATE payments SET metadata = '{"order":"7"}'` + acme, "I4",

@@ -200,8 +200,8 @@ func (s *shop) reconcile() {
 func (s *shop) pay(tenant, key, method string) (status int) {
 	s.t.Helper()
 	return s.ask(tenant, history.PaymentsRoute, "/payments", key, fmt.Sprintf(
-		`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{"order":%q}}`,
-		method, "ordered as "+key, key))
+		`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"reference":%q,"description":%q,"metadata":{"order":%q}}`,
+		method, "order "+key, "ordered as "+key, key))
 }
 
 func (s *shop) refund(tenant, key, of string, amount int) (status int) {

@@ -88,11 +88,11 @@ func lists(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 }
 
 // filter of a list. An empty member is not asked for.
-type filter struct{ customer, status string }
+type filter struct{ customer, reference, status string }
 
 func (f filter) query() string {
 	query := url.Values{}
-	for name, value := range map[string]string{"customerId": f.customer, "status": f.status} {
+	for name, value := range map[string]string{"customerId": f.customer, "reference": f.reference, "status": f.status} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -100,13 +100,13 @@ func (f filter) query() string {
 	return query.Encode()
 }
 
-// filters are none, and one of each kind that picks something, and both.
+// filters are none, and one of each kind that picks something, and all.
 func (b *books) filters(tenant string) []filter {
 	all := []filter{{}}
 	if of := b.paymentsOf(tenant, filter{}); len(of) > 0 {
 		newest := of[0]
-		all = append(all, filter{customer: newest.Customer}, filter{status: newest.Status},
-			filter{newest.Customer, newest.Status})
+		all = append(all, filter{customer: newest.Customer}, filter{reference: newest.Reference},
+			filter{status: newest.Status}, filter{newest.Customer, newest.Reference, newest.Status})
 	}
 	return all
 }
@@ -186,7 +186,7 @@ func (b *books) paymentsOf(tenant string, f filter) []*movementRow {
 	var of []*movementRow
 	for _, m := range b.subjects {
 		if m.PaymentID == nil && m.Tenant == tenant && (f.customer == "" || m.Customer == f.customer) &&
-			(f.status == "" || m.Status == f.status) {
+			(f.reference == "" || m.Reference == f.reference) && (f.status == "" || m.Status == f.status) {
 			of = append(of, m)
 		}
 	}

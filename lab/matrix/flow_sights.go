@@ -22,6 +22,7 @@ func (s *stage) otherMembers() error {
 	}
 	for _, change := range [][2]string{
 		{`"cus-1"`, `"cus-2"`}, {"12000", "12001"}, {`"USD"`, `"EUR"`}, {`"pm_ok"`, `"pm_slow"`},
+		{`"reference":"order `, `"reference":"orders `}, {`"reference":"order ` + s.asked.key() + `",`, ""},
 		{"ordered as ", "ordered later as "},
 		{`"description":"ordered as ` + s.asked.key() + `",`, ""}, {`"order":`, `"orders":`},
 		{`{"order":"`, `{"order":"x`},

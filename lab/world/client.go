@@ -82,8 +82,8 @@ func (c *Client) Do(ctx context.Context, address string, r Request) (Answer, err
 func (k Keys) Payment(key, paymentMethod string) Request {
 	return Request{
 		Path: "/payments", As: k.Acme, Key: key,
-		Body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{"order":%q}}`,
-			paymentMethod, "ordered as "+key, key),
+		Body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"reference":%q,"description":%q,"metadata":{"order":%q}}`,
+			paymentMethod, "order "+key, "ordered as "+key, key),
 	}
 }
 

@@ -39,8 +39,8 @@ func places() []string {
 
 // business is what a tenant tells us about itself, and gets back. It is nobody else's.
 func business() []string {
-	return []string{"description", "metadata name", "metadata value", "customer", "payment key", "refund key",
-		"refund reason", "operator's reason", "webhook data"}
+	return []string{"reference", "description", "metadata name", "metadata value", "customer", "payment key",
+		"refund key", "refund reason", "operator's reason", "webhook data"}
 }
 
 func sentHeaders() []string {
@@ -55,11 +55,12 @@ func allowed() map[string][]string {
 		// To whom it belongs. A key is echoed, a path is in a problem's instance: both are taken out of refusals before
 		// they are searched. A member that is unknown is pointed to only when its name could be one of ours, which no
 		// canary's is.
-		"own answers": {"description", "metadata name", "metadata value", "customer", "payment key", "refund key",
-			"refund reason"},
-		// An operator must find the case again, also by its customer, and see what the PSP has said about it.
-		"operator's answers": {"payment key", "refund key", "customer", "operator's reason", "webhook id",
-			"webhook data"},
+		"own answers": {"reference", "description", "metadata name", "metadata value", "customer", "payment key",
+			"refund key", "refund reason"},
+		// An operator must find the case again, also by its customer or reference, and see what the PSP has said
+		// about it.
+		"operator's answers": {"payment key", "refund key", "customer", "reference", "operator's reason",
+			"webhook id", "webhook data"},
 	}
 }
 
@@ -167,8 +168,9 @@ func (o *outputs) keep(name, text string) { o.texts[name] += text + "\n" }
 
 func canaryPayment(method string, edit ...string) string {
 	return strings.NewReplacer(edit...).Replace(fmt.Sprintf(
-		`{"customerId":%q,"amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{%q:%q}}`,
-		canary("customer"), method, canary("description"), canary("metadata name"), canary("metadata value")))
+		`{"customerId":%q,"amountCents":12000,"currency":"USD","paymentMethod":%q,`+
+			`"reference":%q,"description":%q,"metadata":{%q:%q}}`, canary("customer"), method, canary("reference"),
+		canary("description"), canary("metadata name"), canary("metadata value")))
 }
 
 // pays takes every way that a payment can take, and has one refunded.
@@ -197,7 +199,8 @@ func (o *outputs) pays() {
 			o.do(call{method: "GET", path: r.header.Get("Location")}).expect(o.t, http.StatusOK, "")
 		}
 	}
-	for _, path := range []string{"/payments", "/payments?customerId=" + canary("customer"), "/payments/" + id} {
+	for _, path := range []string{"/payments", "/payments?customerId=" + canary("customer"),
+		"/payments?reference=" + canary("reference"), "/payments/" + id} {
 		o.do(call{method: "GET", path: path}).expect(o.t, http.StatusOK, "")
 		r := o.world.do(call{method: "GET", path: path, as: globexKey})
 		o.keep("others' answers", fmt.Sprint(r.header, strings.ReplaceAll(string(r.body), path, "")))
@@ -237,7 +240,7 @@ func (o *outputs) asksWrongly() {
 		canaryPayment("pm_ok") + canary("broken JSON"),
 		strings.Repeat(canary("endless body"), 2000), canaryPayment("pm_ok", canary("description"), "card "+cardCanary),
 		canaryPayment("pm_" + cardCanary),
-		canaryPayment("pm_ok", canary("customer"), cardCanary),
+		canaryPayment("pm_ok", canary("customer"), cardCanary), canaryPayment("pm_ok", canary("reference"), cardCanary),
 		canaryPayment("pm_ok", canary("metadata name"), cardCanary), canaryPayment("pm_ok", "12000", cardCanary),
 	} {
 		pay(func(c *call) { c.body = body })
@@ -248,7 +251,8 @@ func (o *outputs) asksWrongly() {
 		"/payments?status=" + canary("query value"),
 		"/payments?cursor=" + canary("query value") + "&limit=" + canary("query value"),
 		"/idempotency-keys/0123456789abcdef?operation=" + canary("query value"),
-		"/payments?customerId=" + canary("query value") + "%20"} {
+		"/payments?customerId=" + canary("query value") + "%20",
+		"/payments?reference=" + canary("query value") + "%00"} {
 		o.do(call{method: "GET", path: path})
 		o.do(call{method: strings.ToUpper(canary("method")), path: path})
 	}

@@ -148,19 +148,23 @@ var plans = map[string]planned{
 	"one payment": {"GetPayment", `'acme', '%[1]s'`, "payments_pkey"},
 	"payments of a big tenant": {
 		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
-			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, 21`, "payments_pkey",
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, NULL, 21`, "payments_pkey",
 	},
 	"payments of a small tenant": {
 		"ListPayments", `'globex', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
-			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, 21`, "payments_pkey",
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, NULL, 21`, "payments_pkey",
 	},
 	"payments of an hour": {
 		"ListPayments", `'acme', '00000000-0000-0000-0000-00000000c35a', '00000000-0000-0000-0000-00000000c34f', ` +
-			`now() - interval '1 day', now(), NULL, NULL, 21`, "payments_pkey",
+			`now() - interval '1 day', now(), NULL, NULL, NULL, 21`, "payments_pkey",
 	},
 	"payments of a customer": {
 		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
-			`'00000000-0000-0000-0000-000000000000', NULL, NULL, 'cus-7', NULL, 21`, "payments_by_customer",
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, 'cus-7', NULL, 21`, "payments_by_customer",
+	},
+	"payments with a reference": {
+		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, 'order-7', 21`, "payments_by_reference",
 	},
 }
 
@@ -187,7 +191,7 @@ func plansOverArrays(n int) map[string]planned {
 			args(keys, all("sha256('x')"), ids, ids, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
 		"payment of a reservation" + of: {"BeginPayments",
 			args(ids, keys, ids, text("cus-1"), all("1::int8"), text("USD"), text("pm_ok"), text(""),
-				all("NULL::jsonb")),
+				all("NULL::jsonb"), text("")),
 			"idempotency_keys_pkey"},
 		"payment of a completion" + of: {"RecordPayments",
 			args(ids, text("succeeded"), text("ch_1"), text(""), keys, all("1"), all("1"),

@@ -386,6 +386,7 @@ var members = []struct {
 	{"customerId", []string{`"cus-1"`, `"cus-2"`}}, {"amountCents", []string{"1", "2", "999999999999"}},
 	{"currency", []string{`"USD"`, `"KRW"`}},
 	{"paymentMethod", []string{"", `"pm_ok"`}}, {"description", []string{"", `""`, `"\u00e9"`, `"e"`}},
+	{"reference", []string{"", `"order 42"`, `"order 43"`}},
 	{"metadata", []string{"", "{}", `{"a":"1"}`, `{"a":"1","b":""}`}},
 }
 

@@ -426,9 +426,10 @@ func (w *world) walk(as, query string, meanwhile func()) []string {
 func (w *world) seedPayments(tenant string, n int) []string {
 	w.t.Helper()
 	rows, err := w.db.Query(w.t.Context(), `INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
-			payment_method, status, psp_charge_id, decline_code)
+			payment_method, status, psp_charge_id, decline_code, reference)
 		SELECT ('01000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, $1, 'seeded-' || i, 1, CASE i % 3 WHEN 0 THEN 'cus-3' ELSE 'cus-1' END, 100, 'USD',
-			'pm_ok', s, CASE s WHEN 'succeeded' THEN 'ch_' || $1 || i END, CASE s WHEN 'declined' THEN 'no' END
+			'pm_ok', s, CASE s WHEN 'succeeded' THEN 'ch_' || $1 || i END, CASE s WHEN 'declined' THEN 'no' END,
+			CASE WHEN i % 2 = 0 THEN 'order ' || i % 6 END
 		FROM generate_series(1, $2) AS i, LATERAL (SELECT (ARRAY['processing', 'succeeded', 'declined', 'failed'])[i % 4 + 1] AS s) AS t
 		RETURNING id`, tenant, n)
 	if err != nil {
@@ -480,8 +481,8 @@ func TestListHasNeitherDuplicatesNorHolesWhilePaymentsArrive(t *testing.T) {
 // seedOthers gives globex payments between those of acme, and of the same customer.
 func (w *world) seedOthers() {
 	w.t.Helper()
-	w.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
-		SELECT (replace(id::text, '-8000-', '-8001-'))::uuid, 'globex', 'other-' || idempotency_key, 1, customer_id, 100, 'USD', 'pm_ok', 'processing'
+	w.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, reference)
+		SELECT (replace(id::text, '-8000-', '-8001-'))::uuid, 'globex', 'other-' || idempotency_key, 1, customer_id, 100, 'USD', 'pm_ok', 'processing', reference
 		FROM payments WHERE tenant_id = 'acme'`)
 }
 
@@ -494,6 +495,9 @@ func TestListIsFiltered(t *testing.T) {
 		"": 48, "customerId=cus-3": 16, "customerId=cus-1": 32, "customerId=cus-2": 0, "status=processing": 12,
 		"status=succeeded": 12, "status=declined": 12,
 		"status=failed": 12, "customerId=cus-3&status=failed": 4, "customerId=cus-2&status=failed": 0,
+		"reference=order%200": 8, "reference=order%202": 8, "reference=order%201": 0, "reference=order%20": 0,
+		"customerId=cus-3&reference=order%200": 8, "customerId=cus-3&reference=order%202": 0,
+		"reference=order%200&status=declined": 4,
 	} {
 		for _, limit := range []string{"limit=1", "limit=4", "limit=5", "limit=100"} {
 			if got := w.walk(acmeKey, limit+"&"+query, func() {}); len(got) != want {

@@ -185,7 +185,7 @@ func TestOWASPConsoleForPrograms(t *testing.T) {
 	s.unmoved()
 }
 
-// What a stranger writes is text on every page: in a description, in metadata, in a key.
+// What a stranger writes is text on every page: in a reference, in a description, in metadata, in a key.
 func TestConsoleShowsTextOfStrangersAsText(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t)
@@ -193,9 +193,16 @@ func TestConsoleShowsTextOfStrangersAsText(t *testing.T) {
 	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
 	const hostile = `<script>alert(1)</script>\u202e\ud83d\ude00 {{.}}`
 	key := `<img-src=x>/..%2F"'&?#` + freshKey()
-	w.do(call{method: "POST", path: "/payments", key: key, body: `{"customerId":"cus-1","amountCents":1,` +
-		`"currency":"USD","description":"` + hostile + `","metadata":{"a":"` + hostile + `"}}`}).expect(t,
-		http.StatusCreated, "")
+	paid := w.do(call{method: "POST", path: "/payments", key: key, body: `{"customerId":"cus-1","amountCents":1,` +
+		`"currency":"USD","reference":"` + hostile + `","description":"` + hostile + `","metadata":{"a":"` + hostile +
+		`"}}`})
+	paid.expect(t, http.StatusCreated, "")
+	id, reference := paid.text(t, "paymentId"), url.QueryEscape(paid.text(t, "reference"))
+	for _, list := range []string{"/console/payments?reference=", "/console/search?q="} {
+		if page := string(b.get(list + reference).body); !strings.Contains(page, "/console/payments/"+id) {
+			t.Errorf("%s does not find the payment by its reference:\n%s", list, page)
+		}
+	}
 	overview := string(b.get("/console/").body)
 	found := keyLink.FindStringSubmatch(overview)
 	if found == nil {
@@ -214,8 +221,9 @@ func TestConsoleShowsTextOfStrangersAsText(t *testing.T) {
 	if kind := text.header.Get("Content-Type"); kind != "text/plain; charset=utf-8" {
 		t.Errorf("the text is %s, so a browser may show it as a page", kind)
 	}
+	ofPayment := string(b.get("/console/payments/" + id).body)
 	for name, body := range map[string]string{"overview": overview, "key": string(page.body),
-		"svg": string(svg.body)} {
+		"payment": ofPayment, "svg": string(svg.body)} {
 		for _, part := range []string{"<script>alert", "<img-src"} {
 			if strings.Contains(body, part) {
 				t.Errorf("%s has %q", name, part)
@@ -224,5 +232,8 @@ func TestConsoleShowsTextOfStrangersAsText(t *testing.T) {
 	}
 	if !strings.Contains(string(page.body), "&lt;script&gt;alert(1)") {
 		t.Errorf("the description is not shown:\n%s", page.body)
+	}
+	if !strings.Contains(ofPayment, "<bdi>&lt;script&gt;alert(1)") {
+		t.Errorf("the reference is not shown:\n%s", ofPayment)
 	}
 }

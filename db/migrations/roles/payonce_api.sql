@@ -24,7 +24,7 @@ GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation
 -- A payment begins without a charge. Who pays, how much and how never changes.
 GRANT SELECT,
       INSERT (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
-              description, metadata, status),
+              description, metadata, reference, status),
       UPDATE (status, psp_charge_id, psp_object_id, decline_code, refund_held_minor, refunded_minor,
               moved_outside_minor)
     ON payments TO payonce_api;

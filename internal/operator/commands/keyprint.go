@@ -74,6 +74,7 @@ func paymentRows(p payment.Payment) [][]string {
 	if outside := p.MovedOutside; outside > 0 {
 		rows = append(rows, []string{"moved by others", p.Currency.Money(outside)})
 	}
+	rows = withOptional(rows, "reference", p.Reference)
 	rows = withOptional(rows, "description", p.Description)
 	for _, name := range slices.Sorted(maps.Keys(p.Metadata)) {
 		rows = append(rows, []string{"metadata", name + "=" + p.Metadata[name]})

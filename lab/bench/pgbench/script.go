@@ -43,7 +43,7 @@ func (s Sample) values() map[string]string {
 		"CustomerIds":  "ARRAY[:customer]",
 		"AmountsMinor": fmt.Sprintf("ARRAY[%d]", s.AmountMinor), "Currencies": "ARRAY[:currency]",
 		"PaymentMethods": "ARRAY[:method]",
-		"Descriptions":   "ARRAY['']", "Metadata": "ARRAY[NULL]",
+		"Descriptions":   "ARRAY['']", "Metadata": "ARRAY[NULL]", "References": "ARRAY['']",
 		"ResponseStatuses": "ARRAY[201]", "ResponseContentTypes": "ARRAY[:contenttype]",
 		"ResponseLocations":      "ARRAY['/payments/' || " + hex + "]",
 		"ResponseSchemaVersions": fmt.Sprintf("ARRAY[%d]", s.SchemaVersion), "ResponseBodies": "ARRAY[:body]",

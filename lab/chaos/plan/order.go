@@ -122,7 +122,7 @@ func (o Order) Body(spelling int) string {
 	members := []string{
 		fmt.Sprintf(`"customerId":%q`, o.Customer), fmt.Sprintf(`"amountCents":%d`, o.Amount),
 		fmt.Sprintf(`"currency":%q`, o.Currency),
-		`"metadata":{` + strings.Join(metadata, ",") + "}",
+		fmt.Sprintf(`"reference":"order %d"`, o.Number), `"metadata":{` + strings.Join(metadata, ",") + "}",
 	}
 	if o.Note != "" || spelling%5 == 0 {
 		members = append(members, `"description":`+quote(o.Note))

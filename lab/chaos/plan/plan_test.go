@@ -112,6 +112,7 @@ func TestSpellingsOfAnOrderMeanTheSame(t *testing.T) {
 		delete(got, "paymentMethod")
 		want := map[string]any{
 			"customerId": o.Customer, "amountCents": float64(o.Amount), "currency": o.Currency,
+			"reference":   "order " + strconv.FormatInt(o.Number, 10),
 			"description": o.Note, "metadata": map[string]any{"order": strconv.FormatInt(o.Number, 10),
 				"channel": o.Channel},
 		}

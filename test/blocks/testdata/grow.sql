@@ -36,12 +36,13 @@ FROM generate_series($FROM, $TO) AS n, (VALUES ('key-'), ('old-')) AS o (p)
 WHERE p = 'old-' OR n % 100 IN (5, 6, 24) OR n % 100 BETWEEN 50 AND 59;
 
 INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
-    status, psp_object_id, psp_charge_id, refund_held_minor, refunded_minor, created_at)
+    status, psp_object_id, psp_charge_id, refund_held_minor, refunded_minor, created_at, reference)
 SELECT 'acme', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'key-' || n, 1, 'customer-' || n % ($ROWS / 50), 12000,
     'USD', 'pm_ok', CASE WHEN n % 100 < 4 THEN 'processing' WHEN n % 100 IN (4, 8) THEN 'failed' ELSE 'succeeded' END,
     CASE WHEN n % 100 IN (2, 3) THEN 'object-' || n WHEN n % 100 IN (10, 12) THEN 'charge-' || n END,
     CASE WHEN n % 100 = 8 THEN NULL WHEN n % 100 = 18 THEN 'operator:' || n WHEN n % 100 > 4 THEN 'charge-' || n END,
-    0, 0, timestamptz '2026-01-01Z' + n * interval '1 second'
+    0, 0, timestamptz '2026-01-01Z' + n * interval '1 second',
+    CASE WHEN n % 2 = 1 THEN 'reference-' || n % ($ROWS / 50) END
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 <> 1;
 INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status,
     psp_refund_id, created_at)

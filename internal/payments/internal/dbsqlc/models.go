@@ -21,6 +21,7 @@ type Payment struct {
 	PaymentMethod     string
 	Description       *string
 	Metadata          []byte
+	Reference         *string
 	Status            string
 	PspObjectID       *string
 	PspChargeID       *string

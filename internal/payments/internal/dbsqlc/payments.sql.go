@@ -16,20 +16,21 @@ const beginPayments = `-- name: BeginPayments :many
 
 INSERT INTO payments (
     tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
-    payment_method, description, metadata, status)
+    payment_method, description, metadata, reference, status)
 SELECT k.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
-       b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
+       b.payment_method, nullif(b.description, ''), b.metadata, nullif(b.reference, ''), 'processing'
 FROM (
     SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS tenant_id,
            unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
            unnest($5::uuid[]) AS lease_id,
            unnest($6::text[]) AS customer_id, unnest($7::bigint[]) AS amount_minor,
            unnest($8::text[]) AS currency, unnest($9::text[]) AS payment_method,
-           unnest($10::text[]) AS description, unnest($11::jsonb[]) AS metadata
+           unnest($10::text[]) AS description, unnest($11::jsonb[]) AS metadata,
+           unnest($12::text[]) AS reference
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
 ON CONFLICT (tenant_id, id) DO NOTHING
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
 `
 
 type BeginPaymentsParams struct {
@@ -44,6 +45,7 @@ type BeginPaymentsParams struct {
 	PaymentMethods []string
 	Descriptions   []string
 	Metadata       [][]byte
+	References     []string
 }
 
 // Payments and refunds. A statement of the request path follows a statement of package idempotency in one transaction,
@@ -64,6 +66,7 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 		arg.PaymentMethods,
 		arg.Descriptions,
 		arg.Metadata,
+		arg.References,
 	)
 	if err != nil {
 		return nil, err
@@ -83,6 +86,7 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 			&i.PaymentMethod,
 			&i.Description,
 			&i.Metadata,
+			&i.Reference,
 			&i.Status,
 			&i.PspObjectID,
 			&i.PspChargeID,
@@ -167,7 +171,7 @@ const bookedMovements = `-- name: BookedMovements :many
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, ''::text AS charge_id, p.amount_minor, p.currency, p.status,
        coalesce(p.psp_charge_id, '')::text AS psp_id
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
 WHERE t.psp_account = $2 AND $3::text = 'charge'
 UNION ALL
@@ -176,7 +180,7 @@ SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, coalesce(p.psp_charge
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
 WHERE t.psp_account = $2 AND $3::text = 'refund'
 `
@@ -233,7 +237,7 @@ func (q *Queries) BookedMovements(ctx context.Context, arg BookedMovementsParams
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
 SELECT p.tenant_id, p.idempotency_key, p.generation
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = $1) AS p
 WHERE $2::text = 'charge'
 UNION ALL
@@ -265,7 +269,7 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1
   AND p.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -306,6 +310,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 		&i.Payment.PaymentMethod,
 		&i.Payment.Description,
 		&i.Payment.Metadata,
+		&i.Payment.Reference,
 		&i.Payment.Status,
 		&i.Payment.PspObjectID,
 		&i.Payment.PspChargeID,
@@ -321,7 +326,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1
   AND r.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -377,6 +382,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Payment.PaymentMethod,
 		&i.Payment.Description,
 		&i.Payment.Metadata,
+		&i.Payment.Reference,
 		&i.Payment.Status,
 		&i.Payment.PspObjectID,
 		&i.Payment.PspChargeID,
@@ -392,7 +398,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const getPayment = `-- name: GetPayment :one
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments WHERE tenant_id = $1 AND id = $2
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments WHERE tenant_id = $1 AND id = $2
 `
 
 type GetPaymentParams struct {
@@ -414,6 +420,7 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 		&i.PaymentMethod,
 		&i.Description,
 		&i.Metadata,
+		&i.Reference,
 		&i.Status,
 		&i.PspObjectID,
 		&i.PspChargeID,
@@ -427,14 +434,31 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 }
 
 const listPayments = `-- name: ListPayments :many
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments
-WHERE tenant_id = $1 AND id < $2 AND id >= $3
-  AND ($4::timestamptz IS NULL OR created_at >= $4)
-  AND ($5::timestamptz IS NULL OR created_at < $5)
-  AND ($6::text IS NULL OR customer_id = $6)
-  AND ($7::text IS NULL OR status = $7)
+(SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at FROM payments AS p
+ WHERE p.tenant_id = $1 AND p.id < $2 AND p.id >= $3
+   AND ($4::timestamptz IS NULL OR p.created_at >= $4)
+   AND ($5::timestamptz IS NULL OR p.created_at < $5)
+   AND ($6::text IS NULL OR p.status = $6)
+   AND $7::text IS NULL AND $8::text IS NULL
+ ORDER BY p.id DESC LIMIT $9)
+UNION ALL
+(SELECT c.tenant_id, c.id, c.idempotency_key, c.generation, c.customer_id, c.amount_minor, c.currency, c.payment_method, c.description, c.metadata, c.reference, c.status, c.psp_object_id, c.psp_charge_id, c.decline_code, c.refund_held_minor, c.refunded_minor, c.moved_outside_minor, c.created_at FROM payments AS c
+ WHERE c.tenant_id = $1 AND c.id < $2 AND c.id >= $3
+   AND ($4::timestamptz IS NULL OR c.created_at >= $4)
+   AND ($5::timestamptz IS NULL OR c.created_at < $5)
+   AND ($6::text IS NULL OR c.status = $6)
+   AND c.customer_id = $7 AND $8::text IS NULL
+ ORDER BY c.id DESC LIMIT $9)
+UNION ALL
+(SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, r.customer_id, r.amount_minor, r.currency, r.payment_method, r.description, r.metadata, r.reference, r.status, r.psp_object_id, r.psp_charge_id, r.decline_code, r.refund_held_minor, r.refunded_minor, r.moved_outside_minor, r.created_at FROM payments AS r
+ WHERE r.tenant_id = $1 AND r.id < $2 AND r.id >= $3
+   AND ($4::timestamptz IS NULL OR r.created_at >= $4)
+   AND ($5::timestamptz IS NULL OR r.created_at < $5)
+   AND ($6::text IS NULL OR r.status = $6)
+   AND ($7::text IS NULL OR r.customer_id = $7)
+   AND r.reference = $8
+ ORDER BY r.id DESC LIMIT $9)
 ORDER BY id DESC
-LIMIT $8
 `
 
 type ListPaymentsParams struct {
@@ -443,14 +467,16 @@ type ListPaymentsParams struct {
 	Oldest        uuid.UUID
 	CreatedAfter  *time.Time
 	CreatedBefore *time.Time
-	CustomerID    *string
 	Status        *string
+	CustomerID    *string
+	Reference     *string
 	MaxRows       int32
 }
 
-// Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
-// payments_by_customer. created_at is compared exactly. oldest and before only bound the part of the index that is
-// read.
+// Newest first: ids are UUIDv7. created_at is compared exactly. oldest and before only bound the part of the index that
+// is read. One of the three parts reads: all payments of a tenant by the primary key, those of one customer by
+// payments_by_customer, or those with one reference by payments_by_reference. In one part, a plan that does not know
+// the parameters would read the whole tenant.
 func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]Payment, error) {
 	rows, err := q.db.Query(ctx, listPayments,
 		arg.TenantID,
@@ -458,8 +484,9 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 		arg.Oldest,
 		arg.CreatedAfter,
 		arg.CreatedBefore,
-		arg.CustomerID,
 		arg.Status,
+		arg.CustomerID,
+		arg.Reference,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -480,6 +507,7 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 			&i.PaymentMethod,
 			&i.Description,
 			&i.Metadata,
+			&i.Reference,
 			&i.Status,
 			&i.PspObjectID,
 			&i.PspChargeID,
@@ -586,13 +614,13 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 const movementsByPSPID = `-- name: MovementsByPSPID :many
 SELECT p.psp_charge_id::text AS psp_id, p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.psp_id) AS p
 WHERE t.psp_account = $2 AND $3::text = 'charge'
 UNION ALL
 SELECT p.psp_object_id::text, p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = asked.psp_id
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = $2 AND $3::text = 'charge'
@@ -684,7 +712,7 @@ func (q *Queries) NameMovement(ctx context.Context, arg NameMovementParams) erro
 
 const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
 SELECT p.id, (p.status = 'succeeded')::boolean AS booked FROM (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
                     WHERE i.tenant_id = $2 AND i.id = asked.id) AS p
 WHERE $3::text = 'charge' AND p.id <> $4::uuid
   AND p.idempotency_key = $5::text AND p.generation = $6::integer
@@ -945,7 +973,7 @@ WHERE p.tenant_id = $1 AND p.id = $2 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $2 AND k.status = 'in_progress')
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
 `
 
 type ResumePaymentParams struct {
@@ -977,6 +1005,7 @@ func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (P
 		&i.PaymentMethod,
 		&i.Description,
 		&i.Metadata,
+		&i.Reference,
 		&i.Status,
 		&i.PspObjectID,
 		&i.PspChargeID,
