@@ -180,10 +180,12 @@ func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 	a.Drain()
 	for _, path := range []string{"/payments", "/docs", "/none"} {
 		rec := httptest.NewRecorder()
-		a.ServeHTTP(rec, httptest.NewRequest("POST", path, nil))
+		r := httptest.NewRequest("POST", path, nil)
+		r.Header.Set(keyHeader, `"order-0000000042"`)
+		a.ServeHTTP(rec, r)
 		d := problemOf(t, rec)
 		if d.Code != problem.ShuttingDown || rec.Header().Get("Connection") != "close" ||
-			rec.Header().Get("Retry-After") == "" ||
+			rec.Header().Get("Retry-After") == "" || rec.Header().Get(keyHeader) != "order-0000000042" ||
 			rec.Header().Get("X-Request-Id") == "" {
 			t.Fatalf("%s: %+v %v", path, d, rec.Header())
 		}

@@ -86,7 +86,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 
 func (a *API) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(a.identify, a.observe, a.recoverPanics, a.turnAwayWhenDraining, middleware.GetHead)
+	r.Use(a.identify, a.echoKey, a.observe, a.recoverPanics, a.turnAwayWhenDraining, middleware.GetHead)
 	r.NotFound(a.nothing)
 	r.MethodNotAllowed(a.otherMethod)
 

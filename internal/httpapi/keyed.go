@@ -26,7 +26,7 @@ type ask func(r *http.Request) (payments.Answer, error)
 // the request.
 func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		key, err := keyOf(r.Header)
+		key, err := knownOf(r).key, knownOf(r).keyErr
 		switch {
 		case errors.Is(err, errKeyMissing):
 			a.refuse(w, r, problem.IdempotencyKeyMissing,
@@ -39,7 +39,6 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 					idempotency.ErrKeyInvalid.Error()+": ")})
 			return
 		}
-		w.Header().Set(keyHeader, key.String())
 		w.Header().Set("Idempotent-Replayed", "false")
 
 		p := principalOf(r)
@@ -66,6 +65,19 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 		}
 		a.spell(w, r, answer, wish)
 	}
+}
+
+// echoKey reads the key of a POST, and repeats a valid key in the answer, whatever the answer is. So a client finds out
+// from any answer which of its requests was answered.
+func (a *API) echoKey(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if k := knownOf(r); r.Method == http.MethodPost {
+			if k.key, k.keyErr = keyOf(r.Header); k.keyErr == nil {
+				w.Header().Set(keyHeader, k.key.String())
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // put executes a request. If the outcome is not there yet, and the client wants to wait, put waits for it.

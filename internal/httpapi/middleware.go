@@ -25,7 +25,9 @@ type known struct {
 	requestID string
 	principal tenants.Principal // set after authentication
 	resource  string            // for the log: the path of the payment or refund that the answer is about
-	ref       idempotency.Ref   // of a request with an Idempotency-Key, once the key has been read
+	key       idempotency.Key   // of a POST
+	keyErr    error             // what is wrong with it, or that it has not been read
+	ref       idempotency.Ref   // of a request with an Idempotency-Key, once its tenant is known
 	code      problem.Code      // of the problem that was answered
 	async     bool              // the answer is about another request that is in flight
 }
@@ -36,14 +38,14 @@ func knownOf(r *http.Request) *known {
 	if k, ok := r.Context().Value(knownKey{}).(*known); ok {
 		return k
 	}
-	return &known{}
+	return &known{keyErr: errKeyMissing}
 }
 
 // identify gives the request an id of our own. An id that the client sends is ignored: it would be logged, and it could
 // hold anything.
 func (a *API) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		k := &known{requestID: a.config.RequestID()}
+		k := &known{requestID: a.config.RequestID(), keyErr: errKeyMissing}
 		w.Header().Set("X-Request-Id", k.requestID)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), knownKey{}, k)))
 	})

@@ -60,11 +60,11 @@ func TestHangUpIsRememberedAtItsTime(t *testing.T) {
 		}
 		return func(*http.Request) (payments.Answer, error) { return payments.Mismatch{}, nil }, nil
 	})
-	s := httptest.NewUnstartedServer(a.identify(a.observe(
+	s := httptest.NewUnstartedServer(a.identify(a.echoKey(a.observe(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			knownOf(r).principal = tenants.Principal{Tenant: "acme"}
 			keyed(w, r)
-		}))))
+		})))))
 	s.Listener = LimitConnections(s.Listener, s.Config, MaxOperatorConnections, a.config.Log, now)
 	s.Start()
 	defer s.Close()

@@ -121,9 +121,7 @@ func kindOf(o Operation, code problem.Code, subject string) (kind, bool) {
 // check asks what must be right about each answer by itself, and digests a final one.
 func (r *reading) check() error {
 	header := r.operation.Header
-	// A process that has just begun, and has no store to ask whose API key it is, has not come to the header.
-	unread := r.kind == storeAway && len(header.Values("Idempotency-Key")) == 0
-	if echo := header.Get("Idempotency-Key"); echo != r.operation.Key && r.kind != silent && r.kind != lost && !unread {
+	if echo := header.Get("Idempotency-Key"); echo != r.operation.Key && r.kind != silent && r.kind != lost {
 		return fmt.Errorf("a %d echoes the key %q", r.operation.Status, echo)
 	}
 	if (r.kind == accepted || r.kind == final || r.kind == busy) && r.subject == "" {

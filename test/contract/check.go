@@ -24,7 +24,7 @@ func (d *Document) check(e exchange) []string {
 	}
 	complaints := checkHeaders(described, e)
 	complaints = append(complaints, checkAnswerBody(described, e)...)
-	complaints = append(complaints, checkKeyHeaders(e)...)
+	complaints = append(complaints, checkKeyHeaders(operation, e)...)
 	if described.codes != nil {
 		complaints = append(complaints, checkProblem(described, e)...)
 	}

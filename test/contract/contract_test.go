@@ -452,8 +452,16 @@ func liesAboutAnswers() map[string]lie {
 		"no location":        {paid(), drop("Location"), "Location is missing"},
 		"location elsewhere": {paid(), set("Location", "/payments/1"), "header Location"},
 		"no echo":            {paid(), drop("Idempotency-Key"), "Idempotency-Key is missing"},
-		"another echo":       {paid(), set("Idempotency-Key", "another-key-00001"), "was sent"},
-		"replayed maybe":     {paid(), set("Idempotent-Replayed", "maybe"), "header Idempotent-Replayed"},
+		"401 without an echo": {refused("/payments", problem.Unauthenticated), drop("Idempotency-Key"),
+			"Idempotency-Key is \"\""},
+		"echo of a key that is refused": {refused("/payments", problem.Unauthenticated), func(e *exchange) {
+			e.sent["Idempotency-Key"] = "4111-1111-1111-1111"
+			e.received["Idempotency-Key"] = "4111-1111-1111-1111"
+		}, "was sent"},
+		"echo of a repeated key": {refused("/payments", problem.Unauthenticated),
+			send("Idempotency-Key", key+"\n"+key), "was sent"},
+		"another echo":   {paid(), set("Idempotency-Key", "another-key-00001"), "was sent"},
+		"replayed maybe": {paid(), set("Idempotent-Replayed", "maybe"), "header Idempotent-Replayed"},
 		"expires in seconds": {paid(), set("Idempotency-Key-Expires", "172800"),
 			"header Idempotency-Key-Expires"},
 		"retry after a date":     {busy, set("Retry-After", "soon"), "no integer"},

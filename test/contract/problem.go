@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/problem"
 )
 
@@ -61,18 +62,35 @@ func identifies(p problem.Document, e exchange) bool {
 }
 
 // checkKeyHeaders holds the headers about the key against each other, where a schema cannot.
-func checkKeyHeaders(e exchange) []string {
+func checkKeyHeaders(o *operation, e exchange) []string {
 	var complaints []string
-	if echo := e.received.Get("Idempotency-Key"); echo != "" {
-		if sent := bare(e.sent.Get("Idempotency-Key")); echo != sent {
-			complaints = append(complaints, fmt.Sprintf("Idempotency-Key is %q, and %q was sent", echo, sent))
-		}
+	if echo, sent := e.received.Get("Idempotency-Key"), o.keyIn(e); o.keyed() && echo != sent {
+		complaints = append(complaints, fmt.Sprintf("Idempotency-Key is %q, and %q was sent", echo, sent))
 	}
 	final := e.status == http.StatusCreated || e.status == http.StatusPaymentRequired
 	if e.received.Get("Idempotent-Replayed") == "true" && !final {
 		complaints = append(complaints, "it claims to be a replay, and only final answers are stored")
 	}
 	return complaints
+}
+
+// keyed says whether the operation takes an Idempotency-Key.
+func (o *operation) keyed() bool { return slices.ContainsFunc(o.parameters, isKey) }
+
+func isKey(f field) bool { return f.in == "header" && f.name == "Idempotency-Key" }
+
+// keyIn is the key that was sent, or "" if it was not one that can be taken.
+func (o *operation) keyIn(e exchange) string {
+	values := e.sent.Values("Idempotency-Key")
+	i := slices.IndexFunc(o.parameters, isKey)
+	if i < 0 || len(values) != 1 || o.parameters[i].check(values[0]) != "" {
+		return ""
+	}
+	key, err := idempotency.ParseKey(bare(values[0]))
+	if err != nil {
+		return ""
+	}
+	return key.String()
 }
 
 // bare undoes the quoting of RFC 8941, section 3.3.3.

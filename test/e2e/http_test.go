@@ -176,6 +176,12 @@ func TestKeyHeaderIsCheckedBeforeAnythingIsReserved(t *testing.T) {
 	} {
 		c := paymentOf("", "pm_ok")
 		c.header = http.Header{"Idempotency-Key": row.keys}
+		stranger := c
+		stranger.as = "-"
+		if r := w.do(stranger); row.code == "" && r.header.Get("Idempotency-Key") != row.keys[0] ||
+			row.code != "" && r.header.Get("Idempotency-Key") != "" {
+			t.Errorf("%s: without an API key, the key is echoed as %q", name, r.header.Get("Idempotency-Key"))
+		}
 		r := w.do(c)
 		if row.code == "" {
 			if r.expect(t, http.StatusCreated, ""); r.header.Get("Idempotency-Key") != row.keys[0] {
