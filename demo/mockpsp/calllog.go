@@ -85,7 +85,8 @@ func (l *callLog) begin(r *http.Request, account string, now time.Time) *callNot
 }
 
 func isScan(r *http.Request, key string) bool {
-	lists := []string{"/v1/charges", "/v1/refunds", "/v1/payment_intents", "/v1/balance_transactions"}
+	lists := []string{"/v1/charges", "/v1/refunds", "/v1/disputes", "/v1/payment_intents",
+		"/v1/balance_transactions"}
 	return r.Method == http.MethodGet && slices.Contains(lists, r.URL.Path) && key == ""
 }
 

@@ -12,7 +12,8 @@ import (
 // the same ledger, file, faults and log of calls. A dialect keeps its objects itself. The ledger knows only the
 // movements of money among them, and keeps the rest as notes that it cannot read.
 
-// Movement is a charge or a refund as the ledger shows it. The ledger fills in CreatedAt.
+// Movement is a charge, a refund or a dispute as the ledger shows it. The ledger fills in CreatedAt. A refund or a
+// dispute with an id that the ledger knows is a further version of it.
 type Movement = entry
 
 // Booking is what a dialect puts on one line of the ledger's file: all of it is durable, or none.
@@ -90,6 +91,11 @@ func (l *ledger) prepareDialect(draft *record) error {
 	if booking.Movement != nil {
 		draft.Entry = *booking.Movement
 		draft.Entry.CreatedAt = at.Format(timeLayout)
+		if before := l.prepared[draft.Entry.ID]; before != nil {
+			draft.Version, draft.ChangedAt = before.Version+1, draft.Entry.CreatedAt
+			draft.Entry.CreatedAt = before.Entry.CreatedAt
+		}
+		l.notePrepared(draft)
 	}
 	return nil
 }
@@ -103,6 +109,14 @@ func (l *ledger) publishDialect(r *record) {
 	r.Note, r.line = nil, nil // the dialect has it
 	if !r.isNote() {
 		l.all = append(l.all, r)
+		l.newest[r.Entry.ID] = r
+	}
+}
+
+// notePrepared notes a refund or a dispute of a dialect. A charge is charged once, and has no versions.
+func (l *ledger) notePrepared(r *record) {
+	if r.Entry.Object != ObjectCharge {
+		l.prepared[r.Entry.ID] = r
 	}
 }
 
@@ -111,14 +125,10 @@ func (l *ledger) restoreDialect(r *record) error {
 	r.dialect = true
 	l.notes = append(l.notes, r.Note)
 	if !r.isNote() {
-		createdAt, err := time.Parse(timeLayout, r.Entry.CreatedAt)
-		if err != nil {
-			return fmt.Errorf("parse createdAt: %w", err)
+		if err := l.restoreTime(r); err != nil {
+			return err
 		}
-		if !createdAt.After(l.lastCreated) {
-			return fmt.Errorf("createdAt %s is not later than the one before", r.Entry.CreatedAt)
-		}
-		l.lastCreated = createdAt
+		l.notePrepared(r)
 	}
 	l.publish(r)
 	return nil

@@ -11,14 +11,15 @@
 //
 //	call.go       lets a request in: secret, account, the log of calls
 //	charge.go     reads what is asked for, a charge or a refund
-//	keyed.go      reserves the key, picks the fault, acts it out
-//	reserve.go    the keys: who executes, who replays, who is refused; DELETE /_keys forgets them, not the ledger
+//	keyed.go      reserves the key, picks the fault, acts it out; the keys: who executes, who replays, who is refused;
+//	              DELETE /_keys forgets them, not the ledger
 //	write.go      the one goroutine that decides, writes and publishes entries, many to an fsync
 //	journal.go    the file below it
 //	fault.go      the test tokens, and what each of them does
 //	rates.go      how often chance picks a fault
 //	wrong.go      movements that are not what was asked for, and records that are hard to read
-//	late.go       charges that land after their connection was closed
+//	late.go       charges that land after their connection was closed, and what happens to entries by itself
+//	doors.go      what others do: refunds in the dashboard, refunds that come back, disputes
 //	reply.go      the answer, or the silence
 //	dialect.go    the seam for another dialect over the same ledger: see package stripe below
 //
@@ -36,18 +37,19 @@
 //   - A key, meaning (account, path, Idempotency-Key), is reserved before any fault acts, and has one entry at most:
 //     but for the faults that are about having two, and for keys that were forgotten. The ledger names the fault of
 //     each entry.
-//   - An entry never changes. Its answer is rendered from it, so that a replay has the status and bytes of the first.
+//   - A line never changes: a refund that comes back and a dispute that is decided have a line more. The answer to a
+//     key is rendered from the first line, so that a replay has the status and bytes of the first.
 //   - What is random is drawn from [Config.Rand] alone: one seed and one order of requests give the same faults, and
 //     the same ledger but for its ids and times.
 //   - Entries become visible in the order of the file, with strictly growing createdAt. A cursor therefore misses
 //     nothing.
-//   - Successful refunds never exceed their charge: one goroutine decides all of them.
+//   - Refunds and the disputes that hold money never exceed their charge: one goroutine decides all of them.
 //   - After a failed write nobody can tell what is on the disk. The server then answers 500 to everything under /v1
 //     until a restart has read the file: "not found" would be a lie if the line were there after all.
-//   - An entry's webhook has one id for good, and goes at least once, or until it is given up or dropped: what the file
+//   - The webhook of each version of an entry has one id for good, and goes at least once, or until it is given up or dropped: what the file
 //     of ended webhooks does not name is sent after the next start. Silent and stuck entries have none.
 //   - No webhook goes before the call that made its entry has ended.
-//   - Each movement of money is in one settlement file: that of the UTC day of its createdAt. Only today's still grows.
+//   - Each movement of money is in one settlement file: that of the UTC day of its line. Only today's still grows.
 //
 // Bounded are: bodies, keys, pages, held requests (by [Config.HangLimit]), late charges, the log of calls, and the
 // webhooks that are sent at once. The ledger itself is not, nor the webhooks that wait, one at most for each entry;

@@ -12,39 +12,60 @@ import (
 
 // The objects and statuses of a [Movement].
 const (
-	ObjectCharge    = "charge"
-	ObjectRefund    = "refund"
+	ObjectCharge  = "charge"
+	ObjectRefund  = "refund"
+	ObjectDispute = "dispute"
+
 	StatusSucceeded = "succeeded"
 	StatusDeclined  = "declined"
+	StatusPending   = "pending" // of a refund
+	StatusFailed    = "failed"  // of a refund that had succeeded: the money is the charge's again
+
+	StatusInquiry       = "inquiry"        // the bank only asks
+	StatusNeedsResponse = "needs_response" // the bank has withdrawn the money
+	StatusUnderReview   = "under_review"
+	StatusWon           = "won" // the money is back
+	StatusLost          = "lost"
+	StatusClosed        = "closed" // an inquiry that ended without a dispute
 )
+
+// changes are the statuses that may follow on another one, by the kind of an entry. All other entries stay as they are.
+var changes = map[string][]string{
+	"refund.pending":         {StatusSucceeded},
+	"refund.succeeded":       {StatusFailed},
+	"dispute.inquiry":        {StatusNeedsResponse, StatusClosed},
+	"dispute.needs_response": {StatusUnderReview, StatusLost},
+	"dispute.under_review":   {StatusWon, StatusLost},
+}
 
 // timeLayout has a fixed width, so that text order is time order.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// entry is a charge or a refund as the ledger holds it and as the API shows it: to a ledger they are the same thing,
-// with the sign reversed. Amounts are counts of the currency's minor unit.
+// entry is a charge, a refund or a dispute as the ledger holds it and as the API shows it: to a ledger they are the
+// same thing, with the sign reversed for the last two. Amounts are counts of the currency's minor unit.
 type entry struct {
 	ID             string `json:"id"`
 	Object         string `json:"object"`
 	Account        string `json:"account"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
-	ChargeID       string `json:"chargeId,omitempty"` // of a refund
+	ChargeID       string `json:"chargeId,omitempty"` // of a refund or a dispute
 	AmountCents    int64  `json:"amountCents"`
 	Currency       string `json:"currency"`
 	PaymentMethod  string `json:"paymentMethod,omitempty"` // of a charge
-	Reason         string `json:"reason,omitempty"`        // of a refund
+	Reason         string `json:"reason,omitempty"`        // of a refund or a dispute
 	Status         string `json:"status"`
 	DeclineCode    string `json:"declineCode,omitempty"`
+	EvidenceDueBy  string `json:"evidenceDueBy,omitempty"` // of a dispute
 	CreatedAt      string `json:"createdAt"`
 }
 
-// record is an entry and how it came about: one line of the ledger's file. Before it is written it is a draft, with
-// what was asked for and no outcome. With a due time it is a promise that the draft will land then.
-// Once written it never changes.
+// record is a version of an entry and how it came about: one line of the ledger's file. Before it is written it is a
+// draft, with what was asked for and no outcome. With a due time it is a promise that the draft will land then.
+// Once written it never changes: a refund that comes back and a dispute that is decided have a further version.
 type record struct {
 	Entry    entry     `json:"entry"`
-	Path     string    `json:"path"`     // where the key was sent
+	Path     string    `json:"path"`     // where the key was sent; empty if no request with a key asked for it
 	BodyHash string    `json:"bodyHash"` // of the request, to tell a repeat from a misuse
 	Fault    fault     `json:"fault"`
 	DueAt    time.Time `json:"dueAt,omitzero"`
@@ -54,6 +75,9 @@ type record struct {
 	AnswerID     string `json:"answerId,omitempty"`     // what the answer says, where that is not the entry's id
 	Further      bool   `json:"further,omitempty"`      // follows the key's own entry
 
+	Version   int    `json:"version,omitzero"` // from 0
+	ChangedAt string `json:"changedAt,omitempty"`
+
 	Outage  bool       `json:"outage,omitempty"`  // no entry, but a note: the key has failed once
 	Forgets *keyFilter `json:"forgets,omitempty"` // no entry, but a note: these keys were forgotten
 
@@ -61,10 +85,11 @@ type record struct {
 	// of the dialect, too.
 	Note jsontext.Value `json:"note,omitzero"`
 
-	dialect   bool  // written by another dialect: no key, no webhook and no lookup of ours knows it
-	line      *Line // of the draft of another dialect
-	forgotten int   // how many keys the note has dropped
-	position  int   // among the account's entries of the same object
+	becomes   string // the status, of the draft of a further version
+	dialect   bool   // written by another dialect: no key, no webhook and no lookup of ours knows it
+	line      *Line  // of the draft of another dialect
+	forgotten int    // how many keys the note has dropped
+	position  int    // among the account's entries of the same object
 }
 
 // keyRef identifies an intended operation: keys of other accounts or paths are other keys.
@@ -80,6 +105,30 @@ func (r *record) askedAccount() string { return cmp.Or(r.AskedAccount, r.Entry.A
 func (r *record) isPromise() bool { return !r.DueAt.IsZero() }
 
 func (r *record) isNote() bool { return r.Outage || r.Forgets != nil || r.dialect && r.Entry.ID == "" }
+
+// kind is the type of the record's webhook, too.
+func (r *record) kind() string { return r.Entry.Object + "." + r.Entry.Status }
+
+// at is when the record was written.
+func (r *record) at() string { return cmp.Or(r.ChangedAt, r.Entry.CreatedAt) }
+
+// taken is what the entry takes from its charge: neither a refund nor a dispute can take it again.
+func (r *record) taken() int64 {
+	switch r.kind() {
+	case "refund.pending", "refund.succeeded", "dispute.needs_response", "dispute.under_review", "dispute.lost":
+		return r.Entry.AmountCents
+	}
+	return 0
+}
+
+// moves reports whether money has moved with the record.
+func (r *record) moves() bool {
+	switch r.kind() {
+	case "charge.succeeded", "refund.succeeded", "refund.failed", "dispute.needs_response", "dispute.won":
+		return true
+	}
+	return false
+}
 
 func (r *record) succeeded() bool { return r.Entry.Status == StatusSucceeded }
 
@@ -122,8 +171,11 @@ func (r *record) decide(createdAt time.Time, refundable int64) {
 func newID(object string) string { return prefixOf(object) + strings.ToLower(rand.Text()) }
 
 func prefixOf(object string) string {
-	if object == ObjectRefund {
+	switch object {
+	case ObjectRefund:
 		return "rf_"
+	case ObjectDispute:
+		return "dp_"
 	}
 	return "ch_"
 }

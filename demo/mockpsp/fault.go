@@ -1,6 +1,9 @@
 package mockpsp
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // fault is a test token: the payment method of a charge, or the reason of a refund, that picks what goes wrong.
 type fault string
@@ -56,6 +59,9 @@ type behaviour struct {
 	declined    bool    // … and says that the PSP refused
 	wrong       member  // … with another value than was asked for
 	further     further // … and a second one follows it under the same key
+	returned    bool    // … and, if it is a refund, comes back later
+	disputed    bool    // … and, if it is a charge, is disputed later
+	decided     string  // … and that dispute ends like this
 	forgetsKey  bool    // … and its key is forgotten with the end of the call
 	harm        harm    // … and is hard to read through the API
 	lookupsFail bool    // … and, if money has moved, cannot be read through the API
@@ -68,6 +74,17 @@ type behaviour struct {
 var behaviours = map[fault]behaviour{
 	faultOK:    {means: "charged, answered", moves: true},
 	faultNever: {means: "never answered, never charged", ending: EndSilence},
+
+	"pm_refund_returned": {
+		means: "charged; as the reason of a refund: given back, and comes back later", moves: true, returned: true,
+	},
+	"pm_dispute": {means: "charged, and disputed later", moves: true, disputed: true},
+	"pm_dispute_won": {
+		means: "charged, disputed later, and the dispute is won", moves: true, disputed: true, decided: StatusWon,
+	},
+	"pm_dispute_lost": {
+		means: "charged, disputed later, and the dispute is lost", moves: true, disputed: true, decided: StatusLost,
+	},
 
 	"pm_declined":        {means: "refused: insufficient_funds", moves: true, declined: true},
 	"pm_slow":            {means: "charged after a pause", slow: true, moves: true},
@@ -135,10 +152,11 @@ var behaviours = map[fault]behaviour{
 // Token is a test token, and what it does.
 type Token struct{ Name, Means string }
 
-// Tokens lists the test tokens for people: the usual ones first.
+// Tokens lists the test tokens for people: the usual ones first, and last those that chance does not pick.
 func Tokens() []Token {
 	var tokens []Token
-	for _, f := range append(append([]fault{faultOK}, randomFaults()...), faultNever) {
+	named := []fault{faultNever, "pm_refund_returned", "pm_dispute", "pm_dispute_won", "pm_dispute_lost"}
+	for _, f := range slices.Concat([]fault{faultOK}, randomFaults(), named) {
 		tokens = append(tokens, Token{string(f), behaviours[f].means})
 	}
 	return tokens

@@ -1,6 +1,8 @@
 package mockpsp
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,8 +28,65 @@ func (s *Server) landLate(promise *record) {
 	s.expect(&landing)() // its call has ended long ago
 }
 
-// Due counts the late charges and refunds that have not landed yet. A test that waits until it is 0 has seen all of
-// them.
+// next returns the draft of what happens to the entry by itself: its next version, or a dispute about it; or nil.
+func (r *record) next() *record {
+	does := behaviours[r.Fault]
+	switch {
+	case r.kind() == "charge.succeeded" && does.disputed:
+		return disputeOf(r, StatusNeedsResponse, r.Fault)
+	case r.kind() == "refund.pending":
+		return r.changed(StatusSucceeded)
+	case r.kind() == "refund.succeeded" && does.returned:
+		return r.changed(StatusFailed)
+	case r.kind() == "dispute.needs_response" && does.decided == StatusWon:
+		return r.changed(StatusUnderReview)
+	case r.Entry.Object == ObjectDispute && slices.Contains(changes[r.kind()], does.decided):
+		return r.changed(does.decided)
+	}
+	return nil
+}
+
+// changed returns the draft of the next version.
+func (r *record) changed(becomes string) *record {
+	return &record{Entry: entry{ID: r.Entry.ID}, becomes: becomes}
+}
+
+// follow starts the clock of what happens to the entry by itself, LateDelay after the entry was written.
+func (s *Server) follow(r *record) {
+	next := r.next()
+	if next == nil {
+		return
+	}
+	written, _ := time.Parse(timeLayout, r.at()) // as we have written it
+	s.late.Start(written.Add(s.config.LateDelay).Sub(s.config.Now()), func() {
+		err := s.ledger.write(next)
+		if _, refused := errors.AsType[apiError](err); refused {
+			return // somebody has done something else by hand
+		}
+		if err != nil {
+			s.config.Log.Error("what follows on an entry could not be written", "error", err)
+			return
+		}
+		s.expect(next)()
+	})
+}
+
+// unfinished returns the entries to which something happens by itself.
+func (l *ledger) unfinished() (unfinished []*record) {
+	disputed := map[string]bool{}
+	for _, r := range slices.Backward(l.snapshot()) {
+		if r.Entry.Object == ObjectDispute {
+			disputed[r.Entry.ChargeID] = true
+		}
+		if !r.dialect && !disputed[r.Entry.ID] && r.next() != nil {
+			unfinished = append(unfinished, r)
+		}
+	}
+	return unfinished
+}
+
+// Due counts the late charges and refunds that have not landed yet, and what is still to happen to entries by itself. A
+// test that waits until it is 0 has seen all of them.
 func (s *Server) Due() int { return s.late.Len() }
 
 // Timers run what is due later: late charges, webhooks, and what happens by itself in another dialect. The zero value

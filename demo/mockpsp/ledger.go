@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,24 +23,26 @@ type ledger struct {
 
 	// Only the writer reads and changes these (and the replay before it starts).
 	lastCreated time.Time
-	refunded    map[string]int64 // by charge id, successful refunds only
-	promised    int              // late entries that have not landed
-	notes       []jsontext.Value // of another dialect, read from the file and not yet taken
+	taken       map[string]int64   // by charge id, what refunds and disputes have taken
+	prepared    map[string]*record // the newest versions of refunds and disputes, by id, written or about to be
+	promised    int                // late entries that have not landed
+	notes       []jsontext.Value   // of another dialect, read from the file and not yet taken
 
 	mu      sync.RWMutex // held by the writer only while it publishes, never while it waits for the disk
 	keys    map[keyRef]*keyState
 	books   map[bookRef]*book
-	all     []*record // append-only, so that a copy of the slice is a snapshot
+	all     []*record          // append-only, so that a copy of the slice is a snapshot
+	newest  map[string]*record // the newest version of each entry, by id
 	pending map[keyRef]*record
 	broken  error // the failed write after which nothing is known any more
 }
 
 type bookRef struct{ account, object string }
 
-// book is one account's list of charges, or of refunds, oldest first, with its indexes.
+// book is one account's list of charges, refunds or disputes, oldest first, with its index. It has the first version of
+// each.
 type book struct {
 	records []*record
-	byID    map[string]*record
 	byKey   map[string][]*record
 }
 
@@ -49,7 +52,9 @@ func openLedger(config Config) (*ledger, error) {
 		log:      config.Log,
 		queue:    make(chan pendingWrite, queueLength),
 		stopped:  make(chan struct{}),
-		refunded: map[string]int64{},
+		taken:    map[string]int64{},
+		prepared: map[string]*record{},
+		newest:   map[string]*record{},
 		keys:     map[keyRef]*keyState{},
 		books:    map[bookRef]*book{},
 		pending:  map[keyRef]*record{},
@@ -75,12 +80,16 @@ func (l *ledger) restore(r *record) error {
 	if r.Note != nil {
 		return l.restoreDialect(r)
 	}
-	if _, ok := behaviours[r.Fault]; !ok || (r.Entry.Object != ObjectCharge && r.Entry.Object != ObjectRefund) {
+	objects := []string{ObjectCharge, ObjectRefund, ObjectDispute}
+	if _, ok := behaviours[r.Fault]; !ok || !slices.Contains(objects, r.Entry.Object) {
 		return fmt.Errorf("unknown kind of entry: %q %q", r.Entry.Object, r.Fault)
 	}
 	known := l.keys[r.ref()]
 	if known != nil && !r.Further && (known.record != nil || r.isPromise() || r.Outage) {
 		return fmt.Errorf("a second entry for one idempotency key")
+	}
+	if r.Path == "" && (r.isPromise() || r.Outage) {
+		return fmt.Errorf("a promise or an outage without a path")
 	}
 	if r.isPromise() || r.Outage {
 		if r.isPromise() {
@@ -89,19 +98,30 @@ func (l *ledger) restore(r *record) error {
 		l.publish(r)
 		return nil
 	}
-	createdAt, err := time.Parse(timeLayout, r.Entry.CreatedAt)
-	if err != nil {
-		return fmt.Errorf("parse createdAt: %w", err)
+	if err := l.restoreTime(r); err != nil {
+		return err
 	}
-	if !createdAt.After(l.lastCreated) {
-		return fmt.Errorf("createdAt %s is not later than the one before", r.Entry.CreatedAt)
+	if before := l.prepared[r.Entry.ID]; r.Version > 0 && (before == nil || before.Version != r.Version-1) {
+		return fmt.Errorf("version %d of %s does not follow on the one before", r.Version, r.Entry.ID)
 	}
-	l.lastCreated = createdAt
 	if known != nil && known.late && !r.Further {
 		l.promised--
 	}
-	l.countRefund(r)
+	l.count(r)
 	l.publish(r)
+	return nil
+}
+
+// restoreTime checks that the line is later than the one before.
+func (l *ledger) restoreTime(r *record) error {
+	at, err := time.Parse(timeLayout, r.at())
+	if err != nil {
+		return fmt.Errorf("parse time of the line: %w", err)
+	}
+	if !at.After(l.lastCreated) {
+		return fmt.Errorf("time %s is not later than the one before", r.at())
+	}
+	l.lastCreated = at
 	return nil
 }
 
@@ -115,13 +135,19 @@ func (l *ledger) publish(r *record) {
 		l.publishDialect(r)
 		return
 	}
-	if !r.Further {
+	if !r.Further && r.Path != "" {
 		l.remember(r)
 	}
-	if !r.isPromise() && !r.isNote() {
-		l.all = append(l.all, r)
-		l.book(r.Entry.Account, r.Entry.Object).add(r)
+	if r.isPromise() || r.isNote() {
+		return
 	}
+	if r.Version == 0 {
+		l.book(r.Entry.Account, r.Entry.Object).add(r)
+	} else {
+		r.position = l.newest[r.Entry.ID].position
+	}
+	l.all = append(l.all, r)
+	l.newest[r.Entry.ID] = r
 }
 
 // remember keeps what a record means for its key.
@@ -151,9 +177,7 @@ func (l *ledger) remember(r *record) {
 func (l *ledger) book(account, object string) *book {
 	ref := bookRef{account, object}
 	if l.books[ref] == nil {
-		l.books[ref] = &book{
-			byID: map[string]*record{}, byKey: map[string][]*record{},
-		}
+		l.books[ref] = &book{byKey: map[string][]*record{}}
 	}
 	return l.books[ref]
 }
@@ -161,37 +185,45 @@ func (l *ledger) book(account, object string) *book {
 func (b *book) add(r *record) {
 	r.position = len(b.records)
 	b.records = append(b.records, r)
-	b.byID[r.Entry.ID] = r
 	b.byKey[r.Entry.IdempotencyKey] = append(b.byKey[r.Entry.IdempotencyKey], r)
 }
 
 // find returns an account's entry, or nil. It also finds what the API's lookups fail on.
 func (l *ledger) find(object, account, id string) *record {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if b := l.books[bookRef{account, object}]; b != nil {
-		return b.byID[id]
+	r := l.findAnywhere(id)
+	if r == nil || r.dialect || r.Entry.Account != account || r.Entry.Object != object {
+		return nil
 	}
-	return nil
+	return r
 }
 
-// findAnywhere returns the entry of whatever account and kind, or nil.
+// findAnywhere returns the entry of whatever account, kind and dialect, or nil.
 func (l *ledger) findAnywhere(id string) *record {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for _, b := range l.books {
-		if r := b.byID[id]; r != nil {
-			return r
-		}
-	}
-	return nil
+	return l.newest[id]
 }
 
-// snapshot returns all entries so far, oldest first.
-func (l *ledger) snapshot() []*record {
+// lines returns all entries so far in all their versions, in the order of the file.
+func (l *ledger) lines() []*record {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.all[:len(l.all):len(l.all)]
+}
+
+// snapshot returns all entries so far as they are now, oldest first.
+func (l *ledger) snapshot() []*record {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	entries := make([]*record, 0, len(l.all))
+	for _, r := range l.all {
+		if newest := l.newest[r.Entry.ID]; r.Version == 0 && newest.Version > 0 {
+			entries = append(entries, newest)
+		} else if r.Version == 0 {
+			entries = append(entries, r)
+		}
+	}
+	return entries
 }
 
 // promises returns the late entries that have not landed.
@@ -218,8 +250,8 @@ type ledgerView struct {
 	Fault fault `json:"fault"`
 }
 
-// getLedger streams what was really charged and refunded, oldest first, stuck charges included. It needs no secret
-// and sees all accounts: it is the examiner's door, not the provider's.
+// getLedger streams what was really charged, refunded and disputed, as it is now, oldest first, stuck charges included.
+// It needs no secret and sees all accounts: it is the examiner's door, not the provider's.
 func (s *Server) getLedger(w http.ResponseWriter, r *http.Request) {
 	only := filter{r.FormValue("account"), r.FormValue("idempotencyKey"), r.FormValue("reference")}
 	records := s.ledger.snapshot()
@@ -229,6 +261,8 @@ func (s *Server) getLedger(w http.ResponseWriter, r *http.Request) {
 	writeViews(out, records, ObjectCharge, only)
 	_, _ = out.WriteString(`],"refunds":[`)
 	writeViews(out, records, ObjectRefund, only)
+	_, _ = out.WriteString(`],"disputes":[`)
+	writeViews(out, records, ObjectDispute, only)
 	_, _ = out.WriteString(`]}`)
 	_ = out.Flush() // the reader may have gone
 }

@@ -18,10 +18,19 @@ func lookupFails() apiError {
 }
 
 func (s *Server) getCharge(c *call) (Reply, error) {
-	found := s.ledger.find(ObjectCharge, c.account, c.r.PathValue("id"))
+	return s.get(c, ObjectCharge, noSuchCharge())
+}
+
+func (s *Server) getDispute(c *call) (Reply, error) {
+	return s.get(c, ObjectDispute,
+		apiError{http.StatusNotFound, "dispute_not_found", "the account has no such dispute"})
+}
+
+func (s *Server) get(c *call, object string, none error) (Reply, error) {
+	found := s.ledger.find(object, c.account, c.r.PathValue("id"))
 	switch {
 	case found == nil:
-		return Reply{}, noSuchCharge()
+		return Reply{}, none
 	case found.lookupsFail():
 		return Reply{}, lookupFails()
 	}
@@ -68,7 +77,10 @@ func pageOf(records []*record, next string) []byte {
 // list returns up to limit matching entries, oldest first, and whether there are more. Stuck charges fail a lookup by
 // key; a page of everything leaves them out, or one of them would end all scans for good.
 func (l *ledger) list(q listQuery) (page []*record, more bool, err error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	for _, r := range l.candidates(q) {
+		r = l.newest[r.Entry.ID]
 		if q.key != "" && r.Entry.IdempotencyKey != q.key {
 			continue
 		}
@@ -86,10 +98,8 @@ func (l *ledger) list(q listQuery) (page []*record, more bool, err error) {
 	return page, false, nil
 }
 
-// candidates returns the narrowest indexed list from the query's start on.
+// candidates returns the narrowest indexed list from the query's start on. The caller holds l.mu.
 func (l *ledger) candidates(q listQuery) []*record {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	b := l.books[bookRef{q.account, q.object}]
 	if b == nil {
 		return nil

@@ -75,9 +75,11 @@ func (r pageRate) Meaning() string { return behaviours[fault("pm_"+r.Name)].mean
 const disorderField = "webhook_"
 
 func (s *Server) getPage(w http.ResponseWriter, r *http.Request) {
-	s.renderPage(w, r, http.StatusOK, pageRates{
-		Faults: rateFields(s.faults, ""), Disorders: rateFields(s.disorders, disorderField),
-	}, "")
+	s.renderPage(w, r, http.StatusOK, s.rateFields(), "")
+}
+
+func (s *Server) rateFields() pageRates {
+	return pageRates{Faults: rateFields(s.faults, ""), Disorders: rateFields(s.disorders, disorderField)}
 }
 
 func rateFields(of *Rates, prefix string) []pageRate {

@@ -197,10 +197,14 @@ func FuzzLedgerFile(f *testing.F) {
 	f.Add([]byte(line + line))
 	f.Add([]byte(line + line[:50]))
 	f.Add([]byte("{}\n" + line))
+	const refund = `{"entry":{"id":"rf_1","object":"refund","account":"acme","chargeId":"ch_1","amountCents":5,"currency":"USD",` +
+		`"status":"succeeded","createdAt":"2026-11-20T12:00:00.000002Z"},"path":"","fault":"pm_ok"}` + "\n"
+	f.Add([]byte(line + refund + strings.NewReplacer("succeeded", "failed", `"path"`,
+		`"version":1,"changedAt":"2026-11-20T12:00:00.000003Z","path"`).Replace(refund)))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		open := func(file []byte) (*ledger, int64, error) {
-			l := &ledger{refunded: map[string]int64{}, keys: map[keyRef]*keyState{}, books: map[bookRef]*book{},
-				pending: map[keyRef]*record{}}
+			l := &ledger{taken: map[string]int64{}, keys: map[keyRef]*keyState{}, books: map[bookRef]*book{},
+				pending: map[keyRef]*record{}, prepared: map[string]*record{}, newest: map[string]*record{}}
 			intact, err := replay(bytes.NewReader(file), l.restore)
 			return l, intact, err
 		}
@@ -222,10 +226,10 @@ func FuzzLedgerFile(f *testing.F) {
 		}
 		var last string
 		for _, r := range l.all {
-			if r.Entry.CreatedAt <= last {
-				t.Fatalf("%q follows %q", r.Entry.CreatedAt, last)
+			if r.at() <= last {
+				t.Fatalf("%q follows %q", r.at(), last)
 			}
-			last = r.Entry.CreatedAt
+			last = r.at()
 		}
 	})
 }

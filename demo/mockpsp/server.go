@@ -30,6 +30,7 @@ type Server struct {
 
 	outbox        *Outbox                                // of another dialect; nil while none is served
 	forgetDialect func(account, key string) (int, error) // likewise
+	doors         Doors                                  // likewise
 
 	closing chan struct{} // closed when Close begins; ends every pause
 
@@ -55,7 +56,7 @@ func New(config Config) (*Server, error) {
 		path = config.LedgerPath + webhooksSuffix
 	}
 	faults, disorders := newFaultRates(config.Rand), newDisorderRates(split(config.Rand))
-	hooks, err := newOutbox(config, path, signer(key), disorders, subjects(ledger.snapshot(), config.SilentAccount))
+	hooks, err := newOutbox(config, path, signer(key), disorders, subjects(ledger.lines(), config.SilentAccount))
 	if err != nil {
 		return nil, errors.Join(err, ledger.close())
 	}
@@ -74,6 +75,9 @@ func New(config Config) (*Server, error) {
 	s.handler = http.NewCrossOriginProtection().Handler(s.routes())
 	for _, promise := range ledger.promises() {
 		s.late.Start(promise.DueAt.Sub(config.Now()), func() { s.landLate(promise) })
+	}
+	for _, r := range ledger.unfinished() {
+		s.follow(r)
 	}
 	return s, nil
 }
@@ -128,6 +132,8 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("GET /v1/charges/{id}", s.v1(s.getCharge))
 	mux.Handle("POST /v1/charges/{id}/refunds", s.v1(s.postRefund))
 	mux.Handle("GET /v1/refunds", s.v1(s.listOf(ObjectRefund)))
+	mux.Handle("GET /v1/disputes", s.v1(s.listOf(ObjectDispute)))
+	mux.Handle("GET /v1/disputes/{id}", s.v1(s.getDispute))
 	mux.Handle("GET /v1/settlements/{file}", s.v1(s.getSettlement))
 	mux.Handle("/v1/", s.v1(noSuchEndpoint))
 
@@ -136,6 +142,10 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("DELETE /_keys", s.deleteKeys)
 	mux.HandleFunc("GET /_ledger", s.getLedger)
 	mux.HandleFunc("GET /_requests", s.getRequests)
+	mux.HandleFunc("POST /_refunds", s.door(s.refundElsewhere))
+	mux.HandleFunc("POST /_refunds/{id}/fail", s.door(s.failRefund))
+	mux.HandleFunc("POST /_disputes", s.door(s.openDispute))
+	mux.HandleFunc("POST /_disputes/{id}", s.door(s.changeDispute))
 	mux.HandleFunc("GET /_webhooks", s.getWebhooks)
 	mux.HandleFunc("GET /_webhooks/{entryId}", s.getWebhook)
 	mux.HandleFunc("POST /_webhooks/{entryId}", s.postWebhook)

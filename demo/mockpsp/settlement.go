@@ -13,10 +13,11 @@ import (
 // settlementHeader names the columns. Of a charge, chargeId is empty.
 const settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
 
-// getSettlement streams an account's movements of one UTC day, oldest first, as CSV (RFC 4180). Declined entries moved
-// nothing and are not in it; stuck charges are, for another system makes such files. The last line is a trailer with
-// the number of lines before it, the header not counted, so that a reader knows when something is missing. Today's file
-// has what there is so far.
+// getSettlement streams an account's movements of one UTC day, oldest first, as CSV (RFC 4180). A refund that came
+// back has a second line, and so has a dispute that was won, each with the time at which the money has moved. Declined
+// entries moved nothing and are not in it; stuck charges are, for another system makes such files. The last line is a
+// trailer with the number of lines before it, the header not counted, so that a reader knows when something is missing.
+// Today's file has what there is so far.
 func (s *Server) getSettlement(c *call) (Reply, error) {
 	date, ok := strings.CutSuffix(c.r.PathValue("file"), ".csv")
 	if !ok {
@@ -28,18 +29,18 @@ func (s *Server) getSettlement(c *call) (Reply, error) {
 	if date > s.config.Now().UTC().Format(time.DateOnly) {
 		return Reply{}, apiError{http.StatusNotFound, "settlement_not_found", "the day has not begun, in UTC"}
 	}
-	records := ofDay(s.ledger.snapshot(), date)
+	records := ofDay(s.ledger.lines(), date)
 	return Reply{
 		Status: http.StatusOK,
 		csv:    func(w io.Writer) { writeSettlement(w, records, c.account) },
 	}, nil
 }
 
-// ofDay returns the entries of a day. They are in order of time, whose text begins with the day.
+// ofDay returns the lines of a day. They are in order of time, whose text begins with the day.
 func ofDay(records []*record, date string) []*record {
-	from := sort.Search(len(records), func(i int) bool { return records[i].Entry.CreatedAt >= date })
+	from := sort.Search(len(records), func(i int) bool { return records[i].at() >= date })
 	length := sort.Search(len(records)-from, func(i int) bool {
-		return !strings.HasPrefix(records[from+i].Entry.CreatedAt, date)
+		return !strings.HasPrefix(records[from+i].at(), date)
 	})
 	return records[from : from+length]
 }
@@ -50,11 +51,11 @@ func writeSettlement(w io.Writer, records []*record, account string) {
 	lines := 0
 	for _, r := range records {
 		e := &r.Entry
-		if e.Account != account || !r.succeeded() {
+		if e.Account != account || !r.moves() {
 			continue
 		}
 		writeCSV(out, e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID,
-			strconv.FormatInt(e.AmountCents, 10), e.Currency, e.Status, e.CreatedAt)
+			strconv.FormatInt(e.AmountCents, 10), e.Currency, e.Status, r.at())
 		lines++
 	}
 	writeCSV(out, "total", strconv.Itoa(lines), "", "", "", "", "", "", "")

@@ -154,7 +154,8 @@ func TestSettlementIsWrittenPieceByPiece(t *testing.T) {
 	t.Parallel()
 	records := make([]*record, 10_000)
 	for i := range records {
-		records[i] = &record{Entry: entry{ID: fmt.Sprint("ch_", i), Account: "acme", Status: StatusSucceeded}}
+		records[i] = &record{Entry: entry{ID: fmt.Sprint("ch_", i), Object: ObjectCharge, Account: "acme",
+			Status: StatusSucceeded}}
 	}
 	whole := &pieces{limit: len(records)}
 	writeSettlement(whole, records, "acme")

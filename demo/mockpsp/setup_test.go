@@ -171,8 +171,9 @@ func (p *running) calls(key string) callView {
 }
 
 type truth struct {
-	Charges []ledgerView `json:"charges"`
-	Refunds []ledgerView `json:"refunds"`
+	Charges  []ledgerView `json:"charges"`
+	Refunds  []ledgerView `json:"refunds"`
+	Disputes []ledgerView `json:"disputes"`
 }
 
 // ledger asks what was really charged under a key, under all keys if it is empty.

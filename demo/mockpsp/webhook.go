@@ -40,27 +40,26 @@ type Subject interface {
 // secret.
 type Signer func(hook Webhook, forged bool, at time.Time) http.Header
 
-// SubjectID implements [Subject].
-func (e *entry) SubjectID() string { return e.ID }
-
-// Webhook implements [Subject].
-func (e *entry) Webhook(forged bool) Webhook {
-	if forged {
-		altered := *e
-		altered.AmountCents++
-		return webhookOf(&altered)
+// SubjectID implements [Subject]. Each version has its own webhook.
+func (r *record) SubjectID() string {
+	if r.Version == 0 {
+		return r.Entry.ID
 	}
-	return webhookOf(e)
+	return r.Entry.ID + "-" + strconv.Itoa(r.Version)
 }
 
-func webhookOf(e *entry) Webhook {
-	kind := e.Object + "." + e.Status
+// Webhook implements [Subject].
+func (r *record) Webhook(forged bool) Webhook {
+	shown := r.Entry
+	if forged {
+		shown.AmountCents++
+	}
 	body := Render(struct {
 		Type      string `json:"type"`
 		Timestamp string `json:"timestamp"`
 		Data      *entry `json:"data"`
-	}{kind, e.CreatedAt, e})
-	return Webhook{webhookID(e.ID), kind, body}
+	}{r.kind(), r.at(), &shown})
+	return Webhook{webhookID(r.SubjectID()), r.kind(), body}
 }
 
 // webhookID takes over the entry's randomness.
@@ -119,7 +118,7 @@ func subjects(records []*record, silentAccount string) []Subject {
 	var all []Subject
 	for _, r := range records {
 		if r.sendsWebhook(silentAccount) {
-			all = append(all, &r.Entry)
+			all = append(all, r)
 		}
 	}
 	return all

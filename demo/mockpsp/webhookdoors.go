@@ -96,8 +96,8 @@ func (s *Server) resend(w http.ResponseWriter, r *http.Request) (Reply, error) {
 // findSubject returns an entry, or an event of another dialect, and the webhooks that tell of it.
 func (s *Server) findSubject(id string) (*Outbox, Subject, error) {
 	by, of := s.webhooks, Subject(nil)
-	if found := s.ledger.findAnywhere(id); found != nil {
-		of = &found.Entry
+	if found := s.ledger.findVersion(id); found != nil {
+		of = found
 	} else if s.outbox != nil {
 		by, of = s.outbox, s.outbox.find(id)
 	}
@@ -110,6 +110,19 @@ func (s *Server) findSubject(id string) (*Outbox, Subject, error) {
 			"the PSP was started without a webhook URL; set MOCKPSP_WEBHOOK_URL"}
 	}
 	return by, of, nil
+}
+
+// findVersion returns the entry with an id, or the version of one that has its own id, as webhooks name it, or nil.
+func (l *ledger) findVersion(id string) *record {
+	if r := l.findAnywhere(id); r != nil && !r.dialect {
+		return r
+	}
+	for _, r := range l.lines() {
+		if !r.dialect && r.SubjectID() == id {
+			return r
+		}
+	}
+	return nil
 }
 
 // parseResend returns the disorder that is asked for. No body asks for none.

@@ -94,12 +94,13 @@ func (w *Outbox) Expect(of Subject) (release func()) {
 	return func() { w.release(expected) }
 }
 
-// expect prepares the webhook of an entry, if it has one.
+// expect prepares the webhook of an entry, if it has one, and starts the clock of what happens to the entry by itself.
 func (s *Server) expect(r *record) (release func()) {
+	s.follow(r)
 	if !r.sendsWebhook(s.config.SilentAccount) {
 		return func() {}
 	}
-	return s.webhooks.Expect(&r.Entry)
+	return s.webhooks.Expect(r)
 }
 
 // release lets an expected webhook go, now that the call has ended. When the PSP stops first, the next start does it.

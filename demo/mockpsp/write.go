@@ -1,8 +1,10 @@
 package mockpsp
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -112,10 +114,18 @@ func (l *ledger) prepare(draft *record) ([]byte, error) {
 				fmt.Sprintf("%d late charges have not landed yet", maxPromises)}
 		}
 		l.promised++
+	case draft.becomes != "":
+		if err := l.change(draft); err != nil {
+			return nil, err
+		}
+	case draft.Path == "":
+		if err := l.open(draft); err != nil {
+			return nil, err
+		}
 	default:
 		l.distort(draft)
-		draft.decide(l.nextCreatedAt(), l.refundable(draft))
-		l.countRefund(draft)
+		draft.decide(l.nextCreatedAt(), l.left(draft.askedAccount(), draft.Entry.ChargeID))
+		l.count(draft)
 		if l.pending[draft.ref()] != nil {
 			l.promised--
 		}
@@ -138,22 +148,73 @@ func (l *ledger) nextCreatedAt() time.Time {
 	return t
 }
 
-// refundable returns what the charge of a refund has left. The writer is the only one that changes the books, so it
-// may read them without the lock.
-func (l *ledger) refundable(draft *record) int64 {
-	b := l.books[bookRef{draft.askedAccount(), ObjectCharge}]
-	if draft.Entry.Object != ObjectRefund || b == nil {
-		return 0
+// evidenceTime is how long the merchant may answer a dispute.
+const evidenceTime = 7 * 24 * time.Hour
+
+// open completes the draft of what others do to a charge: a refund in the dashboard, or a dispute. Without an amount it
+// is about all that the charge has left. The draft is refused where a refund would be declined.
+func (l *ledger) open(draft *record) error {
+	e := &draft.Entry
+	left := l.left(e.Account, e.ChargeID)
+	if e.AmountCents = cmp.Or(e.AmountCents, left); e.AmountCents < 1 || e.AmountCents > left {
+		return l.exceeds(draft, left)
 	}
-	charge := b.byID[draft.Entry.ChargeID]
-	if charge == nil || !charge.succeeded() {
-		return 0
+	createdAt := l.nextCreatedAt()
+	e.ID, e.CreatedAt = newID(e.Object), createdAt.Format(timeLayout)
+	if e.Object == ObjectDispute {
+		e.EvidenceDueBy = createdAt.Add(evidenceTime).Format(time.RFC3339)
 	}
-	return charge.Entry.AmountCents - l.refunded[charge.Entry.ID]
+	l.count(draft)
+	return nil
 }
 
-func (l *ledger) countRefund(r *record) {
-	if r.Entry.Object == ObjectRefund && r.succeeded() {
-		l.refunded[r.Entry.ChargeID] += r.Entry.AmountCents
+func (l *ledger) exceeds(draft *record, left int64) error {
+	return apiError{http.StatusPaymentRequired, draft.Entry.Object + "_exceeds_charge",
+		fmt.Sprintf("%d of the charge are left: neither given back nor disputed", left)}
+}
+
+// change completes the draft of a further version: the newest version with another status.
+func (l *ledger) change(draft *record) error {
+	before := l.prepared[draft.Entry.ID]
+	if before == nil || before.dialect {
+		return noSuchEntry()
 	}
+	if !slices.Contains(changes[before.kind()], draft.becomes) {
+		return apiError{http.StatusConflict, "illegal_change", fmt.Sprintf("a %s that is %s does not become %s",
+			before.Entry.Object, before.Entry.Status, draft.becomes)}
+	}
+	draft.Entry, draft.Fault, draft.Version = before.Entry, before.Fault, before.Version+1
+	draft.Entry.Status = draft.becomes
+	if draft.becomes == StatusFailed {
+		draft.Entry.DeclineCode = "expired_or_canceled_card"
+	}
+	left := l.left(draft.Entry.Account, draft.Entry.ChargeID) + before.taken()
+	if draft.taken() > left {
+		return l.exceeds(draft, left)
+	}
+	draft.ChangedAt = l.nextCreatedAt().Format(timeLayout)
+	l.count(draft)
+	return nil
+}
+
+// left returns what can still be taken from a charge, 0 if the account has no such charge. The writer is the only one
+// that changes the entries, so it may read them without the lock.
+func (l *ledger) left(account, id string) int64 {
+	charge := l.newest[id]
+	if charge == nil || charge.dialect || charge.Entry.Account != account || charge.kind() != "charge.succeeded" {
+		return 0
+	}
+	return charge.Entry.AmountCents - l.taken[id]
+}
+
+// count notes what a refund or a dispute takes from its charge, in place of what its version before has taken.
+func (l *ledger) count(r *record) {
+	if r.Entry.Object == ObjectCharge {
+		return
+	}
+	if before := l.prepared[r.Entry.ID]; before != nil {
+		l.taken[r.Entry.ChargeID] -= before.taken()
+	}
+	l.taken[r.Entry.ChargeID] += r.taken()
+	l.prepared[r.Entry.ID] = r
 }

@@ -147,7 +147,10 @@ func movementOfRefund(by asked, r *refund) *mockpsp.Movement {
 		Currency: strings.ToUpper(r.Currency), Reason: cmp.Or(r.Metadata["reason"], r.Reason),
 		Status: mockpsp.StatusSucceeded,
 	}
-	if r.Status == failed {
+	switch {
+	case r.Reversed:
+		m.Status, m.DeclineCode = mockpsp.StatusFailed, r.Why
+	case r.Status == failed:
 		m.Status, m.DeclineCode = mockpsp.StatusDeclined, r.Why
 	}
 	return m

@@ -131,7 +131,7 @@ func TestARefundThatFailsLaterGivesTheMoneyBackToTheAccount(t *testing.T) {
 	if got := p.types(); got[len(got)-1] != "refund.failed" {
 		t.Errorf("events %v", got)
 	}
-	if _, refunds := p.ledger(); len(refunds) != 2 || refunds[1].Status != "declined" || refunds[1].ID != id {
+	if _, refunds := p.ledger(); len(refunds) != 1 || refunds[0].Status != "failed" || refunds[0].ID != id {
 		t.Errorf("ledger: %+v", refunds)
 	}
 	p.refund(charged, "", "").want(http.StatusOK, "status", "succeeded")
