@@ -1,6 +1,7 @@
 package mockpsp
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -94,6 +95,7 @@ func (l *ledger) prepareDialect(draft *record) error {
 		if before := l.prepared[draft.Entry.ID]; before != nil {
 			draft.Version, draft.ChangedAt = before.Version+1, draft.Entry.CreatedAt
 			draft.Entry.CreatedAt = before.Entry.CreatedAt
+			draft.Entry.IdempotencyKey = cmp.Or(draft.Entry.IdempotencyKey, before.Entry.IdempotencyKey)
 		}
 		l.notePrepared(draft)
 	}

@@ -46,8 +46,9 @@
 //   - Refunds and the disputes that hold money never exceed their charge: one goroutine decides all of them.
 //   - After a failed write nobody can tell what is on the disk. The server then answers 500 to everything under /v1
 //     until a restart has read the file: "not found" would be a lie if the line were there after all.
-//   - The webhook of each version of an entry has one id for good, and goes at least once, or until it is given up or dropped: what the file
-//     of ended webhooks does not name is sent after the next start. Silent and stuck entries have none.
+//   - The webhook of each version of an entry has one id for good, and goes at least once, or until it is given up or
+//     dropped: what the file of ended webhooks does not name is sent after the next start. Silent and stuck entries
+//     have none.
 //   - No webhook goes before the call that made its entry has ended.
 //   - Each movement of money is in one settlement file: that of the UTC day of its line. Only today's still grows.
 //

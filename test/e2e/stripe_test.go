@@ -253,7 +253,7 @@ func refundEndingsAtStripe() []ending {
 		{"pm_timeout_not_charged", http.StatusAccepted, freeAfterGrace},
 		{"pm_500_not_charged", http.StatusAccepted, freeAfterGrace}, // The 500 is saved, and the next key is another.
 		{"pm_stuck", http.StatusAccepted, heldForOperator("lookups_exhausted")},
-		{"pm_refund_fails_later", http.StatusCreated, contradictedLater},
+		{"pm_refund_returned", http.StatusCreated, contradictedLater},
 	}
 }
 

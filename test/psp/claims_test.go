@@ -30,7 +30,7 @@ func (s *scene) related() (entries []entry) {
 // executed are those that have moved money.
 func (s *scene) executed() []entry {
 	s.t.Helper()
-	return slices.DeleteFunc(s.related(), func(e entry) bool { return !e.Executed() })
+	return slices.DeleteFunc(s.related(), func(e entry) bool { return !e.moved() })
 }
 
 // checkAnswer compares the answer to the request with the ledger, as it is now.
@@ -126,13 +126,15 @@ func (s *scene) checkLists() {
 	}
 }
 
-// checkRecord compares a record with the ledger. The ledger has two entries of what has failed after it had succeeded.
+// checkRecord compares a record with the ledger. Of a refund that has come back, the record may be from before, and may
+// call it declined.
 func (w *world) checkRecord(r gateway.Record) {
 	w.t.Helper()
 	var others []gateway.Record
 	for _, e := range w.ledger() {
 		if e.ID == r.ID {
-			if r.Differs(e.Record) == "" && r.Status == e.Status {
+			back := e.moved() && !e.Executed() && (r.Executed() || r.Status == gateway.StatusDeclined)
+			if r.Differs(e.Record) == "" && (r.Status == e.Status || back) {
 				return
 			}
 			others = append(others, e.Record)
@@ -186,7 +188,7 @@ func (s *scene) checkStatement() {
 		s.t.Errorf("the money is back, and the statement has it as %q", status)
 	}
 	for _, e := range s.ledger() {
-		if e.Account == s.request.Wanted().Account && e.Executed() {
+		if e.Account == s.request.Wanted().Account && e.moved() {
 			want := 1
 			if s.fault.Fails && e.ID == s.id {
 				want = 2 // The money has gone, and has come back.

@@ -153,7 +153,7 @@ func (w *world) entering(step string, call func(gateway.PSP)) {
 func (w *world) moved() (n int) {
 	w.t.Helper()
 	for _, e := range w.ledger() {
-		if e.Executed() {
+		if e.moved() {
 			n++
 		}
 	}

@@ -151,11 +151,11 @@ func stripeCharges() []Fault {
 }
 
 func stripeRefunds() []Fault {
-	faults := tokens(append(stripeTokens(), "pm_refund_fails_later")...)
+	faults := tokens(append(stripeTokens(), "pm_refund_returned")...)
 	faults = append(faults, chances("", "rate_limited", "conflict", "key_forgotten", "unknown_events",
 		"double_events")...)
 	faults = with(faults, forgets, "pm_forgotten_key", "key_forgotten")
-	faults = with(faults, fails, "pm_refund_fails_later")
+	faults = with(faults, fails, "pm_refund_returned")
 	return with(faults, open, "pm_stuck")
 }
 

@@ -127,6 +127,52 @@ func (w *world) checkLibraryLists(c *stripego.Client, id string) {
 	}
 }
 
+// The library sees a dispute being opened, won and lost, and a refund that has failed after it had succeeded.
+func TestStripesLibraryReadsWhatOthersDo(t *testing.T) {
+	t.Parallel()
+	w := setup(t, stripeDialect())
+	c, ctx := stripeGo(w), t.Context()
+	for evidence, end := range map[string]stripego.DisputeStatus{
+		"winning_evidence": stripego.DisputeStatusWon, "losing_evidence": stripego.DisputeStatusLost,
+	} {
+		made := must[*stripego.PaymentIntent](t)(c.V1PaymentIntents.Create(ctx, newIntent("pm_card_createDispute")))
+		must[*stripego.PaymentIntent](t)(
+			c.V1PaymentIntents.Confirm(ctx, made.ID, account(&stripego.PaymentIntentConfirmParams{})))
+		w.later()
+		opened := all(t, c.V1Disputes.List(ctx, account(&stripego.DisputeListParams{PaymentIntent: &made.ID})))
+		if len(opened) != 1 || opened[0].Status != stripego.DisputeStatusNeedsResponse || opened[0].Amount != amount ||
+			opened[0].Reason != stripego.DisputeReasonFraudulent || len(opened[0].BalanceTransactions) != 1 ||
+			opened[0].IsChargeRefundable || opened[0].EvidenceDetails.DueBy == 0 {
+			t.Fatalf("opened %+v", opened)
+		}
+		_, err := c.V1Refunds.Create(ctx, account(&stripego.RefundCreateParams{PaymentIntent: &made.ID}))
+		if said, ok := errors.AsType[*stripego.Error](err); !ok || said.Code != stripego.ErrorCodeChargeDisputed {
+			t.Errorf("the refund of a disputed charge: %v", err)
+		}
+		id := opened[0].ID
+		answered := must[*stripego.Dispute](t)(c.V1Disputes.Update(ctx, id, account(&stripego.DisputeUpdateParams{
+			Evidence: &stripego.DisputeUpdateEvidenceParams{UncategorizedText: &evidence},
+		})))
+		w.later()
+		ended := must[*stripego.Dispute](t)(c.V1Disputes.Retrieve(ctx, id, account(&stripego.DisputeRetrieveParams{})))
+		if answered.Status != stripego.DisputeStatusUnderReview || ended.Status != end {
+			t.Errorf("%s: %s, then %s", evidence, answered.Status, ended.Status)
+		}
+	}
+	made := must[*stripego.PaymentIntent](t)(c.V1PaymentIntents.Create(ctx, newIntent("pm_ok")))
+	must[*stripego.PaymentIntent](t)(
+		c.V1PaymentIntents.Confirm(ctx, made.ID, account(&stripego.PaymentIntentConfirmParams{})))
+	refunded := must[*stripego.Refund](t)(
+		c.V1Refunds.Create(ctx, account(&stripego.RefundCreateParams{PaymentIntent: &made.ID})))
+	w.admin(http.MethodPost, "/_refunds/"+refunded.ID+"/fail", "")
+	back := all(t, c.V1Refunds.List(ctx, account(&stripego.RefundListParams{PaymentIntent: &made.ID})))
+	if refunded.Status != stripego.RefundStatusSucceeded || len(back) != 1 ||
+		back[0].Status != stripego.RefundStatusFailed || back[0].FailureBalanceTransaction == nil ||
+		back[0].FailureReason != "expired_or_canceled_card" {
+		t.Errorf("refunded %s, and then %+v", refunded.Status, back)
+	}
+}
+
 // A decline is an error of the library, with the intent.
 func TestStripesLibraryReadsADecline(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,9 @@ type entry struct {
 	fault string
 }
 
+// moved is also true of a refund that has come back.
+func (e entry) moved() bool { return e.Executed() || e.Status == "failed" }
+
 // ledger is what has really happened, oldest first, in all accounts.
 func (w *world) ledger() (entries []entry) {
 	w.t.Helper()

@@ -61,10 +61,24 @@ func endpoints() []endpoint {
 		write: (*Server).createRefund, takes: map[string]form{
 			"payment_intent": text(), "amount": amount, "reason": reason(), metadataMember: metadata,
 		},
+	}, {
+		route: "GET /v1/disputes/{id}", does: "reads a dispute", shows: "dispute", read: (*Server).getDispute,
+	}, {
+		route: "POST /v1/disputes/{id}", does: "takes evidence, and brings it to the bank", shows: "dispute",
+		write: (*Server).updateDispute, takes: map[string]form{
+			"evidence[uncategorized_text]": {"any text; `" + winningEvidence + "` and `" + losingEvidence + "` decide",
+				text().check},
+			"submit": oneOf("true", "false"), metadataMember: metadata,
+		},
+	}, {
+		route: "POST /v1/disputes/{id}/close", does: "gives a dispute up, which is lost then", shows: "dispute",
+		write: (*Server).closeDispute,
 	},
 		lists("payment_intent", func(b *book) series[*intent] { return b.intents }, nil),
 		lists("charge", func(b *book) series[*charge] { return b.charges }, map[string]form{"payment_intent": text()}),
 		lists("refund", func(b *book) series[*refund] { return b.refunds }, map[string]form{"payment_intent": text()}),
+		lists("dispute", func(b *book) series[*dispute] { return b.disputes },
+			map[string]form{"payment_intent": text()}),
 		lists("balance_transaction", func(b *book) series[*transaction] { return b.transactions }, nil),
 	}
 }

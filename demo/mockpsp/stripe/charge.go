@@ -17,6 +17,8 @@ type charge struct {
 	Intent   string            `json:"intent"`
 	Amount   int64             `json:"amount"`
 	Refunded int64             `json:"refunded,omitzero"`
+	Disputed bool              `json:"disputed,omitempty"`
+	Held     int64             `json:"held,omitzero"` // by disputes
 	Currency string            `json:"currency"`
 	Status   string            `json:"status"`
 	Method   string            `json:"method"`
@@ -32,7 +34,7 @@ func (c *charge) shown() object {
 	v := object{
 		"id": c.ID, "object": "charge", "amount": c.Amount, "amount_captured": 0, "amount_refunded": c.Refunded,
 		"balance_transaction": nil, "captured": c.Status != failed, "created": c.Created, "currency": c.Currency,
-		"description": orNull(c.About), "disputed": false, "failure_code": nil, "failure_message": nil,
+		"description": orNull(c.About), "disputed": c.Disputed, "failure_code": nil, "failure_message": nil,
 		"livemode": false, "metadata": shownMetadata(c.Metadata), "paid": c.Status != failed,
 		"payment_intent": c.Intent, "payment_method": c.Method,
 		"payment_method_details": object{"type": methodType(c.Method)},
@@ -73,13 +75,16 @@ const (
 	daysPending = 2
 	// refundFailure is the kind of a transaction that reverses that of a refund.
 	refundFailure = "refund_failure"
+	// adjustment is the kind of both transactions of a dispute.
+	adjustment = "adjustment"
 )
 
-// transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded.
+// transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded, or from a
+// dispute.
 type transaction struct {
 	id       string
-	kind     string // charge, payment, refund, payment_refund or refund_failure
-	amount   int64  // of a refund negative
+	kind     string // charge, payment, refund, payment_refund, refund_failure or adjustment
+	amount   int64  // of a refund negative, and of a dispute
 	fee      int64
 	currency string
 	created  int64
@@ -115,6 +120,9 @@ func (ch *change) transactions() (all []*transaction) {
 	if r != nil && r.Reversed { // what the refund has taken comes back
 		all = append(all, &transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, at, r.ID})
 	}
+	if ch.Dispute != nil {
+		all = append(all, ch.Dispute.transactions()...)
+	}
 	return all
 }
 
@@ -133,6 +141,10 @@ func (t *transaction) shown() object {
 	switch {
 	case t.kind == refundFailure:
 		v["reporting_category"] = refundFailure
+	case t.kind == adjustment && t.amount > 0:
+		v["reporting_category"] = "dispute_reversal"
+	case t.kind == adjustment:
+		v["reporting_category"] = "dispute"
 	case t.amount < 0:
 		v["reporting_category"] = "refund"
 	}

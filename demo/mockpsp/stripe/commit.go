@@ -30,6 +30,9 @@ func (s *Server) commit(by asked, w *work) (reply, error) {
 		Prepare: func(at time.Time) (mockpsp.Booking, error) {
 			written = at
 			w.date(at, by.from, s.config.APIVersion)
+			if w.Dispute != nil && w.Charge != nil { // without the charge, nothing has changed but evidence
+				w.movement = movementOfDispute(w.Dispute)
+			}
 			if w.result != nil {
 				status, shown := w.result()
 				if status == http.StatusOK {
@@ -79,6 +82,9 @@ func (w *work) date(at time.Time, from origin, version string) {
 	}
 	if w.Refund != nil && w.Refund.Created == 0 {
 		w.Refund.Created = now
+	}
+	if w.Dispute != nil {
+		w.Dispute.date(now)
 	}
 	for _, e := range w.Events {
 		e.Created, e.For, e.Silent, e.Version = now, from, w.fault.silent, version

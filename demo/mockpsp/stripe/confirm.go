@@ -179,12 +179,12 @@ func (s *Server) outcome(by asked, next *intent, f fault) *work {
 	case f.declined:
 		return decline(by, next, nil, f)
 	default:
-		return succeed(by, next, nil, f)
+		return s.succeed(by, next, nil, f)
 	}
 }
 
 // succeed charges the intent. Begun is the charge that was pending, or nil.
-func succeed(by asked, next *intent, begun *charge, f fault) *work {
+func (s *Server) succeed(by asked, next *intent, begun *charge, f fault) *work {
 	if f.wrongAmount {
 		next.Amount++
 	}
@@ -194,6 +194,9 @@ func succeed(by asked, next *intent, begun *charge, f fault) *work {
 	next.Charge = made.ID
 	w := &work{change: change{Intent: next, Charge: made}, fault: f, movement: movementOf(by, next)}
 	w.movement.Status = mockpsp.StatusSucceeded
+	if later, _ := faultOf(next.Method); later.disputed != "" {
+		next.Due = s.dueLater(s.psp.Config().LateDelay, dueDispute, later, by)
+	}
 	w.tell(next.Account, "charge.succeeded", "payment_intent.succeeded")
 	w.result = succeedWith(next.shown)
 	return w

@@ -1,5 +1,5 @@
 // Package stripe has the mock PSP speak the dialect of Stripe, on a port of its own: payment intents that are made
-// first and executed afterwards, charges, refunds, balance transactions, events and signed webhooks.
+// first and executed afterwards, charges, refunds, disputes, balance transactions, events and signed webhooks.
 //
 // It owns these objects and the idempotency keys of the dialect. The ledger, its file, the fault rates and the log of
 // calls are those of package mockpsp. One line of the file holds everything that a request has changed: the movement of
@@ -21,6 +21,8 @@
 //	land.go     what happens later: late confirmations, customers who authenticate, debits that clear
 //	cancel.go   makes sure that an intent is never executed
 //	refund.go   gives money back
+//	dispute.go  disputes, and what is answered to the bank
+//	doors.go    what others do: see mockpsp.Doors
 //	commit.go   writes one line, and publishes it
 //	store.go    the objects as readers see them
 //	lists.go    lists, newest first, and the search, which lags behind
@@ -32,6 +34,6 @@
 //   - An intent is changed by one request at a time.
 //   - An intent that is canceled is never charged, and one that is charged is never canceled.
 //   - A result is saved under the key exactly if the execution has begun and was not cut short, 500s included.
-//   - Refunds never exceed their charge.
+//   - Refunds and what disputes hold never exceed their charge.
 //   - A list that is read page by page misses no object that was there when the reading began.
 package stripe

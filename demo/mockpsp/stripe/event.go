@@ -52,6 +52,8 @@ func (e *event) take(ch *change) {
 		e.snapshot = ch.Intent
 	case strings.HasPrefix(e.Type, "refund.") && ch.Refund != nil:
 		e.snapshot = ch.Refund
+	case strings.HasPrefix(e.Type, "charge.dispute.") && ch.Dispute != nil:
+		e.snapshot = ch.Dispute
 	case strings.HasPrefix(e.Type, "charge.") && ch.Charge != nil:
 		e.snapshot = ch.Charge
 	default:

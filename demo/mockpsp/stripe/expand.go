@@ -7,7 +7,7 @@ import (
 )
 
 // expandable are the members that hold the id of another object, by the kind of their object, with the kind of the
-// other one. The source of a transaction is a charge or a refund.
+// other one. The source of a transaction is a charge, a refund or a dispute.
 var expandable = map[string]map[string]string{
 	"payment_intent": {"latest_charge": "charge"},
 	"charge":         {"balance_transaction": "balance_transaction", "payment_intent": "payment_intent"},
@@ -15,6 +15,7 @@ var expandable = map[string]map[string]string{
 		"balance_transaction": "balance_transaction", "charge": "charge",
 		"failure_balance_transaction": "balance_transaction", "payment_intent": "payment_intent",
 	},
+	"dispute":             {"charge": "charge", "payment_intent": "payment_intent"},
 	"balance_transaction": {"source": "source"},
 	"source": {
 		"balance_transaction": "balance_transaction", "charge": "charge", "payment_intent": "payment_intent",

@@ -28,6 +28,10 @@ type fault struct {
 	debit     bool // processing, then succeeded
 	returned  bool // processing, then failed
 	reversed  bool // of a refund: succeeded, then failed
+
+	disputed string  // why the charge is disputed later
+	inquiry  bool    // … and the bank only asks
+	decided  dueKind // … and the bank decides
 }
 
 // The tokens that act elsewhere than at the confirmation.
@@ -38,6 +42,8 @@ const (
 	methodRateLimited = "pm_rate_limited"
 	methodConflict    = "pm_conflict"
 )
+
+const fraudulent = "fraudulent"
 
 // faults are those of the test tokens.
 var faults = map[string]fault{
@@ -61,7 +67,15 @@ var faults = map[string]fault{
 	"pm_requires_action_abandoned": {action: true, abandoned: true},
 	"pm_bank_debit":                {debit: true},
 	"pm_bank_debit_fails":          {debit: true, returned: true},
-	"pm_refund_fails_later":        {reversed: true},
+	"pm_refund_returned":           {reversed: true},
+
+	"pm_dispute":      {disputed: fraudulent},
+	"pm_dispute_won":  {disputed: fraudulent, decided: dueWon},
+	"pm_dispute_lost": {disputed: fraudulent, decided: dueLost},
+	// Stripe's own: docs.stripe.com/testing#disputes.
+	"pm_card_createDispute":                   {disputed: fraudulent},
+	"pm_card_createDisputeProductNotReceived": {disputed: "product_not_received"},
+	"pm_card_createDisputeInquiry":            {disputed: fraudulent, inquiry: true},
 }
 
 // declines are what the bank says to Stripe's own test methods, by the names of these behind pm_card_chargeDeclined or
@@ -126,8 +140,10 @@ func Tokens() []mockpsp.Token {
 		mockpsp.Token{Name: methodCreate500, Means: "a 500 in place of the first payment intent"},
 		mockpsp.Token{Name: methodCreateLost, Means: "the payment intent is made, and the answer never comes"},
 		mockpsp.Token{Name: methodRateLimited, Means: "a 429 to the first two confirmations or cancellations"},
-		mockpsp.Token{Name: "pm_refund_fails_later",
-			Means: "charged; as the reason of a refund: given back, and fails later"},
+		mockpsp.Token{Name: "pm_card_createDispute", Means: "charged, and disputed later as fraudulent"},
+		mockpsp.Token{Name: "pm_card_createDisputeProductNotReceived",
+			Means: "charged, and disputed later as a product that was not received"},
+		mockpsp.Token{Name: "pm_card_createDisputeInquiry", Means: "charged, and the bank asks later"},
 		mockpsp.Token{Name: methodConflict, Means: "a 429 to the first confirmation: another request has the lock"},
 	)
 }

@@ -58,7 +58,7 @@ func (f *failure) said() apiError {
 		message: f.Message, param: f.Param, charge: f.Charge, method: f.Method}
 }
 
-// due is what happens to an intent or a refund later, unless it is canceled first.
+// due is what happens to an intent, a refund or a dispute later, unless it is canceled first.
 type due struct {
 	At    time.Time `json:"at"`
 	What  dueKind   `json:"what"`
@@ -81,6 +81,9 @@ const (
 	dueRefund     dueKind = "refund"      // the refund lands
 	dueRefundPaid dueKind = "refund_paid" // the pending refund has succeeded
 	dueRefundLost dueKind = "refund_lost" // the pending refund has failed
+	dueDispute    dueKind = "dispute"     // the charge is disputed
+	dueWon        dueKind = "won"         // the dispute is won, after its review
+	dueLost       dueKind = "lost"        // the dispute is lost
 	dueRefundBack dueKind = "refund_back" // the refund has failed after it had succeeded, and the money is back
 )
 

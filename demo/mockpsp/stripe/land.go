@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"cmp"
+	"strings"
 	"time"
 )
 
@@ -82,19 +83,78 @@ func (s *Server) land(account, id string, d *due) error {
 	if current.Due != d {
 		return nil // canceled, or confirmed with another payment method
 	}
+	if d.What == dueDispute {
+		return s.landNewDispute(current)
+	}
 	next := *current
 	var w *work
 	switch d.What {
 	case dueReturned:
 		w = decline(asked{}, &next, s.store.chargeOf(account, current.Charge), f)
 	case dueCleared:
-		w = succeed(asked{}, &next, s.store.chargeOf(account, current.Charge), f)
+		w = s.succeed(asked{}, &next, s.store.chargeOf(account, current.Charge), f)
 	default:
-		w = succeed(asked{}, &next, nil, f)
+		w = s.succeed(asked{}, &next, nil, f)
 	}
 	w.result = nil
 	w.movement.IdempotencyKey = cmp.Or(w.movement.IdempotencyKey, d.For.Key)
 	_, err = s.commit(asked{}, w)
+	return err
+}
+
+// landNewDispute opens the dispute that is due of an intent. If the charge has nothing left, nothing is disputed. The
+// caller holds the lock of the intent.
+func (s *Server) landNewDispute(current *intent) error {
+	f, _ := faultOf(current.Due.Fault)
+	next := *current
+	next.Due = nil
+	made := &dispute{Reason: f.disputed, Status: needsResponse}
+	if f.inquiry {
+		made.Status = warningNeedsResponse
+	}
+	if f.decided != "" {
+		made.Due = s.dueLater(s.psp.Config().LateDelay, f.decided, f, asked{})
+	}
+	w, err := s.openDispute(&next, made)
+	if err != nil {
+		w = &work{}
+	} else {
+		w.fault = fault{token: f.token}
+	}
+	w.Intent = &next
+	_, err = s.commit(asked{}, w)
+	return err
+}
+
+// landDispute has the bank decide. It looks at the evidence first.
+func (s *Server) landDispute(of *dispute) error {
+	leave, err := s.psp.Enter()
+	if err != nil {
+		return nil // the file has it, and the next start resumes it
+	}
+	defer leave()
+	_, err = s.withDispute(of.Account, of.ID, func(newest *dispute) (reply, error) {
+		if newest.Due != of.Due {
+			return reply{}, nil // somebody has done something else by hand
+		}
+		status := map[dueKind]string{dueWon: won, dueLost: lost}[of.Due.What]
+		if strings.HasPrefix(of.Status, "warning_") {
+			status = warningClosed
+		}
+		first := status == won && of.Status == needsResponse
+		if first {
+			status = underReview
+		}
+		w, err := s.changeDispute(newest, status)
+		if err != nil {
+			return reply{}, err
+		}
+		if first {
+			w.Dispute.Due = s.dueLater(s.psp.Config().LateDelay, of.Due.What, fault{}, asked{})
+		}
+		w.result, w.fault.token = nil, of.Due.Fault
+		return s.commit(asked{}, w)
+	})
 	return err
 }
 
@@ -107,6 +167,9 @@ func (s *Server) schedule(ch *change) {
 		if r != nil && r.Due != nil {
 			s.at(r.Due, func() error { return s.landRefund(r) })
 		}
+	}
+	if d := ch.Dispute; d != nil && d.Due != nil {
+		s.at(d.Due, func() error { return s.landDispute(d) })
 	}
 }
 

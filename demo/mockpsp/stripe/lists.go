@@ -80,6 +80,7 @@ type member interface {
 func (i *intent) about() (string, bool)      { return "", i.Stuck }
 func (c *charge) about() (string, bool)      { return c.Intent, c.Stuck }
 func (r *refund) about() (string, bool)      { return r.Intent, r.Stuck }
+func (d *dispute) about() (string, bool)     { return d.Intent, false }
 func (t *transaction) about() (string, bool) { return "", false } // another system makes this list
 
 // list answers with a page of one of the account's series. It leaves what is stuck out, or one of them would end all

@@ -26,7 +26,7 @@ of it, unmodified: ` + "`make sdks`" + `.
 
 An intent is confirmed by a request of its own: ` +
 		"`confirm: true`" + ` at its creation is refused. Nothing is captured
-later, and there are no customers, no disputes and no payouts.
+later, and there are no customers and no payouts.
 
 - **Versions.** A ` + "`Stripe-Version`" + ` of one of the release trains basil, clover, dahlia and endive: what the
   mock shows is the same in all of them. Events have the account's version, as Stripe's have:
@@ -34,7 +34,12 @@ later, and there are no customers, no disputes and no payouts.
   by default ` + "`" + apiVersion + "`" + `. Libraries refuse the events of another train than theirs.
 - **Keys** are remembered for 24 hours, results with status 500 too. Accounts are ` +
 		"`acct_…`" + `, by ` + "`Stripe-Account`" + `.
-- **Events** are sent for payment intents, charges and refunds, and signed.
+- **Events** are sent for payment intents, charges, refunds and disputes, and signed.
+- **Disputes.** A charge that a dispute holds or has taken is not refunded, in whole or in part. After a won dispute,
+  it can be. A dispute takes the amount; there is no fee for it.
+- **What others do** has doors on the port of the mock, and buttons on its page: ` + "`POST /_refunds`" + `,
+  ` + "`/_refunds/{id}/fail`, `/_disputes` and `/_disputes/{id}`" + `. The id of a payment
+  intent stands for that of its charge.
 
 `)
 	for _, e := range endpoints() {

@@ -146,6 +146,9 @@ func refuseRefund(of *charge, wanted *refund) (apiError, bool) {
 	switch {
 	case of == nil || of.Status != succeeded:
 		return invalid("payment_intent", "This PaymentIntent does not have a successful charge to refund."), true
+	case of.Held > 0:
+		return apiError{status: http.StatusBadRequest, kind: invalidRequest, code: "charge_disputed",
+			message: "Charge " + of.ID + " has been charged back; cannot issue a refund."}, true
 	case of.Refunded == of.Amount:
 		return apiError{status: http.StatusBadRequest, kind: invalidRequest, code: "charge_already_refunded",
 			message: "Charge " + of.ID + " has already been refunded."}, true
@@ -173,10 +176,20 @@ func (s *Server) landRefund(of *refund) error {
 	}
 	found.changing.Lock()
 	defer found.changing.Unlock()
+	newest := s.store.refundOf(of.Account, of.ID)
+	if newest.Due != of.Due {
+		return nil // it has come back by hand
+	}
+	_, err = s.endRefund(newest, of.Due.What, of.Due.Fault, of.Due.For.Key)
+	return err
+}
+
+// endRefund brings a refund to its end. The caller holds the lock of the intent.
+func (s *Server) endRefund(of *refund, how dueKind, token, key string) (reply, error) {
 	next, charged := *of, *s.store.chargeOf(of.Account, of.Charge)
 	next.Due = nil
-	w := &work{change: change{Refund: &next, Charge: &charged}, fault: fault{token: f.token}}
-	switch of.Due.What {
+	w := &work{change: change{Refund: &next, Charge: &charged}, fault: fault{token: token}}
+	switch how {
 	case dueRefundBack:
 		// As Stripe's own test card 4000 0000 0000 5126 does (docs.stripe.com/refunds#failed-refunds).
 		next.Status, next.Why, next.Reversed = failed, "expired_or_canceled_card", true
@@ -191,9 +204,9 @@ func (s *Server) landRefund(of *refund) error {
 		w.tell(next.Account, "charge.refunded", "refund.updated")
 	}
 	w.movement = movementOfRefund(asked{}, &next)
-	w.movement.IdempotencyKey = cmp.Or(w.movement.IdempotencyKey, of.Due.For.Key)
-	_, err = s.commit(asked{}, w)
-	return err
+	w.movement.IdempotencyKey = cmp.Or(w.movement.IdempotencyKey, key)
+	w.result = succeedWith(next.shown)
+	return s.commit(asked{}, w)
 }
 
 // refund is one version of a Refund.

@@ -109,7 +109,7 @@ func TestARefundThatFailsLaterGivesTheMoneyBackToTheAccount(t *testing.T) {
 	t.Parallel()
 	p := setup(t, withFile(t))
 	charged := p.charged()
-	made := p.refund(charged, "", "&reason=pm_refund_fails_later").want(http.StatusOK, "status", "succeeded")
+	made := p.refund(charged, "", "&reason=pm_refund_returned").want(http.StatusOK, "status", "succeeded")
 	id := made.text("id")
 	p.refund(charged, "", "").want(http.StatusBadRequest, "error.code", "charge_already_refunded")
 	p = p.restart(func(b *bundle) { b.psp.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })

@@ -34,7 +34,7 @@ func TestWhatTheMockDoesNotDoIsRefusedByName(t *testing.T) {
 			"automatic_payment_methods[enabled]"},
 		{"POST", intents, "amount=1000&currency=xts", "currency"},
 		{"POST", intents, "amount=100000000&currency=usd", "amount"},
-		{"POST", intents, "amount=1000&currency=krw&payment_method=pm_card_createDispute", "payment_method"},
+		{"POST", intents, "amount=1000&currency=krw&payment_method=pm_card_createDisputes", "payment_method"},
 		{"POST", intents, "amount=1000&currency=krw&payment_method=pm_card_chargeDeclinedMaybe", "payment_method"},
 		{"POST", intents, good + "payment_method=pm_bank_debit&payment_method_types[]=card", "payment_method"},
 		{"POST", intents + "?customer=cus_1", good, "customer"},

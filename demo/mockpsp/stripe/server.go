@@ -48,6 +48,7 @@ func New(psp *mockpsp.Server, config Config) (*Server, error) {
 		return nil, err
 	}
 	psp.OnForget(func(account, key string) (int, error) { return s.forget(keyFilter{account, key}) })
+	psp.OnDoor(s)
 	s.handler = s.routes()
 	return s, nil
 }
@@ -103,6 +104,9 @@ func (s *store) open() []*change {
 		}
 		for _, r := range b.refunds.all {
 			open = append(open, &change{Refund: r.newest})
+		}
+		for _, d := range b.disputes.all {
+			open = append(open, &change{Dispute: d.newest})
 		}
 	}
 	for _, r := range s.promises {

@@ -19,6 +19,7 @@ type book struct {
 	intents      series[*intent]
 	charges      series[*charge]
 	refunds      series[*refund]
+	disputes     series[*dispute]
 	transactions series[*transaction]
 	events       series[*event]
 }
@@ -48,6 +49,7 @@ type change struct {
 	Intent  *intent    `json:"intent,omitempty"`
 	Charge  *charge    `json:"charge,omitempty"`
 	Refund  *refund    `json:"refund,omitempty"`
+	Dispute *dispute   `json:"dispute,omitempty"`
 	Events  []*event   `json:"events,omitempty"`
 	Answer  *answer    `json:"answer,omitempty"`  // saved under its key
 	Mark    string     `json:"mark,omitempty"`    // this fault has struck
@@ -77,6 +79,11 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 		b.refunds.put(r.ID, r, at)
 		s.newest[r.ID] = r
 		delete(s.promises, r.ID)
+	}
+	if d := ch.Dispute; d != nil {
+		b = s.book(d.Account)
+		b.disputes.put(d.ID, d, at)
+		s.newest[d.ID] = d
 	}
 	for _, t := range ch.transactions() {
 		if s.newest[t.id] == nil { // an earlier version of its source may have brought it
@@ -160,5 +167,17 @@ func (s *store) newestIntent(of *slot[*intent]) *intent {
 // chargeOf returns the newest version of a charge, or nil.
 func (s *store) chargeOf(account, id string) (found *charge) {
 	s.read(account, func(b *book) { found = b.charges.newest(id) })
+	return found
+}
+
+// refundOf returns the newest version of a refund, or nil.
+func (s *store) refundOf(account, id string) (found *refund) {
+	s.read(account, func(b *book) { found = b.refunds.newest(id) })
+	return found
+}
+
+// disputeOf returns the newest version of a dispute, or nil.
+func (s *store) disputeOf(account, id string) (found *dispute) {
+	s.read(account, func(b *book) { found = b.disputes.newest(id) })
 	return found
 }
