@@ -1,6 +1,6 @@
 // Command mockpsp serves the mock payment provider: its API under /v1, its back doors under /_ledger, /_faults, /_keys,
-// /_requests and /_webhooks, and a page at / for people. It sends its webhooks to MOCKPSP_WEBHOOK_URL. With a
-// MOCKPSP_STRIPE_ADDR, it speaks the dialect of Stripe there, over the same ledger.
+// /_refunds, /_disputes, /_requests and /_webhooks, and a page at / for people. It sends its webhooks to
+// MOCKPSP_WEBHOOK_URL. With a MOCKPSP_STRIPE_ADDR, it speaks the dialect of Stripe there, over the same ledger.
 //
 // It is wiring only: it owns the settings, the port and the order of stopping. What a provider does, and how it fails,
 // is in demo/mockpsp. It ends cleanly at Ctrl-C, also while requests are held that never get an answer.

@@ -50,8 +50,9 @@ func clock(at string) string {
 type pageView struct {
 	Account, Key string // the filters
 	Entries      []ledgerView
-	Charges      int // in the whole ledger, like the next two
+	Charges      int // in the whole ledger, like the next three
 	Refunds      int
+	Disputes     int
 	Late         int
 	Calls        []callNote
 	Counted      callView // how many calls match the filters
@@ -59,7 +60,7 @@ type pageView struct {
 	Receiver     string   // where the webhooks go, without its path
 	Linked       bool     // whether a browser that reached this page should reach the receiver
 	Rates        pageRates
-	Problem      string // what was wrong with the rates that were sent
+	Problem      string // what was wrong with the form that was sent
 	Webhooks     webhooksView
 }
 
@@ -139,14 +140,38 @@ func (s *Server) renderPage(w http.ResponseWriter, r *http.Request, status int, 
 	}
 }
 
+// Changes are the statuses that others can give the entry.
+func (v ledgerView) Changes() []string {
+	if v.Status == StatusPending {
+		return nil // that it succeeds happens by itself
+	}
+	return changes[v.Object+"."+v.Status]
+}
+
+// Tone is the colour of the status.
+func (v ledgerView) Tone() string {
+	switch v.Status {
+	case StatusSucceeded, StatusWon:
+		return "good"
+	case StatusDeclined, StatusFailed, StatusLost:
+		return "bad"
+	case StatusClosed:
+		return ""
+	}
+	return "warn"
+}
+
 // fillPage adds the newest entries and calls, newest first.
 func (s *Server) fillPage(view *pageView) {
 	records := s.ledger.snapshot()
 	for _, r := range slices.Backward(records) {
-		if r.Entry.Object == ObjectCharge {
+		switch r.Entry.Object {
+		case ObjectCharge:
 			view.Charges++
-		} else {
+		case ObjectRefund:
 			view.Refunds++
+		default:
+			view.Disputes++
 		}
 		if len(view.Entries) < pageEntries && r.shownFor("", filter{account: view.Account, key: view.Key}) {
 			view.Entries = append(view.Entries, ledgerView{r.Entry, r.Fault})

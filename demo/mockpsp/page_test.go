@@ -25,7 +25,7 @@ func TestPageShowsTheLedgerAndTheCalls(t *testing.T) {
 	p.charge("key-3", "pm_late_charge")
 	p.list("/v1/charges") // a call without a key or a fault
 	page := p.get("/")
-	for _, want := range []string{charge.ID, "key-&lt;1&gt;", "1 charges, 1 refunds, 1 late",
+	for _, want := range []string{charge.ID, "key-&lt;1&gt;", "1 charges, 1 refunds, 0 disputes, 1 late",
 		"closed without an answer", "rf_"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page does not show %q", want)
@@ -208,5 +208,45 @@ func TestPageCountsTheCallsUnderAFilter(t *testing.T) {
 				t.Errorf("%s does not say %q", path, part)
 			}
 		}
+	}
+}
+
+func TestThePagesButtonsAreDoors(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	charge := p.charge("key-1", "pm_ok").entry(t)
+	form := func(path, fields string) result {
+		return p.send(t.Context(), http.MethodPost, path, fields,
+			header{"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"})
+	}
+	shows := func(parts ...string) {
+		t.Helper()
+		page := p.get("/").body
+		for _, part := range parts {
+			if !strings.Contains(page, part) {
+				t.Errorf("the page lacks %s", part)
+			}
+		}
+	}
+	shows(`name="chargeId" value="`+charge.ID+`"`, `formaction="/_refunds"`, `formaction="/_disputes"`)
+	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if got := form("/_refunds", "chargeId="+charge.ID+"&amountCents=300"); got.status != http.StatusSeeOther {
+		t.Fatalf("answered %d", got.status)
+	}
+	refund := p.ledger("").Refunds[0]
+	shows("1 charges, 1 refunds, 0 disputes", `action="/_refunds/`+refund.ID+`/fail"`)
+	form("/_refunds/"+refund.ID+"/fail", "")
+	form("/_disputes", "chargeId="+charge.ID+"&amountCents=&inquiry=true")
+	dispute := p.ledger("").Disputes[0]
+	shows(`>failed</span>`, `>inquiry</span>`, `action="/_disputes/`+dispute.ID+`"`, `name="status" value="closed"`)
+	form("/_disputes/"+dispute.ID, "status=needs_response")
+	if got := form("/_refunds", "chargeId="+charge.ID); got.status != http.StatusPaymentRequired ||
+		!strings.Contains(got.body, `role="alert">Nothing was changed: 0 of the charge are left`) {
+		t.Errorf("answered %d", got.status)
+	}
+	p.client.CheckRedirect = nil
+	if got := p.send(t.Context(), http.MethodPost, "/_refunds", "chargeId="+charge.ID,
+		header{"Sec-Fetch-Site": "cross-site"}); got.status != http.StatusForbidden {
+		t.Errorf("another site may refund: %d", got.status)
 	}
 }
