@@ -314,3 +314,28 @@ func FuzzDoorForm(f *testing.F) {
 		}
 	})
 }
+
+// What is done by hand comes first: the clock of a token finds it, and leaves it alone.
+func TestWhatIsDoneByHandIsNotDoneOnceMore(t *testing.T) {
+	t.Parallel()
+	path := ledgerPath(t)
+	p := setup(t, onFile(path))
+	charge := p.charge("key-1", "pm_dispute_won").entry(t)
+	other := p.charge("key-2", "pm_ok").entry(t)
+	refund := p.refund(other.ID, "key-3", "pm_refund_returned", 1000).entry(t)
+	p.door("/_refunds/"+refund.ID+"/fail", "").want(t, http.StatusOK, "")
+	p.becomes(p.disputed(charge.ID, "").ID, "lost").want(t, http.StatusOK, "")
+	before := p.get("/_ledger").body
+	p.stop()
+	p = setup(t, onFile(path, func(c *Config) { c.LateDelay = 0 }))
+	await(t, "nothing is due", func() bool { return p.psp.Due() == 0 })
+	if after := p.get("/_ledger").body; after != before {
+		t.Errorf("changed to %s", after)
+	}
+	p.stop()
+	appendTo(t, path, `{"entry":{"id":"`+refund.ID+`","object":"refund","account":"acme","status":"succeeded"},"fault":"pm_ok",`+
+		`"version":3,"changedAt":"2099-01-01T00:00:00.000000Z"}`+"\n{}\n")
+	if err := refusedStart(t, path); !strings.Contains(err.Error(), "does not follow on") {
+		t.Errorf("refused with %v", err)
+	}
+}
