@@ -50,6 +50,9 @@ func FuzzNote(f *testing.F) {
 		`"at":"2026-11-20T12:00:00Z"}}`))
 	f.Add([]byte(`{"events":[{"id":"","type":"x","account":"","created":0}]}`))
 	f.Add([]byte(`{"mark":"m","forgets":{}}`))
+	f.Add([]byte(`{"dispute":{"id":"du_1","account":"acct_1","amount":5,"currency":"usd","status":"won","created":1,` +
+		`"withdrawn":1,"reinstated":2},"events":[{"id":"evt_2","type":"charge.dispute.closed","account":"acct_1",` +
+		`"created":2}]}`))
 	f.Fuzz(func(t *testing.T, note []byte) {
 		ch, err := readNote(note)
 		if err != nil {
