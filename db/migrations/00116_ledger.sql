@@ -103,7 +103,70 @@ CREATE INDEX statement_breaks_open ON statement_breaks (account, day, id) WHERE 
 CREATE INDEX statement_breaks_open_by_subject ON statement_breaks (account, day, subject, object)
     WHERE gone_at IS NULL AND subject IS NOT NULL;
 
+-- The lines of the days that were judged, as the PSP has booked them. A run of a day replaces its lines. Like the runs,
+-- nothing deletes them.
+CREATE TABLE booked_lines (
+    account      text COLLATE "C" NOT NULL,
+    day          date NOT NULL,
+    line         bigint NOT NULL,
+    line_id      text COLLATE "C" NOT NULL,
+    type         text NOT NULL,
+    -- '' for a type that we do not know.
+    object       text NOT NULL CHECK (object IN ('charge', 'refund', 'dispute', 'reversal', 'fee', 'payout', '')),
+    -- The id of the movement, or of the payout.
+    psp_id       text COLLATE "C" NOT NULL,
+    -- Our payment that the line is about, or that it changes.
+    payment      uuid,
+    -- What the customer has paid, or, if negative, got back, in the customer's currency. NULL: the line is about no
+    -- movement that could be compared with our books.
+    amount_minor bigint,
+    currency     text,
+    -- What the balance has gained, in its own currency, and what the PSP has kept of it. Their sum is the gross amount.
+    fee_minor        bigint NOT NULL,
+    net_minor        bigint NOT NULL,
+    balance_currency text NOT NULL,
+    booked_at    timestamptz NOT NULL,
+    PRIMARY KEY (account, day, line)
+);
+CREATE INDEX booked_lines_by_id ON booked_lines (account, line_id);
+CREATE INDEX booked_lines_by_payment ON booked_lines (payment) WHERE payment IS NOT NULL;
+CREATE INDEX booked_lines_of_payouts ON booked_lines (account, day) WHERE object = 'payout';
+
+-- Which lines a payout has paid. The run of the payout's day replaces them. The lines are usually of earlier days.
+CREATE TABLE paid_lines (
+    account   text COLLATE "C" NOT NULL,
+    payout_id text COLLATE "C" NOT NULL,
+    line_id   text COLLATE "C" NOT NULL,
+    PRIMARY KEY (account, payout_id, line_id)
+);
+CREATE INDEX paid_lines_by_line ON paid_lines (account, line_id);
+
+-- The sums of a day's lines and of our movements of that day, by currency: both books side by side. What leaves the
+-- balance is negative.
+CREATE TABLE statement_sums (
+    account       text COLLATE "C" NOT NULL,
+    day           date NOT NULL,
+    currency      text NOT NULL,
+    object        text NOT NULL,
+    -- The PSP's word for a line without an object, and otherwise ''.
+    type          text NOT NULL,
+    -- Whether the lines are about no payment of ours.
+    others        boolean NOT NULL,
+    lines         bigint NOT NULL,
+    -- What customers have paid in this currency, by the PSP's lines and by our books.
+    theirs_minor  numeric NOT NULL,
+    ours_minor    numeric NOT NULL,
+    ours          bigint NOT NULL,
+    -- What was booked on the balance of this currency.
+    fee_minor     numeric NOT NULL,
+    net_minor     numeric NOT NULL,
+    PRIMARY KEY (account, day, currency, object, type, others)
+);
+
 -- +goose Down
+DROP TABLE statement_sums;
+DROP TABLE paid_lines;
+DROP TABLE booked_lines;
 DROP TABLE statement_breaks;
 DROP TABLE statement_pending;
 DROP TABLE statement_runs;

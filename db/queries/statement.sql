@@ -108,7 +108,7 @@ FROM (
     FROM statement_lines AS l
     LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
     LEFT JOIN statement_ours AS c ON c.object = 'charge' AND c.psp_id = l.charge_id AND m.id IS NULL
-    WHERE l.day = @day
+    WHERE l.day = @day AND l.status <> ''
 ) AS x
 CROSS JOIN LATERAL (VALUES
     ('missing_here', NOT x.of_others AND x.subject IS NULL AND x.nth_id = 1 AND (x.executed OR x.changed IS NOT NULL)),
@@ -153,6 +153,93 @@ FROM (SELECT o.object, o.id, o.psp_id, o.amount_minor, o.currency, o.created_at,
         AND o.created_at >= sqlc.arg(created_from)::timestamptz
         AND o.created_at < sqlc.arg(created_until)::timestamptz) AS m
 WHERE m.status <> 'failed' OR m.finished IS NOT NULL;
+
+-- name: ForgetBooked :exec
+-- Deletes what an earlier run of the day has kept.
+WITH paid AS (
+    DELETE FROM paid_lines AS p USING booked_lines AS b
+    WHERE b.account = @account AND b.day = @day AND b.object = 'payout'
+      AND p.account = b.account AND p.payout_id = b.psp_id
+), sums AS (
+    DELETE FROM statement_sums AS s WHERE s.account = @account AND s.day = @day
+)
+DELETE FROM booked_lines AS l WHERE l.account = @account AND l.day = @day;
+
+-- name: KeepBooked :exec
+-- Keeps the lines of the day, and sums them up together with our movements of the day that have succeeded
+-- (statement_absent, before ForgetPresent). A movement is of a payment of ours if it is that payment or changes it.
+WITH kept AS (
+    INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, payment, amount_minor, currency,
+        fee_minor, net_minor, balance_currency, booked_at)
+    SELECT @account, l.day, l.line, l.line_id, l.type, l.object, l.psp_id, coalesce(m.id, c.id),
+           CASE WHEN l.status = '' THEN NULL WHEN l.fee_minor::numeric + l.net_minor < 0 THEN -l.amount_minor
+                ELSE l.amount_minor END, nullif(l.currency, ''),
+           l.fee_minor, l.net_minor, l.balance_currency, l.created_at
+    FROM statement_lines AS l
+    LEFT JOIN statement_ours AS m ON l.object = 'charge' AND m.object = 'charge' AND m.id = l.subject
+    LEFT JOIN (SELECT o.psp_id, (array_agg(o.id))[1] AS id FROM statement_ours AS o
+               WHERE o.object = 'charge' AND o.psp_id IS NOT NULL GROUP BY o.psp_id) AS c ON c.psp_id = l.charge_id
+    WHERE l.day = @day
+    RETURNING object, type, payment, amount_minor, currency, fee_minor, net_minor, balance_currency
+)
+INSERT INTO statement_sums (account, day, currency, object, type, others, lines, theirs_minor, ours_minor, ours,
+    fee_minor, net_minor)
+SELECT @account, @day, s.currency, s.object, s.type, s.others, sum(s.lines), coalesce(sum(s.theirs), 0),
+       coalesce(sum(s.ours), 0), count(s.ours), coalesce(sum(s.fee), 0), coalesce(sum(s.net), 0)
+FROM (
+    SELECT k.balance_currency, k.object, CASE k.object WHEN '' THEN k.type ELSE '' END,
+           k.payment IS NULL AND k.object IN ('charge', 'refund', 'dispute', 'reversal'), 1, NULL::bigint, NULL::bigint,
+           k.fee_minor, k.net_minor
+    FROM kept AS k
+    UNION ALL
+    SELECT k.currency, k.object, '', k.payment IS NULL, 0,
+           k.amount_minor, NULL, NULL, NULL
+    FROM kept AS k WHERE k.amount_minor IS NOT NULL
+    UNION ALL
+    SELECT a.currency, a.object, '', false, 0, NULL,
+           CASE a.object WHEN 'charge' THEN a.amount_minor ELSE -a.amount_minor END, NULL, NULL
+    FROM statement_absent AS a WHERE a.latest < 'infinity'
+) AS s (currency, object, type, others, lines, theirs, ours, fee, net)
+GROUP BY s.currency, s.object, s.type, s.others;
+
+-- name: DayPayouts :many
+-- The payouts among the day's lines.
+SELECT DISTINCT b.psp_id FROM booked_lines AS b
+WHERE b.account = @account AND b.day = @day AND b.object = 'payout' AND b.psp_id <> '';
+
+-- name: KeepPaid :exec
+-- Keeps which lines a payout has paid.
+INSERT INTO paid_lines (account, payout_id, line_id)
+SELECT @account, @payout_id, unnest(@line_ids::text[]) ON CONFLICT DO NOTHING;
+
+-- name: Books :many
+-- Both books of a day side by side, with a row for the net of each currency: all but what was paid out (object 'net').
+SELECT s.currency, s.object, s.type, s.others, s.lines, s.theirs_minor::text AS theirs_minor,
+       s.ours_minor::text AS ours_minor, s.ours, (s.net_minor + s.fee_minor)::text AS gross_minor,
+       s.fee_minor::text AS fee_minor, s.net_minor::text AS net_minor
+FROM (
+    SELECT b.currency, b.object, b.type, b.others, b.lines, b.theirs_minor, b.ours_minor, b.ours, b.fee_minor,
+           b.net_minor
+    FROM statement_sums AS b WHERE b.account = @account AND b.day = @day
+    UNION ALL
+    SELECT n.currency, 'net', '', false, sum(n.lines)::bigint, sum(n.theirs_minor), sum(n.ours_minor),
+           sum(n.ours)::bigint, sum(n.fee_minor), sum(n.net_minor)
+    FROM statement_sums AS n WHERE n.account = @account AND n.day = @day AND n.object <> 'payout' GROUP BY n.currency
+) AS s
+ORDER BY s.currency, array_position(ARRAY['charge', 'refund', 'dispute', 'reversal', 'fee', '', 'net', 'payout'],
+    s.object), s.others, s.type;
+
+-- name: Payouts :many
+-- The payouts of a day, with the lines that they have paid, as far as we have them.
+SELECT b.psp_id AS payout_id, b.balance_currency AS currency, (-b.net_minor::numeric)::text AS amount_minor,
+       count(p.line_id) AS lines, count(l.line) AS known, coalesce(sum(l.net_minor), 0)::text AS known_minor
+FROM booked_lines AS b
+LEFT JOIN paid_lines AS p ON p.account = b.account AND p.payout_id = b.psp_id
+LEFT JOIN LATERAL (SELECT i.line, i.net_minor FROM booked_lines AS i
+                   WHERE i.account = p.account AND i.line_id = p.line_id LIMIT 1) AS l ON true
+WHERE b.account = @account AND b.day = @day AND b.object = 'payout' AND b.psp_id <> ''
+GROUP BY b.line, b.psp_id, b.balance_currency, b.net_minor
+ORDER BY b.line;
 
 -- name: CountAbsent :one
 -- How many of these movements may be in an earlier day's file, how many in a later day's file, and how many cannot be

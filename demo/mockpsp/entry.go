@@ -130,6 +130,29 @@ func (r *record) moves() bool {
 	return false
 }
 
+// fee is what the provider keeps: 2.9 percent of a charge and 30 minor units more, but not more than the charge, and
+// 1500 for a dispute. It gives no fee back.
+func (r *record) fee() int64 {
+	switch a := r.Entry.AmountCents; r.kind() {
+	case "charge.succeeded":
+		return min(a, a/1000*29+(a%1000*29+500)/1000+30)
+	case "dispute.needs_response":
+		return 1500
+	}
+	return 0
+}
+
+// net is what the balance gains with the record.
+func (r *record) net() int64 {
+	switch {
+	case !r.moves():
+		return 0
+	case r.kind() == "charge.succeeded", r.kind() == "refund.failed", r.kind() == "dispute.won":
+		return r.Entry.AmountCents - r.fee()
+	}
+	return -r.Entry.AmountCents - r.fee()
+}
+
 func (r *record) succeeded() bool { return r.Entry.Status == StatusSucceeded }
 
 // lookupsFail reports whether nobody can read the record. Only one that has moved money is stuck: an operator can vouch

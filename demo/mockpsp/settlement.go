@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// settlementHeader names the columns. Of a charge, chargeId is empty.
-const settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
+// settlementHeader names the columns. Of a charge, chargeId is empty. netCents is what the balance gains.
+const settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,feeCents,netCents," +
+	"createdAt\r\n"
 
 // getSettlement streams an account's movements of one UTC day, oldest first, as CSV (RFC 4180). A refund that came
 // back has a second line, and so has a dispute that was won, each with the time at which the money has moved. Declined
@@ -55,10 +56,11 @@ func writeSettlement(w io.Writer, records []*record, account string) {
 			continue
 		}
 		writeCSV(out, e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID,
-			strconv.FormatInt(e.AmountCents, 10), e.Currency, e.Status, r.at())
+			strconv.FormatInt(e.AmountCents, 10), e.Currency, e.Status, strconv.FormatInt(r.fee(), 10),
+			strconv.FormatInt(r.net(), 10), r.at())
 		lines++
 	}
-	writeCSV(out, "total", strconv.Itoa(lines), "", "", "", "", "", "", "")
+	writeCSV(out, "total", strconv.Itoa(lines), "", "", "", "", "", "", "", "", "")
 	_ = out.Flush() // the reader may have gone; bufio writes nothing after the first error
 }
 

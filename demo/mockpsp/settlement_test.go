@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,21 +45,27 @@ func (p *running) settlement(date string) [][]string {
 	if err != nil {
 		p.t.Fatalf("%s: %v", answer.body, err)
 	}
-	if got := strings.Join(lines[0],
-		","); got != "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt" {
+	if got := strings.Join(lines[0], ","); got != "id,object,idempotencyKey,reference,chargeId,amountCents,currency,"+
+		"status,feeCents,netCents,createdAt" {
 		p.t.Errorf("header %q", got)
 	}
 	if want := []string{"total", fmt.Sprint(len(lines) - 2), "", "", "", "", "", "",
-		""}; !slices.Equal(lines[len(lines)-1], want) {
+		"", "", ""}; !slices.Equal(lines[len(lines)-1], want) {
 		p.t.Errorf("trailer %q", lines[len(lines)-1])
 	}
 	return lines[1 : len(lines)-1]
 }
 
+// line is the entry's line. 2.9 percent and 30 cents are kept of a charge, and nothing is given back with a refund.
 func (e entry) line() []string {
+	fee, net := int64(0), -e.AmountCents
+	if e.Object == "charge" {
+		fee = min(e.AmountCents, int64(math.Round(float64(e.AmountCents)*0.029))+30)
+		net = e.AmountCents - fee
+	}
 	return []string{
 		e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID, fmt.Sprint(e.AmountCents), e.Currency, e.Status,
-		e.CreatedAt,
+		fmt.Sprint(fee), fmt.Sprint(net), e.CreatedAt,
 	}
 }
 
@@ -106,7 +113,7 @@ func TestSettlementQuotesWhatItMust(t *testing.T) {
 			t.Errorf("got %q, want %q", lines[i], charge.line())
 		}
 	}
-	if raw := p.get("/v1/settlements/2026-03-01.csv").body; !strings.HasSuffix(raw, "\r\ntotal,6,,,,,,,\r\n") ||
+	if raw := p.get("/v1/settlements/2026-03-01.csv").body; !strings.HasSuffix(raw, "\r\ntotal,6,,,,,,,,,\r\n") ||
 		!strings.Contains(raw, "\"two\nlines\"") {
 		t.Errorf("lines end otherwise than RFC 4180 says, or a field was changed: %q", raw)
 	}
@@ -159,7 +166,7 @@ func TestSettlementIsWrittenPieceByPiece(t *testing.T) {
 	}
 	whole := &pieces{limit: len(records)}
 	writeSettlement(whole, records, "acme")
-	if whole.largest > 64<<10 || whole.count < 2 || !strings.HasSuffix(whole.String(), "\r\ntotal,10000,,,,,,,\r\n") {
+	if whole.largest > 64<<10 || whole.count < 2 || !strings.HasSuffix(whole.String(), "\r\ntotal,10000,,,,,,,,,\r\n") {
 		t.Errorf("%d bytes in %d pieces", whole.Len(), whole.count)
 	}
 	cut := &pieces{limit: 3}

@@ -38,7 +38,11 @@ func (a answering) List(context.Context, gateway.Object, string, time.Time, stri
 	return gateway.Page{Next: "there"}, a.err
 }
 
-func (a answering) Statement(context.Context, string, time.Time, func(gateway.Record) error) error {
+func (a answering) Statement(context.Context, string, time.Time, func(gateway.Line) error) error {
+	return a.err
+}
+
+func (a answering) PayoutLines(context.Context, string, string, func(string) error) error {
 	return a.err
 }
 
@@ -47,7 +51,7 @@ func TestObserverHearsOfEachOperationOnce(t *testing.T) {
 	t.Parallel()
 	now := noon
 	var heard []string
-	failed, none := errors.New("cut off"), fmt.Errorf("read: %w", gateway.ErrNoStatement)
+	failed, none := errors.New("cut off"), errors.Join(gateway.ErrNoStatement, gateway.ErrNoPayoutLines)
 	for _, psp := range []answering{
 		{twoSteps: true, lookup: gateway.NotFound{Final: true}},
 		{outcome: gateway.Declined{Code: "x"}, lookup: gateway.Waiting{}, err: failed},
@@ -68,14 +72,18 @@ func TestObserverHearsOfEachOperationOnce(t *testing.T) {
 		}
 		page, listErr := o.List(t.Context(), gateway.ChargeObject, "acct", noon, "")
 		err := o.Statement(t.Context(), "acct", noon, nil)
-		if page.Next != "there" || !errors.Is(listErr, psp.err) || !errors.Is(err, psp.err) {
-			t.Errorf("page %+v, %v; statement %v", page, listErr, err)
+		payoutErr := o.PayoutLines(t.Context(), "acct", "po_1", nil)
+		if page.Next != "there" || !errors.Is(listErr, psp.err) || !errors.Is(err, psp.err) ||
+			!errors.Is(payoutErr, psp.err) {
+			t.Errorf("page %+v, %v; statement %v; payout %v", page, listErr, err, payoutErr)
 		}
 	}
 	want := []string{
-		"prepared 1s", "lookup_ended 1s", "list_ok 1s", "statement_ok 1s",
+		"prepared 1s", "lookup_ended 1s", "list_ok 1s", "statement_ok 1s", "payout_ok 1s",
 		"declined 1s", "declined 1s", "lookup_waiting 1s", "list_failed 1s", "statement_failed 1s",
+		"payout_failed 1s",
 		"pending 1s", "pending 1s", "pending 1s", "lookup_failed 1s", "list_none 1s", "statement_none 1s",
+		"payout_none 1s",
 	}
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Fatalf("observed (-want +got):\n%s", diff)

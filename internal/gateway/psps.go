@@ -68,7 +68,11 @@ func (a absent) List(context.Context, Object, string, time.Time, string) (Page, 
 	return Page{}, a.err()
 }
 
-func (a absent) Statement(context.Context, string, time.Time, func(Record) error) error {
+func (a absent) Statement(context.Context, string, time.Time, func(Line) error) error {
+	return a.err()
+}
+
+func (a absent) PayoutLines(context.Context, string, string, func(string) error) error {
 	return a.err()
 }
 
@@ -147,18 +151,25 @@ func (o observed) List(ctx context.Context, ob Object, account string, after tim
 	return page, err
 }
 
-func (o observed) Statement(ctx context.Context, account string, day time.Time, each func(Record) error) error {
+func (o observed) Statement(ctx context.Context, account string, day time.Time, each func(Line) error) error {
 	began := o.now()
 	err := o.PSP.Statement(ctx, account, day, each)
 	o.read("statement", err, began)
 	return err
 }
 
-// read observes a read. A statement that is not there yet is no failure of the PSP.
+func (o observed) PayoutLines(ctx context.Context, account, payoutID string, each func(string) error) error {
+	began := o.now()
+	err := o.PSP.PayoutLines(ctx, account, payoutID, each)
+	o.read("payout", err, began)
+	return err
+}
+
+// read observes a read. What the PSP does not publish, or not yet, is no failure of it.
 func (o observed) read(what string, err error, began time.Time) {
 	label := what + "_ok"
 	switch {
-	case errors.Is(err, ErrNoStatement):
+	case errors.Is(err, ErrNoStatement), errors.Is(err, ErrNoPayoutLines):
 		label = what + "_none"
 	case err != nil:
 		label = what + "_failed"

@@ -63,7 +63,7 @@ func TestProviderWithoutSettingsSendsNothingAndKnowsNothing(t *testing.T) {
 			t.Errorf("lookup %+v", l)
 		}
 	}
-	never := func(gateway.Record) error { t.Error("it has a record"); return nil }
+	never := func(gateway.Line) error { t.Error("it has a record"); return nil }
 	_, listErr := psp.List(ctx, gateway.ChargeObject, "canary-account", noon, "")
 	_, eventErr := psp.ParseEvent([]byte("{}"))
 	delivery, verifyErr := psp.VerifyEvent(http.Header{}, nil)

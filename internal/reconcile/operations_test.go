@@ -36,7 +36,7 @@ func setupStatements(t *testing.T, publishedDay string) accountants {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		_, _ = w.Write([]byte("id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\ntotal,0,,,,,,,\r\n"))
+		_, _ = w.Write([]byte("id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,feeCents,netCents,createdAt\r\ntotal,0,,,,,,,,,\r\n"))
 	}))
 	t.Cleanup(server.Close)
 	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)

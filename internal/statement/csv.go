@@ -9,7 +9,7 @@ import (
 	"payonce/internal/judge"
 )
 
-// csvWriter writes one line for each break, and no totals: RFC 4180 with a header.
+// csvWriter writes one line for each break, and neither totals nor books: RFC 4180 with a header.
 type csvWriter struct{ csv *csv.Writer }
 
 func (w *csvWriter) begin(Report, []Total) error {
@@ -33,6 +33,10 @@ func (w *csvWriter) add(b Break) error {
 		b.FirstSeen.Format(time.RFC3339), wholeDays(b.AgeSeconds), b.Changed,
 	})
 }
+
+func (w *csvWriter) endBreaks() error { return nil }
+
+func (w *csvWriter) books(Summary, []Book, []Payout) error { return nil }
 
 func (w *csvWriter) end() error {
 	w.csv.Flush()

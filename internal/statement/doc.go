@@ -3,9 +3,10 @@
 // clock.
 //
 // It reads payments, refunds, tenants and the time at which a key was finished, and changes none of them. A break is
-// evidence, and package payments judges it. The package does not store single lines. A run copies the statement into a
-// temporary table, and PostgreSQL compares the two as a whole. So the memory of the process does not depend on the
-// length of the file, nor on the number of breaks.
+// evidence, and package payments judges it. A run copies the statement into a temporary table, and PostgreSQL compares
+// the two as a whole. So the memory of the process does not depend on the length of the file, nor on the number of
+// breaks. The lines of the day are kept (booked_lines), with the sums of both books (statement_sums), and with what
+// payouts have paid (paid_lines). A line of a type that we do not know is in the sums by its type's name.
 //
 // Invariants:
 //   - An account's day is one transaction. A statement that cannot be read to its trailer changes nothing.

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonWriter writes one object, token by token. Its last member is the list of breaks.
+// jsonWriter writes one object, token by token. Its last members are the lists of breaks and of books.
 type jsonWriter struct{ out *jsontext.Encoder }
 
 type jsonRun struct {
@@ -33,6 +33,22 @@ func (w *jsonWriter) begin(report Report, totals []Total) error {
 }
 
 func (w *jsonWriter) add(b Break) error { return w.write(jsonBreak{b, b.Day.Format(time.DateOnly)}) }
+
+func (w *jsonWriter) endBreaks() error {
+	return w.write(jsontext.EndArray, "books", jsontext.BeginArray)
+}
+
+// jsonBooks are both books of an account's day.
+type jsonBooks struct {
+	Account string   `json:"account"`
+	Day     string   `json:"day"`
+	Sums    []Book   `json:"sums"`
+	Payouts []Payout `json:"payouts"`
+}
+
+func (w *jsonWriter) books(s Summary, books []Book, payouts []Payout) error {
+	return w.write(jsonBooks{s.Account, s.Day.Format(time.DateOnly), books, payouts})
+}
 
 func (w *jsonWriter) end() error { return w.write(jsontext.EndArray, jsontext.EndObject) }
 

@@ -174,6 +174,9 @@ func (j *judgement) findAbsent(ctx context.Context, known time.Time) (n dbsqlc.C
 	if err != nil {
 		return n, fmt.Errorf("find movements of the day: %w", err)
 	}
+	if err := j.keep(ctx); err != nil { // while statement_absent still has all of them
+		return n, err
+	}
 	return j.countAbsent(ctx, j.day, known)
 }
 

@@ -23,19 +23,19 @@ var createTables string
 
 func columns() []string {
 	return []string{"day", "line", "object", "psp_id", "reference", "subject", "amount_minor", "currency", "charge_id",
-		"status", "created_at"}
+		"status", "created_at", "line_id", "type", "fee_minor", "net_minor", "balance_currency"}
 }
 
 // load copies the statement of a day into the run's table, line by line as the lines arrive. If there is no statement,
 // it fails with gateway.ErrNoStatement, and the transaction can still be used.
 func (j *judgement) load(ctx context.Context, day time.Time) error {
 	// CopyFrom calls us for the next line, and Statement calls us with a line. iter.Pull connects the two.
-	next, stop := iter.Pull(func(yield func(gateway.Record) bool) {
-		j.readErr = j.config.PSPs.Of(j.Psp).Statement(ctx, j.Account, day, func(r gateway.Record) error {
+	next, stop := iter.Pull(func(yield func(gateway.Line) bool) {
+		j.readErr = j.config.PSPs.Of(j.Psp).Statement(ctx, j.Account, day, func(l gateway.Line) error {
 			if j.loaded == j.config.MaxLines {
 				return ErrTooLong
 			}
-			if !yield(r) {
+			if !yield(l) {
 				return errors.New("no longer wanted")
 			}
 			return nil
@@ -50,7 +50,7 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 		}
 	}
 	_, err := j.tx.CopyFrom(ctx, pgx.Identifier{"statement_lines"}, columns(), pgx.CopyFromFunc(func() ([]any, error) {
-		r, more := next()
+		l, more := next()
 		if !more {
 			if ended = true; j.readErr == nil {
 				progress()
@@ -60,10 +60,10 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 		}
 		j.loaded++
 		progress()
-		id, ours := payment.SubjectOf(r.Object, r.Reference)
+		id, ours := payment.SubjectOf(l.Object, l.Reference)
 		return []any{
-			day, j.loaded, string(r.Object), r.ID, r.Reference, pgtype.UUID{Bytes: id, Valid: ours}, r.AmountMinor,
-			r.Currency, r.ChargeID, r.Status, r.Created,
+			day, j.loaded, string(l.Object), l.ID, l.Reference, pgtype.UUID{Bytes: id, Valid: ours}, l.AmountMinor,
+			l.Currency, l.ChargeID, l.Status, l.Created, l.LineID, l.Type, l.FeeMinor, l.NetMinor, l.BalanceCurrency,
 		}, nil
 	}))
 	stop()

@@ -27,8 +27,8 @@ import (
 func TestLineThatIsNotStoredIsAnErrorOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	lines := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 20_000)
-	d.files["acct_acme "+d.day.Format(time.DateOnly)] = header + lines + "total,20000,,,,,,,\r\n"
+	lines := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,0,1,2026-03-10T02:00:00Z\r\n", 20_000)
+	d.files["acct_acme "+d.day.Format(time.DateOnly)] = header + lines + "total,20000,,,,,,,,,\r\n"
 	j := d.judging()
 	pgtest.Exec(t, j.tx, "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)")
 	if err := j.load(t.Context(), d.day); err == nil || !strings.Contains(err.Error(), "copy statement: ") {
@@ -38,12 +38,12 @@ func TestLineThatIsNotStoredIsAnErrorOfTheDatabase(t *testing.T) {
 
 func TestStatementThatIsNotWholeChangesNothing(t *testing.T) {
 	t.Parallel()
-	many := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 20_000)
+	many := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,0,1,2026-03-10T02:00:00Z\r\n", 20_000)
 	for name, file := range map[string]string{
-		"cut":                 header + "ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n",
+		"cut":                 header + "ch_x,charge,key,,,1,EUR,succeeded,0,1,2026-03-10T02:00:00Z\r\n",
 		"cut after thousands": header + many,
-		"another total":       header + "total,1,,,,,,,\r\n",
-		"another day":         header + "ch_x,charge,key,,,1,EUR,succeeded,2026-03-11T02:00:00Z\r\ntotal,1,,,,,,,\r\n",
+		"another total":       header + "total,1,,,,,,,,,\r\n",
+		"another day":         header + "ch_x,charge,key,,,1,EUR,succeeded,0,1,2026-03-11T02:00:00Z\r\ntotal,1,,,,,,,,,\r\n",
 		"no statement":        "<html>\r\n",
 		"nothing at all":      "",
 	} {
@@ -207,9 +207,9 @@ func (d *fixture) writeHuge(w http.ResponseWriter, lines int) {
 			id, reference = "ch_"+strconv.Itoa(ours), payment.ID(d.hugeID(ours)).String()
 			ours++
 		}
-		fmt.Fprintf(out, "%s,charge,key,%s,,100,USD,succeeded,%s\r\n", id, reference, created)
+		fmt.Fprintf(out, "%s,charge,key,%s,,100,USD,succeeded,0,1,%s\r\n", id, reference, created)
 	}
-	fmt.Fprintf(out, "total,%d,,,,,,,\r\n", lines)
+	fmt.Fprintf(out, "total,%d,,,,,,,,,\r\n", lines)
 	_ = out.Flush()
 }
 
@@ -236,7 +236,7 @@ func TestStatementWithoutAnEndIsGivenUp(t *testing.T) {
 	}
 	d.config.MaxLines = 2 // as many as a whole statement has
 	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(header + one + one + "total,2,,,,,,,\r\n"))
+		_, _ = w.Write([]byte(header + one + one + "total,2,,,,,,,,,\r\n"))
 	})
 	if s := d.run(); s.Lines != 2 {
 		t.Errorf("%+v", s)
@@ -247,7 +247,7 @@ func TestStatementWithoutAnEndIsGivenUp(t *testing.T) {
 func TestStatementIsReadNoFurtherThanTheDatabaseTakesIt(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	thousand := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 1000)
+	thousand := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,0,1,2026-03-10T02:00:00Z\r\n", 1000)
 	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := w.Write([]byte(header))
 		for err == nil { // until the reader hangs up

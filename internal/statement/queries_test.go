@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"payonce/internal/gateway"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
 )
@@ -25,8 +26,9 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 	d.paid("ch_after_midnight", minute)
 	d.paid("ch_executed_later", 20, finishedAt(d.at(34)))
 	for _, day := range []string{"2026-03-09", "2026-03-10", "2026-03-11"} {
-		d.files["acct_acme "+day] = header + "total,0,,,,,,,\r\n"
+		d.files["acct_acme "+day] = header + "total,0,,,,,,,,,\r\n"
 	}
+	d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12))
 	o := d.outages()
 	for _, c := range []struct {
 		fragment string
@@ -47,6 +49,10 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		{"name: AdoptByPSPID", 1, "take lines for movements by the PSP's id"},
 		{"name: WriteLineBreaks", 1, "compare lines"},
 		{"name: FindAbsent", 1, "find movements of the day"},
+		{"name: ForgetBooked", 1, "forget the lines of an earlier run"},
+		{"name: KeepBooked", 1, "keep lines"},
+		{"name: DayPayouts", 1, "find payouts"},
+		{"name: KeepPaid", 1, "keep what po_1 has paid"},
 		{"name: ForgetPresent", 1, "look for the absent"},
 		{"name: CountAbsent", 1, "count absent movements"},
 		{"name: FetchOurs", 2, "look into 2026-03-09: find movements"},

@@ -86,6 +86,8 @@ var ErrFormat = errors.New("not table, csv or json")
 type writer interface {
 	begin(report Report, totals []Total) error
 	add(b Break) error
+	endBreaks() error
+	books(s Summary, books []Book, payouts []Payout) error
 	end() error
 }
 
@@ -110,6 +112,14 @@ func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Fo
 	for _, s := range report.Runs {
 		if err == nil {
 			err = pages(ctx, dbsqlc.New(r.config.DB.Reader()), s, nil, out.add)
+		}
+	}
+	if err == nil {
+		err = out.endBreaks()
+	}
+	for _, s := range report.Runs {
+		if err == nil {
+			err = r.writeBooks(ctx, out, s)
 		}
 	}
 	if err == nil {

@@ -84,6 +84,7 @@ func TestJSONIsOneDocument(t *testing.T) {
 		Runs   []jsonRun   `json:"runs"`
 		Totals []Total     `json:"totals"`
 		Breaks []jsonBreak `json:"breaks"`
+		Books  []jsonBooks `json:"books"`
 	}
 	if err := json.Unmarshal([]byte(d.written(JSON)), &got, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)

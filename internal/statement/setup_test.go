@@ -47,24 +47,25 @@ func (e evidence) BreakTx(ctx context.Context, tx pgx.Tx, b judge.Break) (bool, 
 const (
 	patience  = time.Minute
 	pspSecret = "test-psp-secret"
-	header    = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
+	header    = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,feeCents,netCents,createdAt\r\n"
 )
 
 // fixture is a reconciler on a database of the test's own, and a PSP that publishes what the test puts into its files.
 type fixture struct {
-	t      *testing.T
-	pool   *pgxpool.Pool // straight to the tables
-	config Config
-	day    time.Time // long over
-	files  map[string]string
-	asked  []string // files, in order; requests come one at a time
-	told   []string // the breaks that were judged, in order
+	t       *testing.T
+	pool    *pgxpool.Pool // straight to the tables
+	config  Config
+	day     time.Time // long over
+	files   map[string]string
+	payouts map[string][]string // the lines that each has paid
+	asked   []string            // files, in order; requests come one at a time
+	told    []string            // the breaks that were judged, in order
 }
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	d := &fixture{t: t, pool: pgtest.New(t), day: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC),
-		files: map[string]string{}}
+		files: map[string]string{}, payouts: map[string][]string{}}
 	d.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acct_acme'), ('globex', 'acct_globex')")
 	d.config = DefaultConfig()
 	d.config.DB, d.config.NewID = postgres.Wrap(d.pool, patience), uuid.NewV7
@@ -78,6 +79,10 @@ func setup(t *testing.T) *fixture {
 	})
 	d.config.Metrics = telemetry.NewMetrics(prometheus.NewRegistry())
 	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if id, is := strings.CutPrefix(r.URL.Path, "/v1/payouts/"); is {
+			d.servePayout(w, strings.TrimSuffix(id, ".csv"))
+			return
+		}
 		name := r.Header.Get("PSP-Account") + " " +
 			strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/settlements/"), ".csv")
 		d.asked = append(d.asked, name)
@@ -88,6 +93,21 @@ func setup(t *testing.T) *fixture {
 		w.WriteHeader(http.StatusNotFound)
 	})
 	return d
+}
+
+// servePayout answers with the lines that a payout has paid, if the PSP tells.
+func (d *fixture) servePayout(w http.ResponseWriter, id string) {
+	lines, ok := d.payouts[id]
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	fmt.Fprint(w, "id,createdAt\r\n")
+	for _, l := range lines {
+		id, at, _ := strings.Cut(l, "@")
+		fmt.Fprintf(w, "%s,%s\r\n", id, at)
+	}
+	fmt.Fprintf(w, "total,%d\r\n", len(lines))
 }
 
 // clientOf is a client of a PSP that answers so.
@@ -218,7 +238,7 @@ type line struct {
 	id, reference, currency, status string
 	charge                          string // that a refund changes
 	object                          gateway.Object
-	amount                          int64
+	amount, fee                     int64
 	created                         time.Time
 }
 
@@ -232,13 +252,20 @@ func lineOf(m movement, edits ...func(*line)) line {
 	return l
 }
 
+// name is the id by which a payout names the line.
+func (l line) name() string { return l.id + "@" + l.created.Format(time.RFC3339Nano) }
+
 func (l line) csv() string {
 	charge := l.charge
 	if l.object == gateway.RefundObject && charge == "" {
 		charge = "ch_of_it"
 	}
-	return fmt.Sprintf("%s,%s,key,%s,%s,%d,%s,%s,%s\r\n",
-		l.id, l.object, l.reference, charge, l.amount, l.currency, l.status, l.created.Format(time.RFC3339Nano))
+	net := -l.amount - l.fee
+	if l.object == gateway.ChargeObject {
+		net = l.amount - l.fee
+	}
+	return fmt.Sprintf("%s,%s,key,%s,%s,%d,%s,%s,%d,%d,%s\r\n", l.id, l.object, l.reference, charge, l.amount,
+		l.currency, l.status, l.fee, net, l.created.Format(time.RFC3339Nano))
 }
 
 // publish puts a whole statement of an account's day at the PSP.
@@ -249,7 +276,7 @@ func (d *fixture) publish(account string, day time.Time, lines ...line) {
 	for _, l := range lines {
 		file.WriteString(l.csv())
 	}
-	fmt.Fprintf(&file, "total,%d,,,,,,,\r\n", len(lines))
+	fmt.Fprintf(&file, "total,%d,,,,,,,,,\r\n", len(lines))
 	d.files[account+" "+day.Format(time.DateOnly)] = file.String()
 }
 
@@ -420,8 +447,8 @@ func (d *fixture) load(j *judgement, lines []loadedLine) {
 	_, err := j.tx.CopyFrom(d.t.Context(), pgx.Identifier{"statement_lines"}, columns(),
 		pgx.CopyFromSlice(len(lines), func(i int) ([]any, error) {
 			l := lines[i]
-			return []any{l.day, i, string(l.object), l.id, "", l.subject, 12000, "USD", "", "succeeded", d.at(12)},
-				nil
+			return []any{l.day, i, string(l.object), l.id, "", l.subject, 12000, "USD", "", "succeeded", d.at(12),
+				l.id, string(l.object), 0, 12000, "USD"}, nil
 		}))
 	if err != nil {
 		d.t.Fatal(err)

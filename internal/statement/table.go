@@ -71,10 +71,10 @@ func (w *tableWriter) add(b Break) error {
 	return err
 }
 
-func (w *tableWriter) end() error {
+func (w *tableWriter) endBreaks() error {
 	if w.lines == 0 {
 		fmt.Fprintln(w.out, "\nNo breaks.")
-		return w.out.Flush()
+		return nil
 	}
 	fmt.Fprintln(w.out)
 	tw := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -84,9 +84,30 @@ func (w *tableWriter) end() error {
 			majorOf(t.Currency, t.AtStakeMinor), t.Ages.ToOneDay, t.Ages.ToSevenDays, t.Ages.Older,
 			wholeDays(t.OldestMovementSeconds))
 	}
-	_ = tw.Flush() // w.out keeps the error, and returns it below.
-	return w.out.Flush()
+	return tw.Flush()
 }
+
+func (w *tableWriter) books(s Summary, books []Book, payouts []Payout) error {
+	fmt.Fprintf(w.out, "\nBooks of %s, %s: their lines, and what customers paid by both books, gross to net\n",
+		shown(s.Account, maxAccount), s.Day.Format(time.DateOnly))
+	tw := tabwriter.NewWriter(w.out, 0, 0, 1, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "BOOKED\tLINES\tTHEIRS\tOURS\tGROSS\tFEE\tNET\t")
+	for _, b := range books {
+		fmt.Fprintf(tw, "%s %s\t%d", shown(b.Name(), maxNoted), b.Currency, b.Lines)
+		for _, minor := range []string{b.TheirsMinor, b.OursMinor, b.GrossMinor, b.FeeMinor, b.NetMinor} {
+			fmt.Fprintf(tw, "\t%s", majorOf(b.Currency, minor))
+		}
+		fmt.Fprintln(tw, "\t")
+	}
+	err := tw.Flush()
+	for _, p := range payouts {
+		fmt.Fprintf(w.out, "Payout %s of %s %s: %s\n", shown(p.PayoutID, maxNoted), majorOf(p.Currency, p.AmountMinor),
+			p.Currency, p.Paid())
+	}
+	return err
+}
+
+func (w *tableWriter) end() error { return w.out.Flush() }
 
 // notes are what the columns do not say. They are on a line of their own.
 func notes(b Break) []string {
@@ -130,9 +151,13 @@ func money(s *judge.Side) string {
 // majorOf writes an amount in the major unit. If the currency is not in use, or a sum does not fit into 64 bits, it is
 // in the minor unit.
 func majorOf(currency, minor string) string {
-	n, err := strconv.ParseInt(minor, 10, 64)
-	if err != nil {
+	digits, negative := strings.CutPrefix(minor, "-")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil:
 		return minor
+	case negative:
+		return "-" + payment.Currency(currency).Decimal(payment.AmountMinor(n))
 	}
 	return payment.Currency(currency).Decimal(payment.AmountMinor(n))
 }

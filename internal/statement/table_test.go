@@ -3,6 +3,7 @@ package statement
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestTotalThatIsNoAmountIsNotChanged(t *testing.T) {
 	var out bytes.Buffer
 	w := &tableWriter{out: bufio.NewWriter(&out), lines: 1,
 		totals: []Total{{Kind: judge.BreakAmount, Currency: "USD", AtStakeMinor: large}}}
-	if err := w.end(); err != nil {
+	if err := errors.Join(w.endBreaks(), w.end()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), " "+large+" ") {

@@ -14,7 +14,13 @@ CREATE TEMP TABLE statement_lines (
     charge_id    text COLLATE "C" NOT NULL,
     status       text NOT NULL,
     executed     boolean NOT NULL GENERATED ALWAYS AS (status = 'succeeded') STORED,
-    created_at   timestamptz NOT NULL
+    created_at   timestamptz NOT NULL,
+    -- A line that is about no movement of a customer's money has no status. It is compared with nothing.
+    line_id          text COLLATE "C" NOT NULL DEFAULT '',
+    type             text NOT NULL DEFAULT '',
+    fee_minor        bigint NOT NULL DEFAULT 0,
+    net_minor        bigint NOT NULL DEFAULT 0,
+    balance_currency text NOT NULL DEFAULT ''
 ) ON COMMIT DROP;
 
 CREATE TEMP TABLE statement_absent (

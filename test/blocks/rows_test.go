@@ -184,6 +184,12 @@ var statementsAsked = map[string]asked{
 	"reconcile.LockLedgers":  {},
 	"reconcile.PSPOfAccount": {},
 
+	"statement.Books":          {},
+	"statement.DayPayouts":     {},
+	"statement.ForgetBooked":   {},
+	"statement.KeepBooked":     {file: lines + ours + absent, writes: 64},
+	"statement.KeepPaid":       {with: values{"payoutid": "'po_x'", "lineids": "ARRAY['line-$n']"}},
+	"statement.Payouts":        {also: 100, reads: "the lines that the payout has paid"},
 	"statement.FinalMovements": {is: 15, with: values{"known": latest, "skew": "'0'"}},
 	"statement.ForgetUnmoved": {is: 20, also: 1, reads: "the open breaks of the days",
 		with: values{"day": "date '2026-01-01' + $n / 1000"}},

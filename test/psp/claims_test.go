@@ -173,11 +173,11 @@ func (s *scene) checkStatement() {
 	s.clock.advance(24*time.Hour - s.clock.now().Sub(s.clock.now().Truncate(24*time.Hour)) + time.Hour)
 	got := map[string]int{}
 	status := ""
-	err := s.client.Statement(s.t.Context(), s.request.Wanted().Account, today(), func(r gateway.Record) error {
-		got[r.ID]++
-		s.checkRecord(r)
-		if r.ID == s.id {
-			status = r.Status
+	err := s.client.Statement(s.t.Context(), s.request.Wanted().Account, today(), func(l gateway.Line) error {
+		got[l.ID]++
+		s.checkRecord(l.Record)
+		if l.ID == s.id {
+			status = l.Status
 		}
 		return nil
 	})

@@ -47,7 +47,13 @@ func (w *world) checkOnly(own string, received []mail) {
 		seen[r.Object] = append(seen[r.Object], r)
 		return nil
 	}
-	if err := w.client.Statement(w.t.Context(), w.dialect.Account+"acme", today(), take); err != nil {
+	err = w.client.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(l gateway.Line) error {
+		if l.Status == "" { // It is of the other installation.
+			return nil
+		}
+		return take(l.Record)
+	})
+	if err != nil {
 		w.t.Error(err)
 	}
 	for _, m := range received {

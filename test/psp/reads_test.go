@@ -67,7 +67,7 @@ func (w *world) readWords(o gateway.Object) string {
 	n, err := 0, error(nil)
 	read := func(c gateway.PSP) {
 		if o == statementObject {
-			err = c.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(gateway.Record) error {
+			err = c.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(gateway.Line) error {
 				n++
 				return nil
 			})

@@ -164,7 +164,7 @@ func record(t *testing.T) (requests []recorded) {
 	}
 	w.awaitWebhooks()
 	w.clock.advance(48 * time.Hour)
-	if err := w.client.Statement(ctx, "acct_acme", today(), func(gateway.Record) error { return nil }); err != nil {
+	if err := w.client.Statement(ctx, "acct_acme", today(), func(gateway.Line) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()

@@ -2,7 +2,8 @@
 -- operators. It deletes nothing, and creates no tenant and no API key. It cannot write a column of ours whose DEFAULT
 -- is the database's clock. A test takes each right away and expects a statement to fail, so no right is superfluous.
 
-GRANT SELECT ON goose_db_version, installation, tenants, api_keys, ledger_watermarks, statement_runs, statement_breaks
+GRANT SELECT ON goose_db_version, installation, tenants, api_keys, ledger_watermarks, statement_runs, statement_breaks,
+    booked_lines, paid_lines, statement_sums
     TO payonce_api;
 
 -- INSERT has the columns of a new key. UPDATE has every column but the key's name and created_at.

@@ -47,6 +47,15 @@ GRANT SELECT ON statement_movements TO payonce_reconciler;
 GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pending)
     ON statement_runs TO payonce_reconciler;
 GRANT SELECT, DELETE, INSERT (account, day, object, subject) ON statement_pending TO payonce_reconciler;
+-- A run of a day replaces what it keeps of the day.
+GRANT SELECT, DELETE,
+      INSERT (account, day, line, line_id, type, object, psp_id, payment, amount_minor, currency, fee_minor, net_minor,
+              balance_currency, booked_at)
+    ON booked_lines TO payonce_reconciler;
+GRANT SELECT, DELETE, INSERT (account, payout_id, line_id) ON paid_lines TO payonce_reconciler;
+GRANT SELECT, DELETE,
+      INSERT (account, day, currency, object, type, others, lines, theirs_minor, ours_minor, ours, fee_minor, net_minor)
+    ON statement_sums TO payonce_reconciler;
 GRANT SELECT,
       INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
               their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,

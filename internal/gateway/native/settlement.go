@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 )
 
 const (
-	settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt"
-	trailerMark      = "total" // in the column of the id
+	settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,feeCents,netCents," +
+		"createdAt"
+	payoutHeader = "id,createdAt"
+	trailerMark  = "total" // in the column of the id
 
 	// maxLine bounds a record of the file, in bytes, even if a quoted field spreads it over several lines.
 	maxLine = 64 << 10
@@ -24,15 +27,18 @@ const (
 	readAhead = 4 << 10
 )
 
-var amountForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
+var (
+	amountForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
+	signedForm = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,18})$`)
+)
 
 var (
 	errEnd       = errors.New("ends without its trailer")
 	errMalformed = errors.New("malformed")
 )
 
-// settlement reads a settlement file (RFC 4180). The trailer has the number of lines, so a file that was cut off is
-// noticed.
+// settlement reads a file of the PSP (RFC 4180): that of a day, or of a payout. The trailer has the number of lines, so
+// a file that was cut off is noticed.
 type settlement struct {
 	lines        *csv.Reader
 	allowance    *io.LimitedReader // bounds one line: a csv.Reader keeps a line of any length in memory
@@ -45,17 +51,32 @@ func newSettlement(file io.Reader, account, day string) *settlement {
 	s := &settlement{allowance: &io.LimitedReader{R: file}, account: account, day: day}
 	s.lines = csv.NewReader(s.allowance)
 	s.lines.ReuseRecord = true
-	s.lines.FieldsPerRecord = strings.Count(settlementHeader, ",") + 1
 	return s
 }
 
-// read calls each with every record. Its errors name a line by its number, never by its content.
-func (s *settlement) read(each func(gateway.Record) error) error {
+// read calls each with every line of a day.
+func (s *settlement) read(each func(gateway.Line) error) error {
+	return s.readAll(settlementHeader, func(fields []string) error {
+		l, err := s.lineOf(fields)
+		if err != nil {
+			return err
+		}
+		s.last = l.Created
+		if err := each(l); err != nil {
+			return fmt.Errorf("take record: %w", err)
+		}
+		return nil
+	})
+}
+
+// readAll calls each with the fields of every line. Its errors name a line by its number, never by its content.
+func (s *settlement) readAll(columns string, each func(fields []string) error) error {
+	s.lines.FieldsPerRecord = strings.Count(columns, ",") + 1
 	header, err := s.next()
 	if err != nil {
 		return err
 	}
-	if strings.Join(header, ",") != settlementHeader {
+	if strings.Join(header, ",") != columns {
 		return s.at(errors.New("another header"))
 	}
 	for {
@@ -66,13 +87,8 @@ func (s *settlement) read(each func(gateway.Record) error) error {
 		if fields[0] == trailerMark {
 			return s.end(fields)
 		}
-		r, err := s.record(fields)
-		if err != nil {
+		if err := each(fields); err != nil {
 			return s.at(err)
-		}
-		s.last = r.Created
-		if err := each(r); err != nil {
-			return s.at(fmt.Errorf("take record: %w", err))
 		}
 	}
 }
@@ -96,31 +112,49 @@ func (s *settlement) next() ([]string, error) {
 	return fields, nil
 }
 
-func (s *settlement) record(f []string) (gateway.Record, error) {
+// lineOf reads a line. Its object is its type: of one that we do not know, only the sum counts.
+func (s *settlement) lineOf(f []string) (gateway.Line, error) {
 	for _, field := range f {
 		if !utf8.ValidString(field) {
-			return gateway.Record{}, errMalformed
+			return gateway.Line{}, errMalformed
 		}
 	}
-	r := gateway.Record{
+	l := gateway.Line{LineID: lineID(f[0], f[10]), Type: f[1], BalanceCurrency: f[6], Record: gateway.Record{
 		ID: f[0], Object: gateway.Object(f[1]), Account: s.account, Key: f[2], Reference: f[3], ChargeID: f[4],
-		AmountMinor: -1, Currency: f[6], Status: f[7],
-	}
+		AmountMinor: -1, Currency: f[6], Status: cmp.Or(f[7], "none"), // A movement without a status is malformed.
+	}}
 	if amount, err := strconv.ParseInt(f[5], 10, 64); err == nil && amountForm.MatchString(f[5]) {
-		r.AmountMinor = amount
+		l.AmountMinor = amount
 	}
-	// What cannot be read stays negative or zero, which Accept refuses.
-	r.Created, _ = gateway.ParseTime(f[8])
-	r, err := r.Accept()
+	// What cannot be read stays zero, which Accept refuses.
+	l.Created, _ = gateway.ParseTime(f[10])
+	fee, feeErr := signed(f[8])
+	net, netErr := signed(f[9])
+	l.FeeMinor, l.NetMinor = fee, net
+	accepted, err := l.Accept()
 	switch {
+	case feeErr != nil, netErr != nil:
+		return gateway.Line{}, errors.New("record with a malformed feeCents or netCents")
 	case err != nil:
-		return gateway.Record{}, err
-	case r.Created.Format(time.DateOnly) != s.day:
-		return gateway.Record{}, errors.New("record of another day")
-	case r.Created.Before(s.last):
-		return gateway.Record{}, errors.New("not oldest first")
+		return gateway.Line{}, err
+	case accepted.Created.Format(time.DateOnly) != s.day:
+		return gateway.Line{}, errors.New("record of another day")
+	case accepted.Created.Before(s.last):
+		return gateway.Line{}, errors.New("not oldest first")
 	}
-	return r, nil
+	return accepted, nil
+}
+
+// lineID names a line. The PSP has no ids for lines, and a movement may have several: when it is made, and when its
+// money comes back.
+func lineID(id, createdAt string) string { return id + "@" + createdAt }
+
+// signed reads an amount with a sign.
+func signed(text string) (int64, error) {
+	if !signedForm.MatchString(text) {
+		return 0, errMalformed
+	}
+	return strconv.ParseInt(text, 10, 64)
 }
 
 // end checks the trailer, and that nothing follows the trailer.

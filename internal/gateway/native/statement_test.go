@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	header     = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
-	chargeLine = "ch_1,charge,canary-key-1,pay_canary,,12000,USD,succeeded,2026-11-20T12:00:00.000001Z\r\n"
-	refundLine = "rf_1,refund,canary-key-2,re_canary,ch_1,500,USD,succeeded,2026-11-20T12:00:00.000002Z\r\n"
-	trailer    = "total,2,,,,,,,\r\n"
+	header     = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,feeCents,netCents,createdAt\r\n"
+	chargeLine = "ch_1,charge,canary-key-1,pay_canary,,12000,USD,succeeded,350,11650,2026-11-20T12:00:00.000001Z\r\n"
+	refundLine = "rf_1,refund,canary-key-2,re_canary,ch_1,500,USD,succeeded,0,-500,2026-11-20T12:00:00.000002Z\r\n"
+	trailer    = "total,2,,,,,,,,,\r\n"
 	statement  = header + chargeLine + refundLine + trailer
 )
 
-func discard(gateway.Record) error { return nil }
+func discard(gateway.Line) error { return nil }
 
 // statement reads the statement of the day, and returns the ids delivered. Its error holds nothing that a log must not.
 func (c *client) statement() (ids []string, err error) {
 	c.t.Helper()
-	err = c.Statement(c.t.Context(), "canary-account", noon, func(r gateway.Record) error {
+	err = c.Statement(c.t.Context(), "canary-account", noon, func(r gateway.Line) error {
 		ids = append(ids, r.ID)
 		return nil
 	})
@@ -53,7 +53,7 @@ func TestStatementIsSentAsTheContractSays(t *testing.T) {
 	got := make(chan string, 1)
 	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		got <- requestText(r)
-		_, _ = io.WriteString(w, header+"total,0,,,,,,,\r\n")
+		_, _ = io.WriteString(w, header+"total,0,,,,,,,,,\r\n")
 	})
 	c := newClient(t, s.URL)
 	// Past midnight in Seoul, the day before in UTC.
@@ -74,29 +74,73 @@ Psp-Account: canary-account
 
 func TestStatementDeliversEachLine(t *testing.T) {
 	t.Parallel()
-	odd := `ch_9,charge,"a ""key"", theirs","two` + "\r\n" + `lines",,0,KRW,succeeded,2026-11-20T23:59:59.999999Z` +
-		"\n"
-	s := answering(t, 200, header+chargeLine+refundLine+odd+"total,3,,,,,,,")
-	var got []gateway.Record
-	err := newClient(t, s.URL).Statement(t.Context(), "canary-account", noon, func(r gateway.Record) error {
-		got = append(got, r)
+	odd := `ch_9,charge,"a ""key"", theirs","two` + "\r\n" + `lines",,0,KRW,succeeded,0,0,2026-11-20T23:59:59.999998Z` +
+		"\npo_1,payout,,,,11650,USD,paid,0,-11650,2026-11-20T23:59:59.999998Z" +
+		"\nadj_1,adjustment,,,,,USD,,0,-7,2026-11-20T23:59:59.999999Z\n"
+	s := answering(t, 200, header+chargeLine+refundLine+odd+"total,5,,,,,,,,,")
+	var got []gateway.Line
+	err := newClient(t, s.URL).Statement(t.Context(), "canary-account", noon, func(l gateway.Line) error {
+		got = append(got, l)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []gateway.Record{
-		{Object: "charge", ID: "ch_1", Account: "canary-account", Key: "canary-key-1", Reference: "pay_canary",
-			AmountMinor: 12000,
-			Currency:    "USD", Status: "succeeded", Created: noon.Add(time.Microsecond)},
-		{Object: "refund", ID: "rf_1", Account: "canary-account", Key: "canary-key-2", Reference: "re_canary",
-			ChargeID:    "ch_1",
-			AmountMinor: 500, Currency: "USD", Status: "succeeded", Created: noon.Add(2 * time.Microsecond)},
-		{Object: "charge", ID: "ch_9", Account: "canary-account", Key: `a "key", theirs`, Reference: "two\nlines",
-			Currency: "KRW", Status: "succeeded", Created: noon.Add(12*time.Hour - time.Microsecond)},
+	late := noon.Add(12*time.Hour - 2*time.Microsecond)
+	want := []gateway.Line{
+		{Record: gateway.Record{Object: "charge", ID: "ch_1", Account: "canary-account", Key: "canary-key-1",
+			Reference: "pay_canary", AmountMinor: 12000, Currency: "USD", Status: "succeeded",
+			Created: noon.Add(time.Microsecond)}, LineID: "ch_1@2026-11-20T12:00:00.000001Z", Type: "charge",
+			FeeMinor: 350, NetMinor: 11650, BalanceCurrency: "USD"},
+		{Record: gateway.Record{Object: "refund", ID: "rf_1", Account: "canary-account", Key: "canary-key-2",
+			Reference: "re_canary", ChargeID: "ch_1", AmountMinor: 500, Currency: "USD", Status: "succeeded",
+			Created: noon.Add(2 * time.Microsecond)}, LineID: "rf_1@2026-11-20T12:00:00.000002Z", Type: "refund",
+			NetMinor: -500, BalanceCurrency: "USD"},
+		{Record: gateway.Record{Object: "charge", ID: "ch_9", Account: "canary-account", Key: `a "key", theirs`,
+			Reference: "two\nlines", Currency: "KRW", Status: "succeeded", Created: late},
+			LineID: "ch_9@2026-11-20T23:59:59.999998Z", Type: "charge", BalanceCurrency: "KRW"},
+		{Record: gateway.Record{Object: "payout", ID: "po_1", Account: "canary-account", Created: late},
+			LineID: "po_1@2026-11-20T23:59:59.999998Z", Type: "payout", NetMinor: -11650, BalanceCurrency: "USD"},
+		{Record: gateway.Record{ID: "adj_1", Account: "canary-account", Created: late.Add(time.Microsecond)},
+			LineID: "adj_1@2026-11-20T23:59:59.999999Z", Type: "adjustment", NetMinor: -7, BalanceCurrency: "USD"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("records differ (-want +got):\n%s", diff)
+		t.Fatalf("lines differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestLinesOfAPayoutAreRead(t *testing.T) {
+	t.Parallel()
+	const paid = "id,createdAt\r\nch_1,2026-11-20T12:00:00.000001Z\r\nrf_1,2026-11-20T12:00:00.000002Z\r\n"
+	got := make(chan string, 1)
+	read := func(status int, body string) (ids []string, err error) {
+		s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			got <- r.URL.Path + " " + r.Header.Get("PSP-Account")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		})
+		err = newClient(t, s.URL).PayoutLines(t.Context(), "canary-account", "po_1", func(id string) error {
+			ids = append(ids, id)
+			return nil
+		})
+		if asked := wait.For(t, "the request", got); asked != "/v1/payouts/po_1.csv canary-account" {
+			t.Errorf("asked for %s", asked)
+		}
+		return ids, err
+	}
+	ids, err := read(200, paid+"total,2\r\n")
+	want := []string{"ch_1@2026-11-20T12:00:00.000001Z", "rf_1@2026-11-20T12:00:00.000002Z"}
+	if diff := cmp.Diff(want, ids); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+	if _, err := read(404, ""); !errors.Is(err, gateway.ErrNoPayoutLines) {
+		t.Error(err)
+	}
+	for name, body := range map[string]string{"cut": paid, "another total": paid + "total,1\r\n",
+		"no id": replace(paid, "rf_1", "r f") + "total,2\r\n", "a statement": statement} {
+		if _, err := read(200, body); err == nil || errors.Is(err, gateway.ErrNoPayoutLines) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -157,7 +201,7 @@ func TestStatementIsBrokenByALineThatIsWrong(t *testing.T) {
 		"an open quote":        {swap("canary-key-2", `"canary`), 1, "line 3: malformed"},
 		"invalid UTF-8":        {swap("re_canary", "\xff"), 1, "line 3: malformed"},
 		"no id":                {swap("rf_1", ""), 1, "line 3: record with a malformed id"},
-		"no object":            {swap("refund,", ","), 1, "line 3: record with a malformed object"},
+		"no object":            {swap("refund,", ","), 1, "line 3: line with a malformed type"},
 		"a refund of nothing":  {swap("re_canary,ch_1", "re_canary,"), 1, "line 3: record with a malformed chargeId"},
 		"a fraction":           {swap(",500,", ",500.0,"), 1, "line 3: record with a malformed amountCents"},
 		"a sign":               {swap(",500,", ",+500,"), 1, "line 3: record with a malformed amountCents"},
@@ -166,8 +210,13 @@ func TestStatementIsBrokenByALineThatIsWrong(t *testing.T) {
 		"an amount beyond": {swap(",500,", ",9999999999999999999,"), 1,
 			"line 3: record with a malformed amountCents"},
 		"no amount":   {swap(",500,", ",,"), 1, "line 3: record with a malformed amountCents"},
-		"no currency": {swap("500,USD", "500,"), 1, "line 3: record with a malformed currency"},
-		"a status of its own": {swap("succeeded,2026-11-20T12:00:00.000002", "paid,2026-11-20T12:00:00.000002"), 1,
+		"no currency": {swap("500,USD", "500,"), 1, "line 3: line with a malformed currency"},
+		"no status":   {swap("succeeded,0,-500", ",0,-500"), 1, "line 3: record with a malformed status"},
+		"a fee of nothing": {swap("succeeded,0,-500", "succeeded,,-500"), 1,
+			"line 3: record with a malformed feeCents or netCents"},
+		"a net beyond": {swap("succeeded,0,-500", "succeeded,0,-9999999999999999999"), 1,
+			"line 3: record with a malformed feeCents or netCents"},
+		"a status of its own": {swap("succeeded,0,-500", "paid,0,-500"), 1,
 			"line 3: record with a malformed status"},
 		"no time": {swap("2026-11-20T12:00:00.000002Z", ""), 1,
 			"line 3: record with a malformed createdAt"},
@@ -188,7 +237,7 @@ func TestErrorOfTheReaderEndsTheStatement(t *testing.T) {
 	t.Parallel()
 	errFull, calls := errors.New("no place"), 0
 	err := newClient(t, answering(t, 200, statement).URL).Statement(t.Context(), "canary-account", noon,
-		func(gateway.Record) error {
+		func(gateway.Line) error {
 			calls++
 			return errFull
 		})
@@ -240,14 +289,14 @@ func TestLongStatementPassesThrough(t *testing.T) {
 		for range lines / block {
 			_, _ = io.WriteString(w, text)
 		}
-		_, _ = fmt.Fprintf(w, "total,%d,,,,,,,\r\n", lines)
+		_, _ = fmt.Fprintf(w, "total,%d,,,,,,,,,\r\n", lines)
 	})
 	c := newClient(t, s.URL)
 	n := 0
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	err := c.Statement(t.Context(), "canary-account", noon, func(gateway.Record) error {
+	err := c.Statement(t.Context(), "canary-account", noon, func(gateway.Line) error {
 		if n++; n == lines {
 			runtime.GC()
 			runtime.ReadMemStats(&now)

@@ -300,7 +300,7 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 		return fmt.Sprintf(`{"id":"txn_1","object":"balance_transaction","amount":%d,"currency":%q,"type":%q,`+
 			`"reporting_category":%q,"created":%d,"source":%s}`, amount, currency, kind, category, at, source)
 	}
-	ch := chargeIs(1, "succeeded", at)
+	ch, payout := chargeIs(1, "succeeded", at), `{"id":"po_1","object":"payout"}`
 	for name, row := range map[string]struct{ line, want string }{
 		"a refund": {line("refund", "refund", -500, "usd", unmarked(refundIs("succeeded"))),
 			"refund re_1 of pi_1: 500 succeeded"},
@@ -318,15 +318,18 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 			"reversal txn_1 of pi_c1: 700 succeeded"},
 		"a charge that gives us something": {line("adjustment", "other_adjustment", 5, "eur", ch),
 			"reversal txn_1 of pi_c1: 0 succeeded"},
-		"a fee":                 {line("stripe_fee", "fee", -5, "usd", ch), ""},
-		"a fee of a dispute":    {line("adjustment", "fee", -1500, "usd", disputeIs("lost")), ""},
-		"an adjustment alone":   {line("adjustment", "other_adjustment", -5, "usd", "null"), ""},
-		"a payout":              {line("payout", "payout", -5, "usd", `{"id":"po_1","object":"payout"}`), ""},
-		"a charge of no intent": {line("payment_reversal", "x", -5, "usd", replace(ch, `"pi_c1"`, "null")), ""},
+		"a fee":                   {line("stripe_fee", "fee", -5, "usd", ch), "fee  of : 0 "},
+		"a fee of a dispute":      {line("adjustment", "fee", -1500, "usd", disputeIs("lost")), "fee  of : 0 "},
+		"an adjustment alone":     {line("adjustment", "other_adjustment", -5, "usd", "null"), "  of : 0 "},
+		"a payout":                {line("payout", "payout", -5, "usd", payout), "payout po_1 of : 0 "},
+		"a payout that came back": {line("payout_failure", "payout_reversal", 5, "usd", payout), "payout  of : 0 "},
+		"a refund on its way":     {line("refund", "refund", -500, "usd", refundIs("pending")), "refund  of pi_1: 0 "},
+		"a charge of no intent": {line("payment_reversal", "x", -5, "usd", replace(ch, `"pi_c1"`, "null")),
+			"reversal  of : 0 "},
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, row.line))}})
 		got := ""
-		err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(r gateway.Record) error {
+		err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(r gateway.Line) error {
 			got += fmt.Sprintf("%s %s of %s: %d %s", r.Object, r.ID, r.ChargeID, r.AmountMinor, r.Status)
 			return nil
 		})
@@ -340,7 +343,7 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 		"adjustment": `{"object":"dispute","amount":"7"}`,
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, line(kind, "x", -500, "usd", source)))}})
-		err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(gateway.Record) error { return nil })
+		err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(gateway.Line) error { return nil })
 		if err == nil {
 			t.Errorf("a %s that cannot be read is left out", kind)
 		}

@@ -226,18 +226,19 @@ func FuzzSignature(f *testing.F) {
 
 // A movement of a statement is ours, and can be stored.
 func FuzzBook(f *testing.F) {
-	const booked = `{"object":"balance_transaction","type":"charge","created":1795176000,"source":`
+	const booked = `{"id":"txn_1","object":"balance_transaction","currency":"usd","type":"charge","created":1795176000,"source":`
 	f.Add([]byte(booked + chargeIs(1, "succeeded", 1795176000) + `}`))
-	f.Add([]byte(`{"object":"balance_transaction","type":"refund","created":1795176000,"source":` +
+	f.Add([]byte(`{"id":"txn_1","object":"balance_transaction","currency":"usd","type":"refund","created":1795176000,"source":` +
 		refundIs("succeeded") + `}`))
 	f.Add([]byte(`{"id":"txn_1","object":"balance_transaction","type":"payment_reversal","amount":-700,"currency":"usd",` +
 		`"created":1795176000,"source":` + chargeIs(1, "succeeded", 1795176000) + `}`))
-	f.Add([]byte(`{"object":"balance_transaction","type":"payout","created":1795176000}`))
+	f.Add([]byte(`{"id":"txn_1","object":"balance_transaction","currency":"usd","amount":-7,"type":"payout",` +
+		`"source":{"id":"po_1","object":"payout"},"created":1795176000}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		_ = here.bookOf(raw, window{from: 1795176000, width: 60}, func(r gateway.Record) error {
-			if again, err := r.Accept(); err != nil || again != r || r.Created.Unix() < 1795176000 ||
-				r.Created.Unix() >= 1795176060 {
-				t.Fatalf("record %+v: %v", r, err)
+		_ = here.bookOf(raw, window{from: 1795176000, width: 60}, func(l gateway.Line) error {
+			if again, err := l.Accept(); err != nil || again != l || l.Created.Unix() < 1795176000 ||
+				l.Created.Unix() >= 1795176060 {
+				t.Fatalf("line %+v: %v", l, err)
 			}
 			return nil
 		})

@@ -395,8 +395,8 @@ func TestListIsSortedWhateverTheOrderOfThePSP(t *testing.T) {
 
 // bookIs is a balance transaction, in the currency of the payout.
 func bookIs(kind string, created int64, source string) string {
-	return fmt.Sprintf(`{"id":"txn_1","object":"balance_transaction","amount":650,"currency":"eur","type":%q,`+
-		`"created":%d,"source":%s}`, kind, created, source)
+	return fmt.Sprintf(`{"id":"txn_1","object":"balance_transaction","amount":650,"fee":30,"net":620,"currency":"eur",`+
+		`"type":%q,"created":%d,"source":%s}`, kind, created, source)
 }
 
 func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
@@ -412,11 +412,16 @@ func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
 			at))))}})
 	var got []string
 	err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day.Add(5*time.Hour),
-		func(r gateway.Record) error {
-			got = append(got, fmt.Sprintf("%s %d %s %d", r.ID, r.AmountMinor, r.Currency, r.Created.Unix()-at))
+		func(l gateway.Line) error {
+			got = append(got, fmt.Sprintf("%s %s %d %s %d", l.Type, l.ID, l.AmountMinor, l.Currency,
+				l.Created.Unix()-at))
+			if l.LineID != "txn_1" || l.FeeMinor != 30 || l.NetMinor != 620 || l.BalanceCurrency != "EUR" {
+				t.Errorf("line %+v", l)
+			}
 			return nil
 		})
-	want := []string{"pi_c0 700 USD 0", "pi_c1 700 USD 10", "re_1 500 USD 40", "re_2 500 USD 45"}
+	want := []string{"charge pi_c0 700 USD 0", "payment pi_c1 700 USD 10", "charge  0  20", "stripe_fee  0  30",
+		"refund re_1 500 USD 40", "payment_refund re_2 500 USD 45", "payout  0  50"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("statement %q, %v", got, err)
 	}
@@ -435,7 +440,7 @@ func TestStatementOfTheDayHasARefundWhoseMoneyCameBack(t *testing.T) {
 	line := bookIs("refund_failure", at, refundIs("failed"))
 	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, line))}})
 	var got []string
-	err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(r gateway.Record) error {
+	err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(r gateway.Line) error {
 		got = append(got, r.ID+" "+r.Status)
 		return nil
 	})
@@ -452,7 +457,7 @@ func TestStatementIsThereTenMinutesAfterTheDay(t *testing.T) {
 		12 * time.Hour: false, 24*time.Hour + 10*time.Minute - 1: false, 24*time.Hour + 10*time.Minute: true,
 	} {
 		c := newClient(t, s.URL, func(c *Config) { c.Now = func() time.Time { return day.Add(later) } })
-		err := c.Statement(t.Context(), "acct_canary", day, func(gateway.Record) error { return nil })
+		err := c.Statement(t.Context(), "acct_canary", day, func(gateway.Line) error { return nil })
 		if errors.Is(err, gateway.ErrNoStatement) == there || there && err != nil {
 			t.Errorf("%s later: %v", later, err)
 		}
@@ -479,7 +484,7 @@ func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(body)}})
 		if err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day,
-			func(gateway.Record) error { return nil }); err == nil || errors.Is(err, gateway.ErrNoStatement) {
+			func(gateway.Line) error { return nil }); err == nil || errors.Is(err, gateway.ErrNoStatement) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -487,8 +492,40 @@ func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
 		at))))}})
 	stop := errors.New("stop")
 	if err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day,
-		func(gateway.Record) error { return stop }); !errors.Is(err, stop) {
+		func(gateway.Line) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestLinesOfAPayoutAreThoseThatStripeListsUnderIt(t *testing.T) {
+	t.Parallel()
+	item := func(id, kind string) string {
+		return fmt.Sprintf(`{"id":%q,"object":"balance_transaction","type":%q}`, id, kind)
+	}
+	read := func(answers ...answer) (ids []string, s *script, err error) {
+		s = scripted(t, map[string][]answer{bookLine: answers})
+		err = newClient(t, s.URL).PayoutLines(t.Context(), "acct_canary", "po_1", func(id string) error {
+			ids = append(ids, id)
+			return nil
+		})
+		return ids, s, err
+	}
+	first := ok(listOf(true, item("txn_po", "payout"), item("txn_2", "refund")))
+	ids, s, err := read(first, ok(listOf(false, item("txn_1", "charge"), item("txn_0", "payout_failure"))))
+	if err != nil || !slices.Equal(ids, []string{"txn_2", "txn_1", "txn_0"}) {
+		t.Errorf("read %q, %v", ids, err)
+	}
+	if q := s.seen()[1].form; q.Get("payout") != "po_1" || q.Get("starting_after") != "txn_2" {
+		t.Errorf("asked for %v", q)
+	}
+	if _, _, err := read(answer{status: 400}); !errors.Is(err, gateway.ErrNoPayoutLines) {
+		t.Errorf("a payout that is not automatic: %v", err)
+	}
+	for name, second := range map[string]answer{"a failure": {status: 503},
+		"a line without an id": ok(listOf(false, `{"type":"charge"}`))} {
+		if _, _, err := read(first, second); err == nil || errors.Is(err, gateway.ErrNoPayoutLines) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -568,7 +605,7 @@ func TestReadEndsWithTheFirstAnswerThatFails(t *testing.T) {
 	}
 	s := scripted(t, map[string][]answer{bookLine: {failed}})
 	err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", today().Add(-48*time.Hour),
-		func(gateway.Record) error { return nil })
+		func(gateway.Line) error { return nil })
 	if n := len(s.seen()); err == nil || !strings.Contains(err.Error(), "503") || n != 1 {
 		t.Errorf("a statement: %v, after %d requests", err, n)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -20,12 +22,12 @@ const (
 	statementDelay = 10 * time.Minute
 )
 
-// Statement calls each with every balance transaction of the day (UTC) that is about a charge of ours, or about a
-// refund or a dispute of any intent, oldest first. Amount and currency are those that the customer paid. The
-// transaction itself may be in another currency, that of the payout
+// Statement calls each with every balance transaction of the day (UTC), oldest first. Those about a charge of ours, or
+// about a refund or a dispute of any intent, have a record in the currency in which the customer paid. The transaction
+// itself may be in another currency, that of the payout
 // (https://docs.stripe.com/currencies#presentment-and-settlement-currencies).
 func (c *Client) Statement(
-	ctx context.Context, account string, day time.Time, each func(gateway.Record) error,
+	ctx context.Context, account string, day time.Time, each func(gateway.Line) error,
 ) error {
 	day = day.UTC().Truncate(daySeconds * time.Second)
 	end := day.Add(daySeconds * time.Second)
@@ -60,6 +62,8 @@ type transaction struct {
 	Type     string         `json:"type"`
 	Category string         `json:"reporting_category"`
 	Amount   int64          `json:"amount"`
+	Fee      int64          `json:"fee"`
+	Net      int64          `json:"net"`
 	Currency string         `json:"currency"`
 	Created  int64          `json:"created"`
 	Source   jsontext.Value `json:"source"`
@@ -90,6 +94,31 @@ func (in reader) readTransaction(t transaction) (r gateway.Record, err error) {
 	return r, foreign // a payout, a transfer
 }
 
+// object says which kind of line a transaction is that has no record: a fee, a payout
+// (https://docs.stripe.com/reports/balance-transaction-types), or of a movement that is not ours, or not final. payment
+// is the intent of such a movement, and id that of a payout.
+func (t transaction) object() (o gateway.Object, id, payment string) {
+	if t.Category == "fee" {
+		return gateway.FeeObject, "", ""
+	}
+	switch source := wire.TextIn(t.Source, "object"); source {
+	case "payout":
+		if t.Type == "payout" { // not its failure, by which the money comes back
+			id = wire.TextIn(t.Source, "id")
+		}
+		return gateway.PayoutObject, id, ""
+	case "charge":
+		o = gateway.ReversalObject
+		if t.Type == "charge" || t.Type == "payment" {
+			o = gateway.ChargeObject
+		}
+		return o, "", wire.TextIn(t.Source, "payment_intent")
+	case "refund", "dispute":
+		return gateway.Object(source), "", wire.TextIn(t.Source, "payment_intent")
+	}
+	return gateway.UnknownObject, "", ""
+}
+
 // ofCustomers are the types and the reporting categories of transactions that move a customer's money. Each has a
 // source: without it, nobody can tell whose money it was.
 var ofCustomers = []string{
@@ -116,9 +145,9 @@ func (t transaction) reversal(account string) (r gateway.Record, err error) {
 	return e.record()
 }
 
-// bookOf calls each with what a balance transaction is about. One that cannot be read may be about a payment of ours,
-// so the day would be incomplete without it.
-func (in reader) bookOf(raw []byte, w window, each func(gateway.Record) error) error {
+// bookOf calls each with a balance transaction. One that cannot be read may be about a payment of ours, so the day
+// would be incomplete without it. One that is about none of ours has a line all the same, so that the sums are whole.
+func (in reader) bookOf(raw []byte, w window, each func(gateway.Line) error) error {
 	var t transaction
 	if json.Unmarshal(raw, &t) != nil || t.Object != "balance_transaction" {
 		return errors.New("balance transaction malformed")
@@ -128,15 +157,56 @@ func (in reader) bookOf(raw []byte, w window, each func(gateway.Record) error) e
 	}
 	r, err := in.readTransaction(t)
 	if _, is := errors.AsType[ignored](err); is {
-		return nil
+		err, r.Account = nil, in.account
+		r.Object, r.ID, r.ChargeID = t.object()
 	}
 	if err != nil {
 		return fmt.Errorf("balance transaction: %w", err)
 	}
 	// The statement is of the day on which the money was booked.
 	r.Created = time.Unix(t.Created, 0).UTC()
-	if err := each(r); err != nil {
+	l := gateway.Line{Record: r, LineID: t.ID, Type: t.Type, BalanceCurrency: upper(t.Currency)}
+	var whole, counted bool
+	l.FeeMinor, whole = fromStripe(t.Fee, l.BalanceCurrency)
+	l.NetMinor, counted = fromStripe(t.Net, l.BalanceCurrency)
+	if !whole || !counted {
+		return errors.New("balance transaction with an amount that cannot be counted")
+	}
+	if l, err = l.Accept(); err != nil {
+		return fmt.Errorf("balance transaction: %w", err)
+	}
+	if err := each(l); err != nil {
 		return fmt.Errorf("take record: %w", err)
+	}
+	return nil
+}
+
+// PayoutLines reads the ids of the balance transactions that a payout has paid. Stripe knows them for automatic payouts
+// only, and refuses to list them for others
+// (https://docs.stripe.com/api/balance_transactions/list#balance_transaction_list-payout).
+func (c *Client) PayoutLines(
+	ctx context.Context, account, payoutID string, each func(lineID string) error,
+) error {
+	for p := c.pages(account, transactionsPath, url.Values{"payout": {payoutID}}); !p.done; {
+		objects, err := p.next(ctx)
+		if errors.Is(err, wire.StatusError(http.StatusBadRequest)) {
+			return gateway.ErrNoPayoutLines
+		}
+		if err != nil {
+			return err
+		}
+		for _, raw := range objects {
+			id := wire.TextIn(raw, "id")
+			switch {
+			case !gateway.IsID(id):
+				return errors.New("balance transaction malformed")
+			case wire.TextIn(raw, "type") == "payout": // The payout itself is on the list, too.
+				continue
+			}
+			if err := each(id); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

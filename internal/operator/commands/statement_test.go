@@ -29,9 +29,9 @@ import (
 
 const (
 	statementPatience = 20 * time.Second
-	statementHeader   = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
-	oneBreak          = statementHeader + "ch_x,charge,key,,,5,EUR,succeeded,2026-03-10T02:00:00Z\r\ntotal,1,,,,,,,\r\n"
-	noBreak           = statementHeader + "total,0,,,,,,,\r\n"
+	statementHeader   = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,feeCents,netCents,createdAt\r\n"
+	oneBreak          = statementHeader + "ch_x,charge,key,,,5,EUR,succeeded,0,1,2026-03-10T02:00:00Z\r\ntotal,1,,,,,,,,,\r\n"
+	noBreak           = statementHeader + "total,0,,,,,,,,,\r\n"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -94,4 +94,16 @@ FROM generate_series($FROM, $TO) AS n;
 INSERT INTO statement_pending (account, day, object, subject)
 SELECT 'acme', date '2026-01-01' + n / 1000, 'charge', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid
 FROM generate_series($FROM, $TO) AS n;
+-- A thousand lines a day, of which one is a payout that has paid 500 of them.
+INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, payment, fee_minor, net_minor,
+    balance_currency, booked_at)
+SELECT 'acme', date '2026-01-01' + n / 1000, -n, 'line-' || n, 'x', CASE n % 1000 WHEN 0 THEN 'payout' ELSE '' END,
+    'charge-' || n, ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 1, 1, 'USD', now()
+FROM generate_series($FROM, $TO) AS n;
+INSERT INTO paid_lines (account, payout_id, line_id)
+SELECT 'acme', 'charge-' || n / 1000 * 1000, 'line-' || n FROM generate_series($FROM, $TO) AS n WHERE n % 2 = 0;
+INSERT INTO statement_sums (account, day, currency, object, type, others, lines, theirs_minor, ours_minor, ours,
+    fee_minor, net_minor)
+SELECT 'acme', date '2026-01-01' + n / 10, 'USD', '', 'type-' || n % 10, false, 1, 1, 1, 1, 1, 1
+FROM generate_series($FROM, $TO) AS n;
 RESET session_replication_role;

@@ -26,6 +26,75 @@ func (q *Queries) AdoptByPSPID(ctx context.Context, day pgtype.Date) error {
 	return err
 }
 
+const books = `-- name: Books :many
+SELECT s.currency, s.object, s.type, s.others, s.lines, s.theirs_minor::text AS theirs_minor,
+       s.ours_minor::text AS ours_minor, s.ours, (s.net_minor + s.fee_minor)::text AS gross_minor,
+       s.fee_minor::text AS fee_minor, s.net_minor::text AS net_minor
+FROM (
+    SELECT b.currency, b.object, b.type, b.others, b.lines, b.theirs_minor, b.ours_minor, b.ours, b.fee_minor,
+           b.net_minor
+    FROM statement_sums AS b WHERE b.account = $1 AND b.day = $2
+    UNION ALL
+    SELECT n.currency, 'net', '', false, sum(n.lines)::bigint, sum(n.theirs_minor), sum(n.ours_minor),
+           sum(n.ours)::bigint, sum(n.fee_minor), sum(n.net_minor)
+    FROM statement_sums AS n WHERE n.account = $1 AND n.day = $2 AND n.object <> 'payout' GROUP BY n.currency
+) AS s
+ORDER BY s.currency, array_position(ARRAY['charge', 'refund', 'dispute', 'reversal', 'fee', '', 'net', 'payout'],
+    s.object), s.others, s.type
+`
+
+type BooksParams struct {
+	Account string
+	Day     pgtype.Date
+}
+
+type BooksRow struct {
+	Currency    string
+	Object      string
+	Type        string
+	Others      bool
+	Lines       int64
+	TheirsMinor string
+	OursMinor   string
+	Ours        int64
+	GrossMinor  string
+	FeeMinor    string
+	NetMinor    string
+}
+
+// Both books of a day side by side, with a row for the net of each currency: all but what was paid out (object 'net').
+func (q *Queries) Books(ctx context.Context, arg BooksParams) ([]BooksRow, error) {
+	rows, err := q.db.Query(ctx, books, arg.Account, arg.Day)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BooksRow
+	for rows.Next() {
+		var i BooksRow
+		if err := rows.Scan(
+			&i.Currency,
+			&i.Object,
+			&i.Type,
+			&i.Others,
+			&i.Lines,
+			&i.TheirsMinor,
+			&i.OursMinor,
+			&i.Ours,
+			&i.GrossMinor,
+			&i.FeeMinor,
+			&i.NetMinor,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countAbsent = `-- name: CountAbsent :one
 SELECT count(*) FILTER (WHERE created_at < $1::timestamptz AND latest < 'infinity') AS before,
        count(*) FILTER (WHERE latest > $2::timestamptz AND latest < 'infinity') AS after,
@@ -51,6 +120,37 @@ func (q *Queries) CountAbsent(ctx context.Context, arg CountAbsentParams) (Count
 	var i CountAbsentRow
 	err := row.Scan(&i.Before, &i.After, &i.Pending)
 	return i, err
+}
+
+const dayPayouts = `-- name: DayPayouts :many
+SELECT DISTINCT b.psp_id FROM booked_lines AS b
+WHERE b.account = $1 AND b.day = $2 AND b.object = 'payout' AND b.psp_id <> ''
+`
+
+type DayPayoutsParams struct {
+	Account string
+	Day     pgtype.Date
+}
+
+// The payouts among the day's lines.
+func (q *Queries) DayPayouts(ctx context.Context, arg DayPayoutsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, dayPayouts, arg.Account, arg.Day)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var psp_id string
+		if err := rows.Scan(&psp_id); err != nil {
+			return nil, err
+		}
+		items = append(items, psp_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const fetchCharges = `-- name: FetchCharges :exec
@@ -292,6 +392,28 @@ func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAc
 	return items, nil
 }
 
+const forgetBooked = `-- name: ForgetBooked :exec
+WITH paid AS (
+    DELETE FROM paid_lines AS p USING booked_lines AS b
+    WHERE b.account = $1 AND b.day = $2 AND b.object = 'payout'
+      AND p.account = b.account AND p.payout_id = b.psp_id
+), sums AS (
+    DELETE FROM statement_sums AS s WHERE s.account = $1 AND s.day = $2
+)
+DELETE FROM booked_lines AS l WHERE l.account = $1 AND l.day = $2
+`
+
+type ForgetBookedParams struct {
+	Account string
+	Day     pgtype.Date
+}
+
+// Deletes what an earlier run of the day has kept.
+func (q *Queries) ForgetBooked(ctx context.Context, arg ForgetBookedParams) error {
+	_, err := q.db.Exec(ctx, forgetBooked, arg.Account, arg.Day)
+	return err
+}
+
 const forgetListed = `-- name: ForgetListed :exec
 DELETE FROM statement_pending AS p
 USING statement_lines AS l
@@ -387,6 +509,71 @@ func (q *Queries) ForgetUnmoved(ctx context.Context, arg ForgetUnmovedParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const keepBooked = `-- name: KeepBooked :exec
+WITH kept AS (
+    INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, payment, amount_minor, currency,
+        fee_minor, net_minor, balance_currency, booked_at)
+    SELECT $1, l.day, l.line, l.line_id, l.type, l.object, l.psp_id, coalesce(m.id, c.id),
+           CASE WHEN l.status = '' THEN NULL WHEN l.fee_minor::numeric + l.net_minor < 0 THEN -l.amount_minor
+                ELSE l.amount_minor END, nullif(l.currency, ''),
+           l.fee_minor, l.net_minor, l.balance_currency, l.created_at
+    FROM statement_lines AS l
+    LEFT JOIN statement_ours AS m ON l.object = 'charge' AND m.object = 'charge' AND m.id = l.subject
+    LEFT JOIN (SELECT o.psp_id, (array_agg(o.id))[1] AS id FROM statement_ours AS o
+               WHERE o.object = 'charge' AND o.psp_id IS NOT NULL GROUP BY o.psp_id) AS c ON c.psp_id = l.charge_id
+    WHERE l.day = $2
+    RETURNING object, type, payment, amount_minor, currency, fee_minor, net_minor, balance_currency
+)
+INSERT INTO statement_sums (account, day, currency, object, type, others, lines, theirs_minor, ours_minor, ours,
+    fee_minor, net_minor)
+SELECT $1, $2, s.currency, s.object, s.type, s.others, sum(s.lines), coalesce(sum(s.theirs), 0),
+       coalesce(sum(s.ours), 0), count(s.ours), coalesce(sum(s.fee), 0), coalesce(sum(s.net), 0)
+FROM (
+    SELECT k.balance_currency, k.object, CASE k.object WHEN '' THEN k.type ELSE '' END,
+           k.payment IS NULL AND k.object IN ('charge', 'refund', 'dispute', 'reversal'), 1, NULL::bigint, NULL::bigint,
+           k.fee_minor, k.net_minor
+    FROM kept AS k
+    UNION ALL
+    SELECT k.currency, k.object, '', k.payment IS NULL, 0,
+           k.amount_minor, NULL, NULL, NULL
+    FROM kept AS k WHERE k.amount_minor IS NOT NULL
+    UNION ALL
+    SELECT a.currency, a.object, '', false, 0, NULL,
+           CASE a.object WHEN 'charge' THEN a.amount_minor ELSE -a.amount_minor END, NULL, NULL
+    FROM statement_absent AS a WHERE a.latest < 'infinity'
+) AS s (currency, object, type, others, lines, theirs, ours, fee, net)
+GROUP BY s.currency, s.object, s.type, s.others
+`
+
+type KeepBookedParams struct {
+	Account string
+	Day     pgtype.Date
+}
+
+// Keeps the lines of the day, and sums them up together with our movements of the day that have succeeded
+// (statement_absent, before ForgetPresent). A movement is of a payment of ours if it is that payment or changes it.
+func (q *Queries) KeepBooked(ctx context.Context, arg KeepBookedParams) error {
+	_, err := q.db.Exec(ctx, keepBooked, arg.Account, arg.Day)
+	return err
+}
+
+const keepPaid = `-- name: KeepPaid :exec
+INSERT INTO paid_lines (account, payout_id, line_id)
+SELECT $1, $2, unnest($3::text[]) ON CONFLICT DO NOTHING
+`
+
+type KeepPaidParams struct {
+	Account  string
+	PayoutID string
+	LineIds  []string
+}
+
+// Keeps which lines a payout has paid.
+func (q *Queries) KeepPaid(ctx context.Context, arg KeepPaidParams) error {
+	_, err := q.db.Exec(ctx, keepPaid, arg.Account, arg.PayoutID, arg.LineIds)
+	return err
 }
 
 const listPending = `-- name: ListPending :many
@@ -655,6 +842,60 @@ func (q *Queries) OpenBreaks(ctx context.Context, arg OpenBreaksParams) ([]OpenB
 	return items, nil
 }
 
+const payouts = `-- name: Payouts :many
+SELECT b.psp_id AS payout_id, b.balance_currency AS currency, (-b.net_minor::numeric)::text AS amount_minor,
+       count(p.line_id) AS lines, count(l.line) AS known, coalesce(sum(l.net_minor), 0)::text AS known_minor
+FROM booked_lines AS b
+LEFT JOIN paid_lines AS p ON p.account = b.account AND p.payout_id = b.psp_id
+LEFT JOIN LATERAL (SELECT i.line, i.net_minor FROM booked_lines AS i
+                   WHERE i.account = p.account AND i.line_id = p.line_id LIMIT 1) AS l ON true
+WHERE b.account = $1 AND b.day = $2 AND b.object = 'payout' AND b.psp_id <> ''
+GROUP BY b.line, b.psp_id, b.balance_currency, b.net_minor
+ORDER BY b.line
+`
+
+type PayoutsParams struct {
+	Account string
+	Day     pgtype.Date
+}
+
+type PayoutsRow struct {
+	PayoutID    string
+	Currency    string
+	AmountMinor string
+	Lines       int64
+	Known       int64
+	KnownMinor  string
+}
+
+// The payouts of a day, with the lines that they have paid, as far as we have them.
+func (q *Queries) Payouts(ctx context.Context, arg PayoutsParams) ([]PayoutsRow, error) {
+	rows, err := q.db.Query(ctx, payouts, arg.Account, arg.Day)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PayoutsRow
+	for rows.Next() {
+		var i PayoutsRow
+		if err := rows.Scan(
+			&i.PayoutID,
+			&i.Currency,
+			&i.AmountMinor,
+			&i.Lines,
+			&i.Known,
+			&i.KnownMinor,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const totals = `-- name: Totals :many
 SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count(*) AS breaks,
        coalesce(sum(CASE kind WHEN 'amount' THEN abs(their_amount_minor::numeric - our_amount_minor)
@@ -789,7 +1030,7 @@ FROM (
     FROM statement_lines AS l
     LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
     LEFT JOIN statement_ours AS c ON c.object = 'charge' AND c.psp_id = l.charge_id AND m.id IS NULL
-    WHERE l.day = $2
+    WHERE l.day = $2 AND l.status <> ''
 ) AS x
 CROSS JOIN LATERAL (VALUES
     ('missing_here', NOT x.of_others AND x.subject IS NULL AND x.nth_id = 1 AND (x.executed OR x.changed IS NOT NULL)),

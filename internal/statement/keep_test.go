@@ -1,0 +1,184 @@
+package statement
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+	"payonce/test/pgtest"
+)
+
+// books are both books of acme's day, a row each, as the JSON report has them.
+func (d *fixture) books() (rows []string, payouts []Payout) {
+	d.t.Helper()
+	var got struct {
+		Books []jsonBooks `json:"books"`
+	}
+	if err := json.Unmarshal([]byte(d.written(JSON)), &got); err != nil {
+		d.t.Fatal(err)
+	}
+	for _, b := range got.Books[0].Sums {
+		rows = append(rows, fmt.Sprintf("%s %s: %d lines, theirs %s, ours %d of %s, %s - %s = %s", b.Currency, b.Name(),
+			b.Lines, b.TheirsMinor, b.Ours, b.OursMinor, b.GrossMinor, b.FeeMinor, b.NetMinor))
+	}
+	return rows, got.Books[0].Payouts
+}
+
+func withFee(fee int64) func(*line) { return func(l *line) { l.fee = fee } }
+
+func (d *fixture) other(object gateway.Object, id string, amount int64, hour float64) line {
+	return line{id: id, object: object, amount: amount, currency: "USD", status: "paid", created: d.at(hour)}
+}
+
+func (d *fixture) wantBooks(want ...string) {
+	d.t.Helper()
+	got, _ := d.books()
+	if diff := cmp.Diff(want, got); diff != "" {
+		d.t.Fatalf("books differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestBothBooksAreSummedUpByCurrency(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	given := d.paid("rf_1", 5, refund, func(m *movement) { m.amount = 500 })
+	yen := func(m *movement) { m.currency, m.amount = "JPY", 700 }
+	d.paid("ch_nowhere", 6)
+	d.paid("", 7, open)
+	d.paid("ch_no", 8, func(m *movement) { m.status = "declined" })
+	d.paid("ch_globex", 9, globex)
+	d.publish("acct_acme", d.day,
+		lineOf(d.paid("ch_1", 1), withFee(378)), lineOf(d.paid("ch_2", 2), withFee(378)),
+		lineOf(d.paid("ch_yen", 3, yen), withFee(50)),
+		lineOf(given, func(l *line) { l.charge = "ch_of_rf_1" }),
+		line{id: "ch_x", object: gateway.ChargeObject, amount: 100, fee: 33, currency: "USD", status: "succeeded",
+			created: d.at(4)},
+		d.other("adjustment", "adj_1", 9, 10), d.other("adjustment", "adj_2", 1, 10), d.other("hold", "hold_1", 7, 10),
+		d.other(gateway.FeeObject, "fee_1", 20, 11), d.other(gateway.PayoutObject, "po_1", 5000, 12))
+	d.wantBooks(
+		"JPY charge: 1 lines, theirs 700, ours 1 of 700, 700 - 50 = 650",
+		"JPY net: 1 lines, theirs 700, ours 1 of 700, 700 - 50 = 650",
+		"USD charge: 2 lines, theirs 24000, ours 3 of 36000, 24000 - 756 = 23244",
+		"USD charge of others: 1 lines, theirs 100, ours 0 of 0, 100 - 33 = 67",
+		"USD refund: 1 lines, theirs -500, ours 1 of -500, -500 - 0 = -500",
+		"USD fee: 1 lines, theirs 0, ours 0 of 0, -20 - 0 = -20",
+		"USD adjustment (unknown type): 2 lines, theirs 0, ours 0 of 0, -10 - 0 = -10",
+		"USD hold (unknown type): 1 lines, theirs 0, ours 0 of 0, -7 - 0 = -7",
+		"USD net: 8 lines, theirs 23600, ours 4 of 35500, 23563 - 789 = 22774",
+		"USD payout: 1 lines, theirs 0, ours 0 of 0, -5000 - 0 = -5000")
+	d.want("missing_here ch_x", "missing_there ch_nowhere") // No line that moves no customer's money is a break.
+	table := d.written(Table)
+	for _, want := range []string{"charge of others USD", "adjustment (unknown type) USD", "-0.10", "232.44",
+		"Payout po_1 of 50.00 USD: the PSP does not tell which lines it has paid\n"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+}
+
+// A sum may be larger than any integer, and a line alone may have the largest.
+func TestSumsOfBooksDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	const most = 1<<63 - 1
+	d.publish("acct_acme", d.day, d.other("adjustment", "a_1", most, 1), d.other("adjustment", "a_2", most, 2))
+	d.wantBooks(
+		"USD adjustment (unknown type): 2 lines, theirs 0, ours 0 of 0, -18446744073709551614 - 0 = -18446744073709551614",
+		"USD net: 2 lines, theirs 0, ours 0 of 0, -18446744073709551614 - 0 = -18446744073709551614")
+}
+
+func TestRunOfADayReplacesWhatAnEarlierRunHasKept(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.publish("acct_acme", d.previous(), lineOf(d.paid("ch_0", -5)))
+	d.publish("acct_globex", d.day, lineOf(d.paid("ch_g", 1, globex)))
+	d.runOf("acct_acme", d.previous())
+	d.runOf("acct_globex", d.day)
+	p := d.paid("ch_1", 1)
+	d.publish("acct_acme", d.day, lineOf(p), d.other("adjustment", "adj_1", 9, 10),
+		d.other(gateway.PayoutObject, "po_1", 5000, 12))
+	d.payouts["po_1"] = []string{"ch_0", "ch_1"}
+	kept := func() string {
+		return pgtest.Value[string](t, d.pool, `SELECT concat_ws(E'\n',
+			(SELECT string_agg(concat_ws(' ', account, day, psp_id), ', ' ORDER BY account, day, line) FROM booked_lines),
+			(SELECT string_agg(concat_ws(' ', account, day, object), ', ' ORDER BY account, day, object)
+			 FROM statement_sums),
+			(SELECT string_agg(payout_id || ' ' || line_id, ', ' ORDER BY line_id) FROM paid_lines))`)
+	}
+	d.run()
+	first := kept()
+	d.run()
+	if diff := cmp.Diff(first, kept()); diff != "" {
+		t.Fatalf("a second run keeps other lines (-first +second):\n%s", diff)
+	}
+	d.publish("acct_acme", d.day, lineOf(p))
+	d.run()
+	want := "acct_acme 2026-03-09 ch_0, acct_acme 2026-03-10 ch_1, acct_globex 2026-03-10 ch_g\n" +
+		"acct_acme 2026-03-09 charge, acct_acme 2026-03-10 charge, acct_globex 2026-03-10 charge"
+	if diff := cmp.Diff(want, kept()); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPayoutHasPaidLinesOfEarlierDays(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	yesterday := lineOf(d.paid("ch_0", -5), withFee(378))
+	d.publish("acct_acme", d.previous(), yesterday, lineOf(d.paid("ch_unpaid", -4)))
+	d.runOf("acct_acme", d.previous())
+	today := lineOf(d.paid("ch_1", 1))
+	d.publish("acct_acme", d.day, today, d.other(gateway.PayoutObject, "po_1", 23622, 12),
+		d.other(gateway.PayoutObject, "po_manual", 7, 13))
+	d.payouts["po_1"] = []string{yesterday.name(), today.name(),
+		"ch_of_no_day@" + yesterday.created.Format(time.RFC3339)}
+	_, payouts := d.books()
+	want := []Payout{{"po_1", "USD", "23622", 3, 2, "23622"}, {"po_manual", "USD", "7", 0, 0, "0"}}
+	if diff := cmp.Diff(want, payouts); diff != "" {
+		t.Fatalf("payouts differ (-want +got):\n%s", diff)
+	}
+	if got := want[0].Paid(); got != "3 lines, of which we have 2 with a net of 236.22 USD" {
+		t.Error(got)
+	}
+}
+
+// A payout whose lines cannot be read would pass for one that has paid none.
+func TestDayWhosePayoutCannotBeReadChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lines []string
+		most  int64
+	}{"an id that is none": {[]string{"a b"}, 5}, "lines without end": {make([]string, 3), 2}} {
+		d := setup(t)
+		for i := range c.lines {
+			if c.lines[i] == "" {
+				c.lines[i] = fmt.Sprint("ch_", i)
+			}
+		}
+		d.config.MaxLines = c.most
+		d.payouts["po_1"] = c.lines
+		d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12))
+		_, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+		if err == nil || !strings.Contains(err.Error(), "keep what po_1 has paid: ") || d.persisted() != "" {
+			t.Errorf("%s: %v, %s", name, err, d.persisted())
+		}
+	}
+}
+
+// A COPY of more than a batch is written in batches, and none of them is lost.
+func TestPayoutOfManyLinesIsKeptWhole(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	for i := range 2*keptAtOnce + 1 {
+		d.payouts["po_1"] = append(d.payouts["po_1"], fmt.Sprintf("ch_%d@x", i))
+	}
+	d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12))
+	d.run()
+	if n := d.count("SELECT count(*) FROM paid_lines WHERE payout_id = 'po_1'"); n != 2*keptAtOnce+1 {
+		t.Errorf("%d lines", n)
+	}
+}
