@@ -94,6 +94,7 @@ func (c *Console) table() []route {
 		{keyPath + "/picture.txt", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Text), false},
 		{"GET /console/webhooks", tenants.OpsRead, c.webhooks(), false},
 		{"GET /console/statements", tenants.OpsRead, c.statements(), false},
+		{"GET /console/books", tenants.OpsRead, c.books, false},
 		{"GET /console/breaks", tenants.OpsRead, c.breaks(), false},
 		{"GET /console/search", tenants.OpsRead, c.search, false},
 		{"GET /console/dead-letters", tenants.OpsRead, c.deadLetters(), false},

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/operator"
 	"payonce/internal/payment"
 	"payonce/internal/query"
+	"payonce/internal/statement"
 	"payonce/internal/tenants"
 )
 
@@ -168,6 +169,16 @@ func (c *Console) webhooks() page {
 func (c *Console) statements() page {
 	return listPage(c, "statements.html", "Statements", "/console/statements", c.config.Operators.Statements,
 		[]field{textField("account", "Account at the PSP")}, "limit", "cursor")
+}
+
+func (c *Console) books(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	const name, title, path = "books.html", "Both books of a day", "/console/books"
+	fields := []field{textField("account", "Account at the PSP"), textField("day", "Day (UTC)")}
+	if !r.URL.Query().Has("account") {
+		c.show(w, r, http.StatusOK, name, title, &by, viewOf[statement.Books](path, fields, url.Values{}))
+		return
+	}
+	listPage(c, name, title, path, c.config.Operators.Books, fields)(w, r, by)
 }
 
 func (c *Console) breaks() page {

@@ -136,6 +136,8 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 		{"dead letters", "age=9999999999", "[age]", nil},
 		{"dead letters", "age=315360000", "[]", nil},
 		{"dead letters", "age=315360001", "[age]", nil},
+		{"books", "account=acme&day=2026-11-20", "[]", nil},
+		{"books", "day=2026-11-31", "[account day]", nil},
 		{"search", "q=pay_x", "[]", nil},
 		{"search", "q=caf%C3%A9", "[]", nil},
 		{"search", "", "[q]", nil},
@@ -147,6 +149,7 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 			"payments":     func(q string) []string { return wrong(ops.Payments, q) },
 			"statements":   func(q string) []string { return wrong(ops.Statements, q) },
 			"breaks":       func(q string) []string { return wrong(ops.Breaks, q) },
+			"books":        func(q string) []string { return wrong(ops.Books, q) },
 			"dead letters": func(q string) []string { return wrong(ops.DeadLetters, q) },
 			"search":       func(q string) []string { return wrong(ops.Search, q) },
 		}[row.list](row.query)
@@ -170,6 +173,7 @@ func FuzzOperatorFilter(f *testing.F) {
 			func(q string) []string { return wrong(ops.Statements, q) },
 			func(q string) []string { return wrong(ops.Webhooks, q) },
 			func(q string) []string { return wrong(ops.Breaks, q) },
+			func(q string) []string { return wrong(ops.Books, q) },
 			func(q string) []string { return wrong(ops.DeadLetters, q) },
 			func(q string) []string { return wrong(ops.Search, q) },
 		} {

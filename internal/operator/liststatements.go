@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"context"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,6 +14,7 @@ import (
 	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/query"
+	"payonce/internal/statement"
 )
 
 // RunEntry is a run that has compared a day's settlement file with our books.
@@ -39,6 +42,22 @@ func (s *Service) Statements(q *query.Query) Page[RunEntry] {
 			Breaks: r.Breaks, Pending: r.Pending, Started: idempotency.Time(r.StartedAt),
 			Finished: idempotency.Time(r.FinishedAt)}
 	}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() })
+}
+
+// Books reads both books of an account's day, as the last run of the day has found them. It is a list of one.
+func (s *Service) Books(q *query.Query) Page[statement.Books] {
+	account, text := q.Text("account"), q.Text("day")
+	if account == "" {
+		q.Refuse("account", "is required")
+	}
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		q.Refuse("day", "must be a day such as 2026-11-20")
+	}
+	return bounded(s, longestList, func(ctx context.Context) (query.List[statement.Books], error) {
+		b, err := statement.ReadBooks(ctx, s.config.DB, account, day)
+		return query.List[statement.Books]{Rows: []statement.Books{b}}, err
+	})
 }
 
 // BreakStatus says whether a break is there.

@@ -3,7 +3,9 @@ package statement
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -48,6 +50,12 @@ func (b Book) Name() string {
 	return b.Object
 }
 
+// Major is an amount of the row's currency for people.
+func (b Book) Major(minor string) string { return majorOf(b.Currency, minor) }
+
+// Amount is what was paid out, for people.
+func (p Payout) Amount() string { return majorOf(p.Currency, p.AmountMinor) + " " + p.Currency }
+
 // Paid says which lines the payout has paid.
 func (p Payout) Paid() string {
 	if p.Lines == 0 {
@@ -57,23 +65,29 @@ func (p Payout) Paid() string {
 		majorOf(p.Currency, p.KnownMinor), p.Currency)
 }
 
-// writeBooks writes both books of a run's day.
-func (r *Reconciler) writeBooks(ctx context.Context, out writer, s Summary) error {
-	q := dbsqlc.New(r.config.DB.Reader())
-	rows, err := q.Books(ctx, dbsqlc.BooksParams{Account: s.Account, Day: dateOf(s.Day)})
+// Books are both books of an account's day.
+type Books struct {
+	Sums    []Book   `json:"sums"`
+	Payouts []Payout `json:"payouts"`
+}
+
+// ReadBooks reads what the last run of an account's day has kept. Without a run, it is empty.
+func ReadBooks(ctx context.Context, db *postgres.DB, account string, day time.Time) (b Books, err error) {
+	q := dbsqlc.New(db.Reader())
+	sums, err := q.Books(ctx, dbsqlc.BooksParams{Account: account, Day: dateOf(day)})
 	if err != nil {
-		return fmt.Errorf("read both books: %w", err)
+		return b, fmt.Errorf("read both books: %w", err)
 	}
-	paid, err := q.Payouts(ctx, dbsqlc.PayoutsParams{Account: s.Account, Day: dateOf(s.Day)})
+	payouts, err := q.Payouts(ctx, dbsqlc.PayoutsParams{Account: account, Day: dateOf(day)})
 	if err != nil {
-		return fmt.Errorf("read payouts: %w", err)
+		return b, fmt.Errorf("read payouts: %w", err)
 	}
-	books, payouts := make([]Book, len(rows)), make([]Payout, len(paid))
-	for i, b := range rows {
-		books[i] = Book(b)
+	b = Books{make([]Book, len(sums)), make([]Payout, len(payouts))}
+	for i, s := range sums {
+		b.Sums[i] = Book(s)
 	}
-	for i, p := range paid {
-		payouts[i] = Payout(p)
+	for i, p := range payouts {
+		b.Payouts[i] = Payout(p)
 	}
-	return out.books(s, books, payouts)
+	return b, nil
 }

@@ -36,7 +36,7 @@ func (w *csvWriter) add(b Break) error {
 
 func (w *csvWriter) endBreaks() error { return nil }
 
-func (w *csvWriter) books(Summary, []Book, []Payout) error { return nil }
+func (w *csvWriter) books(Summary, Books) error { return nil }
 
 func (w *csvWriter) end() error {
 	w.csv.Flush()

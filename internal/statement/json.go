@@ -40,14 +40,13 @@ func (w *jsonWriter) endBreaks() error {
 
 // jsonBooks are both books of an account's day.
 type jsonBooks struct {
-	Account string   `json:"account"`
-	Day     string   `json:"day"`
-	Sums    []Book   `json:"sums"`
-	Payouts []Payout `json:"payouts"`
+	Account string `json:"account"`
+	Day     string `json:"day"`
+	Books
 }
 
-func (w *jsonWriter) books(s Summary, books []Book, payouts []Payout) error {
-	return w.write(jsonBooks{s.Account, s.Day.Format(time.DateOnly), books, payouts})
+func (w *jsonWriter) books(s Summary, b Books) error {
+	return w.write(jsonBooks{s.Account, s.Day.Format(time.DateOnly), b})
 }
 
 func (w *jsonWriter) end() error { return w.write(jsontext.EndArray, jsontext.EndObject) }

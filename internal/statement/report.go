@@ -87,7 +87,7 @@ type writer interface {
 	begin(report Report, totals []Total) error
 	add(b Break) error
 	endBreaks() error
-	books(s Summary, books []Book, payouts []Payout) error
+	books(s Summary, b Books) error
 	end() error
 }
 
@@ -119,7 +119,10 @@ func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Fo
 	}
 	for _, s := range report.Runs {
 		if err == nil {
-			err = r.writeBooks(ctx, out, s)
+			var b Books
+			if b, err = ReadBooks(ctx, r.config.DB, s.Account, s.Day); err == nil {
+				err = out.books(s, b)
+			}
 		}
 	}
 	if err == nil {

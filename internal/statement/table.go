@@ -87,22 +87,21 @@ func (w *tableWriter) endBreaks() error {
 	return tw.Flush()
 }
 
-func (w *tableWriter) books(s Summary, books []Book, payouts []Payout) error {
+func (w *tableWriter) books(s Summary, both Books) error {
 	fmt.Fprintf(w.out, "\nBooks of %s, %s: their lines, and what customers paid by both books, gross to net\n",
 		shown(s.Account, maxAccount), s.Day.Format(time.DateOnly))
 	tw := tabwriter.NewWriter(w.out, 0, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "BOOKED\tLINES\tTHEIRS\tOURS\tGROSS\tFEE\tNET\t")
-	for _, b := range books {
+	for _, b := range both.Sums {
 		fmt.Fprintf(tw, "%s %s\t%d", shown(b.Name(), maxNoted), b.Currency, b.Lines)
 		for _, minor := range []string{b.TheirsMinor, b.OursMinor, b.GrossMinor, b.FeeMinor, b.NetMinor} {
-			fmt.Fprintf(tw, "\t%s", majorOf(b.Currency, minor))
+			fmt.Fprintf(tw, "\t%s", b.Major(minor))
 		}
 		fmt.Fprintln(tw, "\t")
 	}
 	err := tw.Flush()
-	for _, p := range payouts {
-		fmt.Fprintf(w.out, "Payout %s of %s %s: %s\n", shown(p.PayoutID, maxNoted), majorOf(p.Currency, p.AmountMinor),
-			p.Currency, p.Paid())
+	for _, p := range both.Payouts {
+		fmt.Fprintf(w.out, "Payout %s of %s: %s\n", shown(p.PayoutID, maxNoted), p.Amount(), p.Paid())
 	}
 	return err
 }

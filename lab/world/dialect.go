@@ -142,7 +142,7 @@ func nameOfNativeCall(r *http.Request) string {
 		return Refund
 	case r.URL.Query().Has("idempotencyKey"):
 		return Lookup
-	case strings.HasPrefix(r.URL.Path, "/v1/settlements/"):
+	case strings.HasPrefix(r.URL.Path, "/v1/settlements/"), strings.HasPrefix(r.URL.Path, "/v1/payouts/"):
 		return Settlement
 	case r.URL.Path == "/v1/charges" || r.URL.Path == "/v1/refunds":
 		return List

@@ -119,6 +119,7 @@ var parsers = map[string]string{
 	"internal/console.columnsOf":       "FuzzColumns",
 	"internal/console.ownPath":         "FuzzOwnPath",
 	"internal/console.plain":           "FuzzColumns",
+	"internal/operator.Books":          "FuzzOperatorFilter",
 	"internal/operator.Statements":     "FuzzOperatorFilter",
 	"internal/operator.parseToken":     "FuzzPlan",
 	"internal/operator.parseCursor":    "FuzzOperatorFilter",

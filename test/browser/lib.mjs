@@ -134,7 +134,7 @@ export async function furnish() {
     payments: operator + "/console/payments", payment: `${operator}/console/payments/${payment.paymentId}`,
     keys: operator + "/console/keys", "keys-none": operator + "/console/keys?tenant=nobody",
     webhooks: operator + "/console/webhooks", statements: operator + "/console/statements",
-    breaks: operator + "/console/breaks", search: operator + "/console/search",
+    books: `${operator}/console/books?account=acme&day=2026-11-20`, breaks: operator + "/console/breaks", search: operator + "/console/search",
     found: `${operator}/console/search?q=${paid}`,
     "dead-letters": operator + "/console/dead-letters",
     "dead-letters-resolved": operator + "/console/dead-letters?status=resolved",

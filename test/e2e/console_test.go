@@ -505,3 +505,33 @@ func TestBrowserIsLedFromTheOperatorsAPIToTheConsole(t *testing.T) {
 	}
 	b.get("/operator/payments/pay_1").expect(t, http.StatusNotFound, "not_found")
 }
+
+// The account and the day are in the address, so a day without lines can be asked for. The word of the PSP for a line
+// is shown as a text.
+func TestConsoleShowsBothBooksOfADay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.exec(`INSERT INTO statement_sums (account, day, currency, object, type, others, lines, theirs_minor, ours_minor,
+		ours, fee_minor, net_minor) VALUES
+		('acme', '2026-11-20', 'USD', 'charge', '', false, 2, 24000, 12000, 1, 756, 23244),
+		('acme', '2026-11-20', 'KWD', '', '<b>fee</b>', false, 1, 0, 0, 0, 0, -99999999999999999999)`)
+	w.exec(`INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, fee_minor, net_minor,
+		balance_currency, booked_at) VALUES
+		('acme', '2026-11-20', 1, 'l1', 'payout', 'payout', 'po_1', 0, -5000, 'USD', now())`)
+	b := w.browse()
+	b.signIn(operatorKey)
+	body := string(b.get("/console/books?account=acme&day=2026-11-20").body)
+	for _, want := range []string{">240.00<", ">120.00<", ">7.56<", ">232.44<", "&lt;b&gt;fee&lt;/b&gt; (unknown type)",
+		">-99999999999999999999<", ">net<", "po_1</bdi> of 50.00 USD: the PSP does not tell which lines it has paid"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s\n%s", want, body)
+		}
+	}
+	for path, want := range map[string]string{"": "Account at the PSP",
+		"?account=acme&day=2026-11-21":   "No line of this day",
+		"?account=nobody&day=2026-11-20": "No line of this day", "?account=acme&day=x": "day must be a day such as"} {
+		if body := string(b.get("/console/books" + path).body); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s\n%s", path, want, body)
+		}
+	}
+}

@@ -110,6 +110,7 @@ func TestOutageDoesNotLookLikeNothing(t *testing.T) {
 		"console: dead letters": console("/dead-letters"), "console: dead letter": console(about),
 		"console: webhooks": console("/webhooks"), "console: statements": console("/statements"),
 		"console: breaks": console("/breaks"), "console: search": console("/search?q=" + paid),
+		"console: books": console("/books?account=acme&day=2026-11-20"),
 	} {
 		if testing.Short() && name == "console: dead letter" {
 			continue // 31 rounds, and each is lost once; the operator's API reads the same

@@ -17,12 +17,13 @@ import (
 const statementHelp = `Usage: reconciler statement [--date DAY] [--account NAME] [--format table|csv|json] [--output FILE]
 
 Compares the PSP's settlement files of one day (UTC) with our payments and refunds, and writes the differences. A difference is
-called a break.
+called a break. The report also has both books side by side: what customers paid by the PSP's lines and by our books, and what
+the PSP has booked, gross to net, with the sum of each type of line that we do not know.
 
   --date     YYYY-MM-DD, today or yesterday; yesterday by default. If the day is not over, the command compares the part that
              the PSP has published
   --account  a PSP account. Repeat the flag for several accounts. By default all accounts
-  --format   table: for people, in 120 columns, with totals by kind, currency and age. csv: a line for each break. json: the
+  --format   table: for people, in 120 columns, with totals by kind, currency and age. csv: a line for each break, no books. json: the
              whole report
   --output   a file instead of the standard output. The file appears when it is complete, and only you can read it
 
