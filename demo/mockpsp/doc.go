@@ -30,7 +30,7 @@
 //	webhooksend.go   a single try
 //	journal.go       the file that knows which ones are done
 //	webhookdoors.go  /_webhooks: counts and the latest tries; one once more, by hand; one printed as a curl command
-//	settlement.go    GET /v1/settlements/{date}.csv: a day's movements of money
+//	settlement.go    GET /v1/settlements/{date}.csv: a day's movements of money; what payouts have paid
 //
 // # Invariants
 //

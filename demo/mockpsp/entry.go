@@ -15,6 +15,9 @@ const (
 	ObjectCharge  = "charge"
 	ObjectRefund  = "refund"
 	ObjectDispute = "dispute"
+	// These two are in settlement files alone.
+	ObjectPayout     = "payout"
+	ObjectAdjustment = "adjustment"
 
 	StatusSucceeded = "succeeded"
 	StatusDeclined  = "declined"
@@ -27,6 +30,7 @@ const (
 	StatusWon           = "won" // the money is back
 	StatusLost          = "lost"
 	StatusClosed        = "closed" // an inquiry that ended without a dispute
+	StatusPaid          = "paid"   // of a payout or an adjustment
 )
 
 // changes are the statuses that may follow on another one, by the kind of an entry. All other entries stay as they are.
@@ -124,7 +128,8 @@ func (r *record) taken() int64 {
 // moves reports whether money has moved with the record.
 func (r *record) moves() bool {
 	switch r.kind() {
-	case "charge.succeeded", "refund.succeeded", "refund.failed", "dispute.needs_response", "dispute.won":
+	case "charge.succeeded", "refund.succeeded", "refund.failed", "dispute.needs_response", "dispute.won",
+		"payout.paid", "adjustment.paid":
 		return true
 	}
 	return false
@@ -199,6 +204,10 @@ func prefixOf(object string) string {
 		return "rf_"
 	case ObjectDispute:
 		return "dp_"
+	case ObjectPayout:
+		return "po_"
+	case ObjectAdjustment:
+		return "ad_"
 	}
 	return "ch_"
 }

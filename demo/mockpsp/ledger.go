@@ -24,6 +24,7 @@ type ledger struct {
 	// Only the writer reads and changes these (and the replay before it starts).
 	lastCreated time.Time
 	taken       map[string]int64   // by charge id, what refunds and disputes have taken
+	balance     map[money]int64    // what was not paid out
 	prepared    map[string]*record // the newest versions of refunds and disputes, by id, written or about to be
 	promised    int                // late entries that have not landed
 	notes       []jsontext.Value   // of another dialect, read from the file and not yet taken
@@ -39,6 +40,9 @@ type ledger struct {
 
 type bookRef struct{ account, object string }
 
+// money is an account's balance in one currency.
+type money struct{ account, currency string }
+
 // book is one account's list of charges, refunds or disputes, oldest first, with its index. It has the first version of
 // each.
 type book struct {
@@ -53,6 +57,7 @@ func openLedger(config Config) (*ledger, error) {
 		queue:    make(chan pendingWrite, queueLength),
 		stopped:  make(chan struct{}),
 		taken:    map[string]int64{},
+		balance:  map[money]int64{},
 		prepared: map[string]*record{},
 		newest:   map[string]*record{},
 		keys:     map[keyRef]*keyState{},
@@ -80,7 +85,7 @@ func (l *ledger) restore(r *record) error {
 	if r.Note != nil {
 		return l.restoreDialect(r)
 	}
-	objects := []string{ObjectCharge, ObjectRefund, ObjectDispute}
+	objects := []string{ObjectCharge, ObjectRefund, ObjectDispute, ObjectPayout, ObjectAdjustment}
 	if _, ok := behaviours[r.Fault]; !ok || !slices.Contains(objects, r.Entry.Object) {
 		return fmt.Errorf("unknown kind of entry: %q %q", r.Entry.Object, r.Fault)
 	}

@@ -203,8 +203,9 @@ func FuzzLedgerFile(f *testing.F) {
 		`"version":1,"changedAt":"2026-11-20T12:00:00.000003Z","path"`).Replace(refund)))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		open := func(file []byte) (*ledger, int64, error) {
-			l := &ledger{taken: map[string]int64{}, keys: map[keyRef]*keyState{}, books: map[bookRef]*book{},
-				pending: map[keyRef]*record{}, prepared: map[string]*record{}, newest: map[string]*record{}}
+			l := &ledger{taken: map[string]int64{}, balance: map[money]int64{}, keys: map[keyRef]*keyState{},
+				books: map[bookRef]*book{}, pending: map[keyRef]*record{}, prepared: map[string]*record{},
+				newest: map[string]*record{}}
 			intact, err := replay(bytes.NewReader(file), l.restore)
 			return l, intact, err
 		}

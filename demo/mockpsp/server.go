@@ -135,6 +135,7 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("GET /v1/disputes", s.v1(s.listOf(ObjectDispute)))
 	mux.Handle("GET /v1/disputes/{id}", s.v1(s.getDispute))
 	mux.Handle("GET /v1/settlements/{file}", s.v1(s.getSettlement))
+	mux.Handle("GET /v1/payouts/{file}", s.v1(s.getPayout))
 	mux.Handle("/v1/", s.v1(noSuchEndpoint))
 
 	mux.HandleFunc("GET /_faults", s.getFaults)
@@ -146,6 +147,8 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("POST /_refunds/{id}/fail", s.door(s.failRefund))
 	mux.HandleFunc("POST /_disputes", s.door(s.openDispute))
 	mux.HandleFunc("POST /_disputes/{id}", s.door(s.changeDispute))
+	mux.HandleFunc("POST /_payouts", s.door(s.payOut))
+	mux.HandleFunc("POST /_adjustments", s.door(s.adjust))
 	mux.HandleFunc("GET /_webhooks", s.getWebhooks)
 	mux.HandleFunc("GET /_webhooks/{entryId}", s.getWebhook)
 	mux.HandleFunc("POST /_webhooks/{entryId}", s.postWebhook)

@@ -2,8 +2,10 @@ package mockpsp
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -76,4 +78,108 @@ func writeCSV(out *bufio.Writer, fields ...string) {
 		_, _ = out.WriteString(field)
 	}
 	_, _ = out.WriteString("\r\n")
+}
+
+// payOut pays all that an account has, and that no payout has paid: one payout for each currency.
+func (s *Server) payOut(_ string, body []byte) (any, error) {
+	var in struct {
+		Account string `json:"account"`
+	}
+	if err := parseStrictly(body, &in); err != nil {
+		return nil, err
+	}
+	var currencies []string
+	for _, r := range s.ledger.lines() {
+		e := r.Entry
+		if !r.dialect && e.Account == in.Account && r.moves() && !slices.Contains(currencies, e.Currency) {
+			currencies = append(currencies, e.Currency)
+		}
+	}
+	paid := []entry{}
+	for _, currency := range currencies {
+		draft := draftBooked(ObjectPayout, in.Account, currency, 0)
+		switch err := s.ledger.write(draft); {
+		case err == nil:
+			paid = append(paid, draft.Entry)
+		case !errors.Is(err, errNothingToPay):
+			return nil, err
+		}
+	}
+	return paid, nil
+}
+
+// adjust takes money from an account's balance: a line of a type that few clients know.
+func (s *Server) adjust(_ string, body []byte) (any, error) {
+	var in struct {
+		Account     string `json:"account"`
+		AmountCents int64  `json:"amountCents"`
+		Currency    string `json:"currency"`
+	}
+	if err := parseStrictly(body, &in); err != nil {
+		return nil, err
+	}
+	if err := checkMoney(in.AmountCents, in.Currency, "of nothing"); err != nil {
+		return nil, err
+	}
+	if in.Account == "" {
+		return nil, invalid("account is required")
+	}
+	draft := draftBooked(ObjectAdjustment, in.Account, in.Currency, in.AmountCents)
+	return draft.Entry, s.ledger.write(draft)
+}
+
+// draftBooked is a line that is about no charge.
+func draftBooked(object, account, currency string, amountCents int64) *record {
+	return &record{Fault: faultOK, Entry: entry{Object: object, Account: account, Currency: currency,
+		AmountCents: amountCents, Status: StatusPaid}}
+}
+
+var errNothingToPay = apiError{http.StatusConflict, "nothing_to_pay", "the balance is not positive"}
+
+// pay completes the draft of a payout, which pays the whole balance, or of an adjustment.
+func (l *ledger) pay(draft *record) error {
+	e := &draft.Entry
+	if e.Object == ObjectPayout {
+		e.AmountCents = l.balance[money{e.Account, e.Currency}]
+		if e.AmountCents < 1 {
+			return errNothingToPay
+		}
+	}
+	e.ID, e.CreatedAt = newID(e.Object), l.nextCreatedAt().Format(timeLayout)
+	l.count(draft)
+	return nil
+}
+
+// getPayout lists the lines that a payout has paid, as CSV with a trailer, as in a settlement file: all of its currency
+// since the payout before.
+func (s *Server) getPayout(c *call) (Reply, error) {
+	id, _ := strings.CutSuffix(c.r.PathValue("file"), ".csv")
+	payout := s.ledger.find(ObjectPayout, c.account, id)
+	if payout == nil {
+		return Reply{}, apiError{http.StatusNotFound, "payout_not_found", "the account has no such payout"}
+	}
+	var paid []*record
+	for _, r := range s.ledger.lines() {
+		e := r.Entry
+		if r.dialect || e.Account != c.account || e.Currency != payout.Entry.Currency || !r.moves() {
+			continue
+		}
+		if e.ID == id {
+			break
+		}
+		if paid = append(paid, r); e.Object == ObjectPayout {
+			paid = nil
+		}
+	}
+	return Reply{Status: http.StatusOK, csv: func(w io.Writer) { writePayout(w, paid) }}, nil
+}
+
+func writePayout(w io.Writer, paid []*record) {
+	out := bufio.NewWriter(w)
+	_, _ = out.WriteString("id,createdAt\r\n")
+	for _, r := range paid {
+		writeCSV(out, r.Entry.ID, r.at())
+	}
+	writeCSV(out, "total", strconv.Itoa(len(paid)))
+	_ = out.Flush() // the reader may have gone
 }

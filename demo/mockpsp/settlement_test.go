@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
 )
 
 // onDays dates entries by a clock that the test sets.
@@ -56,16 +60,25 @@ func (p *running) settlement(date string) [][]string {
 	return lines[1 : len(lines)-1]
 }
 
-// line is the entry's line. 2.9 percent and 30 cents are kept of a charge, and nothing is given back with a refund.
-func (e entry) line() []string {
-	fee, net := int64(0), -e.AmountCents
-	if e.Object == "charge" {
-		fee = min(e.AmountCents, int64(math.Round(float64(e.AmountCents)*0.029))+30)
-		net = e.AmountCents - fee
+// fee is what is kept of a charge: 2.9 percent and 30 cents. Nothing is given back with a refund.
+func (e entry) fee() int64 {
+	if e.Object != "charge" {
+		return 0
 	}
+	return min(e.AmountCents, int64(math.Round(float64(e.AmountCents)*0.029))+30)
+}
+
+func (e entry) net() int64 {
+	if e.Object != "charge" {
+		return -e.AmountCents
+	}
+	return e.AmountCents - e.fee()
+}
+
+func (e entry) line() []string {
 	return []string{
 		e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID, fmt.Sprint(e.AmountCents), e.Currency, e.Status,
-		fmt.Sprint(fee), fmt.Sprint(net), e.CreatedAt,
+		fmt.Sprint(e.fee()), fmt.Sprint(e.net()), e.CreatedAt,
 	}
 }
 
@@ -173,5 +186,84 @@ func TestSettlementIsWrittenPieceByPiece(t *testing.T) {
 	writeSettlement(cut, records, "acme")
 	if cut.count != 4 || strings.Contains(cut.String(), "total") {
 		t.Errorf("written on, %d times, for a reader that has gone", cut.count)
+	}
+}
+
+// payOut pays the account's balances, and returns the payouts as "amount currency".
+func (p *running) payOut(account string) (ids, amounts []string) {
+	p.t.Helper()
+	answer := p.door("/_payouts", fmt.Sprintf(`{"account":%q}`, account))
+	answer.want(p.t, http.StatusOK, "")
+	var paid []entry
+	if err := json.Unmarshal([]byte(answer.body), &paid); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, e := range paid {
+		ids, amounts = append(ids, e.ID), append(amounts, fmt.Sprint(e.AmountCents, " ", e.Currency))
+	}
+	return ids, amounts
+}
+
+// paidBy is the file of a payout, without its header and the times.
+func (p *running) paidBy(id string) string {
+	p.t.Helper()
+	answer := p.get("/v1/payouts/" + id + ".csv")
+	answer.want(p.t, http.StatusOK, "")
+	var lines []string
+	for line := range strings.Lines(answer.body) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ",")
+		lines = append(lines, name)
+	}
+	return strings.Join(lines, " ")
+}
+
+func TestPayoutPaysEachLineOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger")
+	p, _ := onDays(t, onFile(path))
+	usd := p.charge("key-1", "pm_ok").entry(t)
+	p.charge("key-2", "pm_declined")
+	refund := p.refund(usd.ID, "key-3", "", 100).entry(t)
+	p.door("/_adjustments", `{"account":"acme","amountCents":7,"currency":"KRW"}`).want(t, http.StatusOK, "")
+	p.door("/_adjustments", `{"account":"acme","amountCents":7,"currency":"USD"}`).want(t, http.StatusOK, "")
+	p.door("/_adjustments", `{"account":"globex","amountCents":1,"currency":"KRW"}`).want(t, http.StatusOK, "")
+	first, amounts := p.payOut("acme")
+	want := fmt.Sprint(usd.net()-100-7, " KRW")
+	if diff := cmp.Diff([]string{want}, amounts); diff != "" {
+		t.Fatalf("payouts differ (-want +got):\n%s", diff)
+	}
+	lines := p.settlement("2026-03-01")
+	if got := lines[len(lines)-1]; got[0] != first[0] || got[1] != "payout" || "-"+got[5] != got[9] {
+		t.Errorf("the payout's line is %q", got)
+	}
+	if again, _ := p.payOut("acme"); len(again) != 0 {
+		t.Errorf("paid again: %v", again)
+	}
+	p.stop()
+	p = setup(t, onFile(path, toldTo(newReceiver(t, receive204))))
+	p.awaitWebhooks(0, 3, 0, 0) // of two charges and a refund, and none of what has no webhook
+	later := p.charge("key-4", "pm_ok").entry(t)
+	second, amounts := p.payOut("acme")
+	if want := fmt.Sprint(later.net(), " KRW"); len(amounts) != 1 || amounts[0] != want {
+		t.Errorf("after a restart: %q, want %s", amounts, want)
+	}
+	adjustment := lines[2][0]
+	if got, want := p.paidBy(first[0]), "id "+usd.ID+" "+refund.ID+" "+adjustment+" total"; got != want {
+		t.Errorf("the first has paid %s, want %s", got, want)
+	}
+	if got, want := p.paidBy(second[0]), "id "+later.ID+" total"; got != want {
+		t.Errorf("the second has paid %s, want %s", got, want)
+	}
+	p.get("/v1/payouts/"+usd.ID+".csv").want(t, http.StatusNotFound, "payout_not_found")
+	p.resend(first[0], "").want(t, http.StatusNotFound, "entry_not_found") // It has no webhook.
+}
+
+func TestAdjustmentThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	p, _ := onDays(t)
+	for _, body := range []string{`{}`, `{"account":"acme","amountCents":0,"currency":"USD"}`,
+		`{"account":"acme","amountCents":1,"currency":"usd"}`, `{"amountCents":1,"currency":"USD"}`,
+		`{"account":"acme","amountCents":1,"currency":"USD","x":1}`} {
+		p.door("/_adjustments", body).want(t, http.StatusBadRequest, "invalid_request")
 	}
 }

@@ -71,7 +71,7 @@ func webhookID(entryID string) string {
 // sendsWebhook is false for the entries that only polling finds, or nobody.
 func (r *record) sendsWebhook(silentAccount string) bool {
 	does := behaviours[r.Fault]
-	return !does.noWebhook && !r.dialect && r.Entry.Account != silentAccount
+	return !does.noWebhook && !r.dialect && r.Entry.Status != StatusPaid && r.Entry.Account != silentAccount
 }
 
 // webhookKey decodes a secret as Standard Webhooks writes it, with the length that it asks for.

@@ -114,11 +114,11 @@ func (s *Server) findSubject(id string) (*Outbox, Subject, error) {
 
 // findVersion returns the entry with an id, or the version of one that has its own id, as webhooks name it, or nil.
 func (l *ledger) findVersion(id string) *record {
-	if r := l.findAnywhere(id); r != nil && !r.dialect {
+	if r := l.findAnywhere(id); r != nil && !r.dialect && r.Entry.Status != StatusPaid {
 		return r
 	}
 	for _, r := range l.lines() {
-		if !r.dialect && r.SubjectID() == id {
+		if !r.dialect && r.Entry.Status != StatusPaid && r.SubjectID() == id {
 			return r
 		}
 	}

@@ -118,6 +118,10 @@ func (l *ledger) prepare(draft *record) ([]byte, error) {
 		if err := l.change(draft); err != nil {
 			return nil, err
 		}
+	case draft.Entry.Object == ObjectPayout, draft.Entry.Object == ObjectAdjustment:
+		if err := l.pay(draft); err != nil {
+			return nil, err
+		}
 	case draft.Path == "":
 		if err := l.open(draft); err != nil {
 			return nil, err
@@ -207,9 +211,11 @@ func (l *ledger) left(account, id string) int64 {
 	return charge.Entry.AmountCents - l.taken[id]
 }
 
-// count notes what a refund or a dispute takes from its charge, in place of what its version before has taken.
+// count notes what the record is for the balance, and what a refund or a dispute takes from its charge, in place of
+// what its version before has taken.
 func (l *ledger) count(r *record) {
-	if r.Entry.Object == ObjectCharge {
+	l.balance[money{r.Entry.Account, r.Entry.Currency}] += r.net()
+	if r.Entry.Object != ObjectRefund && r.Entry.Object != ObjectDispute {
 		return
 	}
 	if before := l.prepared[r.Entry.ID]; before != nil {

@@ -331,6 +331,7 @@ func (d *fixture) atMock() {
 		d.t.Fatal(err)
 	}
 	server := httptest.NewServer(mock)
+	d.mock = server.URL
 	d.t.Cleanup(func() {
 		if err := mock.Close(); err != nil {
 			d.t.Error(err)

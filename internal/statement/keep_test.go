@@ -2,6 +2,7 @@ package statement
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -180,5 +181,37 @@ func TestPayoutOfManyLinesIsKeptWhole(t *testing.T) {
 	d.run()
 	if n := d.count("SELECT count(*) FROM paid_lines WHERE payout_id = 'po_1'"); n != 2*keptAtOnce+1 {
 		t.Errorf("%d lines", n)
+	}
+}
+
+// What the mock has booked, and paid out, is the same in our books.
+func TestBooksOfTheMockAreThoseOfOurBooks(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.atMock()
+	p := d.paid("", 12, func(m *movement) { m.status, m.finished = "processing", nil })
+	d.exec("UPDATE payments SET status = 'succeeded', psp_charge_id = $2 WHERE id = $1", p.id, d.charge(p, "pm_ok"))
+	d.enter("/_adjustments", `{"account":"acct_acme","amountCents":22,"currency":"USD"}`)
+	d.enter("/_payouts", `{"account":"acct_acme"}`)
+	d.wantBooks("USD charge: 1 lines, theirs 12000, ours 1 of 12000, 12000 - 378 = 11622",
+		"USD adjustment (unknown type): 1 lines, theirs 0, ours 0 of 0, -22 - 0 = -22",
+		"USD net: 2 lines, theirs 12000, ours 1 of 12000, 11978 - 378 = 11600",
+		"USD payout: 1 lines, theirs 0, ours 0 of 0, -11600 - 0 = -11600")
+	_, payouts := d.books()
+	if len(payouts) != 1 || payouts[0].Paid() != "2 lines, of which we have 2 with a net of 116.00 USD" {
+		t.Errorf("payouts %+v", payouts)
+	}
+	d.want()
+}
+
+// enter goes through one of the mock's doors.
+func (d *fixture) enter(door, body string) {
+	d.t.Helper()
+	answer, err := http.Post(d.mock+door, "application/json", strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
+		d.t.Fatalf("%s: %d, %v", door, answer.StatusCode, err)
 	}
 }

@@ -59,6 +59,7 @@ type fixture struct {
 	files   map[string]string
 	payouts map[string][]string // the lines that each has paid
 	asked   []string            // files, in order; requests come one at a time
+	mock    string              // the address of the mock PSP, if there is one
 	told    []string            // the breaks that were judged, in order
 }
 
