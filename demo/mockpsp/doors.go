@@ -23,6 +23,8 @@ type Doors interface {
 	OpenDispute(account, charge string, amountCents int64, reason string, isInquiry bool) (any, error)
 	// Change gives a refund or a dispute another status, by our names.
 	Change(account, id, status string) (any, error)
+	// PayOut pays what the account's balance has.
+	PayOut(account string) (any, error)
 }
 
 // OnDoor is called before the server serves.

@@ -95,6 +95,9 @@ func (s *Server) payOut(_ string, body []byte) (any, error) {
 			currencies = append(currencies, e.Currency)
 		}
 	}
+	if len(currencies) == 0 && s.doors != nil {
+		return s.doors.PayOut(in.Account)
+	}
 	paid := []entry{}
 	for _, currency := range currencies {
 		draft := draftBooked(ObjectPayout, in.Account, currency, 0)

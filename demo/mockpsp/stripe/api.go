@@ -79,7 +79,8 @@ func endpoints() []endpoint {
 		lists("refund", func(b *book) series[*refund] { return b.refunds }, map[string]form{"payment_intent": text()}),
 		lists("dispute", func(b *book) series[*dispute] { return b.disputes },
 			map[string]form{"payment_intent": text()}),
-		lists("balance_transaction", func(b *book) series[*transaction] { return b.transactions }, nil),
+		lists("balance_transaction", func(b *book) series[*transaction] { return b.transactions },
+			map[string]form{"payout": text()}),
 	}
 }
 

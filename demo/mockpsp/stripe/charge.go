@@ -77,18 +77,22 @@ const (
 	refundFailure = "refund_failure"
 	// adjustment is the kind of both transactions of a dispute.
 	adjustment = "adjustment"
+	kindPayout = "payout"
+	// disputeFee is what a dispute costs, also if it is won.
+	disputeFee = 1500
 )
 
-// transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded, or from a
-// dispute.
+// transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded, from a
+// dispute, or from a payout.
 type transaction struct {
 	id       string
-	kind     string // charge, payment, refund, payment_refund, refund_failure or adjustment
+	kind     string // charge, payment, refund, payment_refund, refund_failure, adjustment or payout
 	amount   int64  // of a refund negative, and of a dispute
 	fee      int64
 	currency string
 	created  int64
 	source   string
+	payout   string // that has paid it, or whose own it is; the lock of the store guards it
 }
 
 // transactionID takes over the randomness of the charge or refund.
@@ -107,7 +111,7 @@ func (ch *change) transactions() (all []*transaction) {
 		if strings.HasPrefix(c.ID, "py_") {
 			kind = "payment"
 		}
-		all = append(all, &transaction{transactionID(c.ID), kind, c.Amount, feeOf(c.Amount), c.Currency, at, c.ID})
+		all = append(all, &transaction{transactionID(c.ID), kind, c.Amount, feeOf(c.Amount), c.Currency, at, c.ID, ""})
 	}
 	r := ch.Refund
 	if r != nil && r.Status == succeeded {
@@ -115,10 +119,13 @@ func (ch *change) transactions() (all []*transaction) {
 		if strings.HasPrefix(r.Charge, "py_") {
 			kind = "payment_refund"
 		}
-		all = append(all, &transaction{transactionID(r.ID), kind, -r.Amount, 0, r.Currency, at, r.ID})
+		all = append(all, &transaction{transactionID(r.ID), kind, -r.Amount, 0, r.Currency, at, r.ID, ""})
 	}
 	if r != nil && r.Reversed { // what the refund has taken comes back
-		all = append(all, &transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, at, r.ID})
+		all = append(all, &transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, at, r.ID, ""})
+	}
+	if p := ch.Payout; p != nil {
+		all = append(all, &transaction{transactionID(p.ID), kindPayout, -p.Amount, 0, p.Currency, at, p.ID, p.ID})
 	}
 	if ch.Dispute != nil {
 		all = append(all, ch.Dispute.transactions()...)
@@ -145,6 +152,8 @@ func (t *transaction) shown() object {
 		v["reporting_category"] = "dispute_reversal"
 	case t.kind == adjustment:
 		v["reporting_category"] = "dispute"
+	case t.kind == kindPayout:
+		v["reporting_category"] = kindPayout
 	case t.amount < 0:
 		v["reporting_category"] = "refund"
 	}

@@ -86,6 +86,9 @@ func (w *work) date(at time.Time, from origin, version string) {
 	if w.Dispute != nil {
 		w.Dispute.date(now)
 	}
+	if w.Payout != nil {
+		w.Payout.Created = now
+	}
 	for _, e := range w.Events {
 		e.Created, e.For, e.Silent, e.Version = now, from, w.fault.silent, version
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // expandable are the members that hold the id of another object, by the kind of their object, with the kind of the
-// other one. The source of a transaction is a charge, a refund or a dispute.
+// other one. The source of a transaction is a charge, a refund, a dispute or a payout.
 var expandable = map[string]map[string]string{
 	"payment_intent": {"latest_charge": "charge"},
 	"charge":         {"balance_transaction": "balance_transaction", "payment_intent": "payment_intent"},

@@ -71,7 +71,7 @@ func pageOf[T any](in series[T], l listing, matches func(T) bool) (page []T, mor
 	return page, false, nil
 }
 
-// member is an object that lists have, with its intent if lists may be asked for those of one.
+// member is an object that lists have, with its intent or its payout if lists may be asked for those of one.
 type member interface {
 	snapshot
 	about() (intent string, stuck bool)
@@ -81,13 +81,13 @@ func (i *intent) about() (string, bool)      { return "", i.Stuck }
 func (c *charge) about() (string, bool)      { return c.Intent, c.Stuck }
 func (r *refund) about() (string, bool)      { return r.Intent, r.Stuck }
 func (d *dispute) about() (string, bool)     { return d.Intent, false }
-func (t *transaction) about() (string, bool) { return "", false } // another system makes this list
+func (t *transaction) about() (string, bool) { return t.payout, false } // another system makes this list
 
 // list answers with a page of one of the account's series. It leaves what is stuck out, or one of them would end all
 // scans for good. But the list of one intent fails: a reader would take a list without the charge or refund for proof.
 func list[T member](of func(*book) series[T]) func(*Server, *call) (reply, error) {
 	return func(s *Server, c *call) (answered reply, err error) {
-		asked, fails := c.params.text("payment_intent"), false
+		asked, fails := cmp.Or(c.params.text("payment_intent"), c.params.text("payout")), false
 		var found []T
 		var more bool
 		s.store.read(c.account, func(b *book) {

@@ -55,7 +55,7 @@ func TestWhatTheMockDoesNotDoIsRefusedByName(t *testing.T) {
 		{"GET", intents + "?ending_before=" + id, "", "ending_before"},
 		{"GET", "/v1/charges?transfer_group=a", "", "transfer_group"},
 		{"GET", "/v1/refunds?charge=ch_1", "", "charge"},
-		{"GET", "/v1/balance_transactions?payout=po_1", "", "payout"},
+		{"GET", "/v1/balance_transactions?payout=", "", "payout"},
 		{"GET", "/v1/balance_transactions?expand[]=data.source.customer", "", "expand"},
 		{"GET", intents + "/search?query=metadata['a']:'b'&created[gte]=1", "", "created[gte]"},
 		{"GET", intents + "/search?query=metadata['a']:'b'&page=page_2", "", "page"},

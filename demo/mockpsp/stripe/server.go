@@ -31,6 +31,7 @@ type Server struct {
 	timers     mockpsp.Timers // of what is due
 	outbox     *mockpsp.Outbox
 
+	paying   sync.Mutex // held while a payout is made
 	counting sync.Mutex // held while a refusal is counted and its mark is written
 }
 
@@ -90,6 +91,8 @@ func timeOf(ch *change) time.Time {
 		return time.Unix(ch.Events[0].Created, 0)
 	case ch.Answer != nil:
 		return ch.Answer.At
+	case ch.Payout != nil:
+		return time.Unix(ch.Payout.Created, 0)
 	default:
 		return time.Time{}
 	}

@@ -50,6 +50,7 @@ type change struct {
 	Charge  *charge    `json:"charge,omitempty"`
 	Refund  *refund    `json:"refund,omitempty"`
 	Dispute *dispute   `json:"dispute,omitempty"`
+	Payout  *payout    `json:"payout,omitempty"`
 	Events  []*event   `json:"events,omitempty"`
 	Answer  *answer    `json:"answer,omitempty"`  // saved under its key
 	Mark    string     `json:"mark,omitempty"`    // this fault has struck
@@ -84,6 +85,15 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 		b = s.book(d.Account)
 		b.disputes.put(d.ID, d, at)
 		s.newest[d.ID] = d
+	}
+	if p := ch.Payout; p != nil {
+		b = s.book(p.Account)
+		for _, id := range p.Paid {
+			if t := b.transactions.newest(id); t != nil {
+				t.payout = p.ID
+			}
+		}
+		s.newest[p.ID] = p
 	}
 	for _, t := range ch.transactions() {
 		if s.newest[t.id] == nil { // an earlier version of its source may have brought it
