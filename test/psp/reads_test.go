@@ -252,3 +252,43 @@ func refusalWords(m mail) string {
 	}
 	return "refused: " + m.refused.Error()
 }
+
+// Each line that a payout has paid is a line of a statement, by the same id. Their net is what was paid out.
+func TestPayoutLinesAreLinesOfStatements(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects() {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, d)
+			w.charge(numbered(d, 1))
+			w.charge(numbered(d, 2))
+			w.admin(http.MethodPost, "/_payouts", `{"account":"`+d.Account+`acme"}`)
+			w.charge(numbered(d, 3))
+			w.clock.advance(36 * time.Hour)
+			lines, payout := map[string]gateway.Line{}, gateway.Line{}
+			err := w.client.Statement(t.Context(), d.Account+"acme", today(), func(l gateway.Line) error {
+				if l.Object == gateway.PayoutObject {
+					payout = l
+				}
+				lines[l.LineID] = l
+				return nil
+			})
+			if err != nil || len(lines) != 4 {
+				t.Fatalf("%d lines, %v", len(lines), err)
+			}
+			paid, net := 0, int64(0)
+			err = w.client.PayoutLines(t.Context(), d.Account+"acme", payout.ID, func(id string) error {
+				if l, known := lines[id]; !known || l.Object != gateway.ChargeObject || l.FeeMinor <= 0 ||
+					l.NetMinor+l.FeeMinor != l.AmountMinor {
+					t.Errorf("has paid %+v", l)
+				}
+				paid++
+				net += lines[id].NetMinor
+				return nil
+			})
+			if err != nil || paid != 2 || net != -payout.NetMinor {
+				t.Errorf("has paid %d lines of %d, and %+v, %v", paid, net, payout, err)
+			}
+		})
+	}
+}
