@@ -122,7 +122,8 @@ func (ch *change) transactions() (all []*transaction) {
 		all = append(all, &transaction{transactionID(r.ID), kind, -r.Amount, 0, r.Currency, at, r.ID, ""})
 	}
 	if r != nil && r.Reversed { // what the refund has taken comes back
-		all = append(all, &transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, at, r.ID, ""})
+		all = append(all, &transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, at, r.ID,
+			""})
 	}
 	if p := ch.Payout; p != nil {
 		all = append(all, &transaction{transactionID(p.ID), kindPayout, -p.Amount, 0, p.Currency, at, p.ID, p.ID})

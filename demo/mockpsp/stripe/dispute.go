@@ -68,8 +68,8 @@ func (d *dispute) held() int64 {
 // transactions are the movements in the balance.
 func (d *dispute) transactions() (all []*transaction) {
 	if d.Withdrawn != 0 {
-		all = append(all, &transaction{transactionID(d.ID), adjustment, -d.Amount, disputeFee, d.Currency, d.Withdrawn, d.ID,
-			""})
+		all = append(all, &transaction{transactionID(d.ID), adjustment, -d.Amount, disputeFee, d.Currency, d.Withdrawn,
+			d.ID, ""})
 	}
 	if d.Reinstated != 0 {
 		all = append(all, &transaction{transactionID(d.ID) + "_back", adjustment, d.Amount, 0, d.Currency, d.Reinstated,

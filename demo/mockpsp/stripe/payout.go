@@ -49,7 +49,8 @@ func (s *Server) PayOut(account string) (any, error) {
 	paid := []object{}
 	for _, currency := range slices.Sorted(maps.Keys(unpaid)) {
 		if p := unpaid[currency]; p.Amount > 0 {
-			if _, err := s.commit(asked{}, &work{change: change{Payout: p}, fault: fault{token: methodOK}}); err != nil {
+			w := &work{change: change{Payout: p}, fault: fault{token: methodOK}}
+			if _, err := s.commit(asked{}, w); err != nil {
 				return nil, err
 			}
 			paid = append(paid, p.shown())
