@@ -241,6 +241,15 @@ WHERE b.account = @account AND b.day = @day AND b.object = 'payout' AND b.psp_id
 GROUP BY b.line, b.psp_id, b.balance_currency, b.net_minor
 ORDER BY b.line;
 
+-- name: LinesOfPayment :many
+-- The lines about a payment of ours, and the payout that has paid each.
+SELECT b.booked_at, b.type, b.balance_currency AS currency, (b.net_minor::numeric + b.fee_minor)::text AS gross_minor,
+       b.fee_minor::text AS fee_minor, b.net_minor::text AS net_minor,
+       coalesce((SELECT p.payout_id FROM paid_lines AS p
+                 WHERE p.account = b.account AND p.line_id = b.line_id LIMIT 1), '')::text AS payout_id
+FROM booked_lines AS b WHERE b.payment = @payment::uuid
+ORDER BY b.booked_at, b.line LIMIT @max_rows;
+
 -- name: CountAbsent :one
 -- How many of these movements may be in an earlier day's file, how many in a later day's file, and how many cannot be
 -- judged yet. No other file is read for an open movement: its day is judged again when it is final.

@@ -13,6 +13,7 @@ import (
 	"payonce/internal/operator"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
+	"payonce/internal/statement"
 	"payonce/internal/tenants"
 )
 
@@ -27,7 +28,8 @@ type paymentView struct {
 	KeyURL   string
 	Trace    string // the id of its trace; or ""
 	Refunds  []payment.Refund
-	Older    string // the address of the page with older refunds; or ""
+	Older    string                 // the address of the page with older refunds; or ""
+	Lines    []statement.BookedLine // of settlement files
 	Open     []operator.Found
 	Waits    string    // what it waits for, if it has no outcome; or ""
 	Since    time.Time // since when it waits
@@ -76,6 +78,9 @@ func (c *Console) readPayment(r *http.Request) (paymentView, error) {
 	}
 	if v.Refunds = refunds.Refunds; refunds.Next != nil {
 		v.Older = "/console/payments/" + id.String() + "?cursor=" + refunds.Next.String()
+	}
+	if v.Lines, err = c.config.Operators.LinesOf(r.Context(), id); err != nil {
+		return v, err
 	}
 	ref := idempotency.StoredRef(tenant, payment.CreateOperation, v.Key)
 	if v.Open, err = c.config.Operators.OpenAbout(r.Context(), ref); err != nil || v.Status != payment.Processing {

@@ -60,6 +60,11 @@ func (s *Service) Books(q *query.Query) Page[statement.Books] {
 	})
 }
 
+// LinesOf reads the lines of settlement files about a payment.
+func (s *Service) LinesOf(ctx context.Context, id payment.ID) ([]statement.BookedLine, error) {
+	return statement.LinesOf(ctx, s.config.DB, id)
+}
+
 // BreakStatus says whether a break is there.
 type BreakStatus string
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
+	"payonce/internal/payment"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -90,4 +93,36 @@ func ReadBooks(ctx context.Context, db *postgres.DB, account string, day time.Ti
 		b.Payouts[i] = Payout(p)
 	}
 	return b, nil
+}
+
+// linesShown is how many lines about a payment are read.
+const linesShown = 100
+
+// BookedLine is a line about a payment of ours.
+type BookedLine struct {
+	BookedAt   time.Time
+	Type       string // the PSP's word
+	Currency   string // of the balance
+	GrossMinor string
+	FeeMinor   string
+	NetMinor   string
+	PayoutID   string // of the payout that has paid it, or ""
+}
+
+// Major is an amount of the line for people.
+func (l BookedLine) Major(minor string) string { return majorOf(l.Currency, minor) + " " + l.Currency }
+
+// LinesOf reads the lines about a payment, the oldest first.
+func LinesOf(ctx context.Context, db *postgres.DB, id payment.ID) ([]BookedLine, error) {
+	rows, err := dbsqlc.New(db.Reader()).LinesOfPayment(ctx, dbsqlc.LinesOfPaymentParams{
+		Payment: uuid.UUID(id), MaxRows: linesShown})
+	if err != nil {
+		return nil, fmt.Errorf("read the lines of a payment: %w", err)
+	}
+	lines := make([]BookedLine, len(rows))
+	for i, r := range rows {
+		lines[i] = BookedLine(r)
+		lines[i].BookedAt = r.BookedAt.UTC()
+	}
+	return lines, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payment"
 	"payonce/test/pgtest"
 )
 
@@ -129,7 +130,8 @@ func TestRunOfADayReplacesWhatAnEarlierRunHasKept(t *testing.T) {
 func TestPayoutHasPaidLinesOfEarlierDays(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	yesterday := lineOf(d.paid("ch_0", -5), withFee(378))
+	early := d.paid("ch_0", -5)
+	yesterday := lineOf(early, withFee(378))
 	d.publish("acct_acme", d.previous(), yesterday, lineOf(d.paid("ch_unpaid", -4)))
 	d.runOf("acct_acme", d.previous())
 	today := lineOf(d.paid("ch_1", 1))
@@ -141,6 +143,11 @@ func TestPayoutHasPaidLinesOfEarlierDays(t *testing.T) {
 	want := []Payout{{"po_1", "USD", "23622", 3, 2, "23622"}, {"po_manual", "USD", "7", 0, 0, "0"}}
 	if diff := cmp.Diff(want, payouts); diff != "" {
 		t.Fatalf("payouts differ (-want +got):\n%s", diff)
+	}
+	lines, err := LinesOf(t.Context(), d.config.DB, payment.ID(early.id))
+	booked := []BookedLine{{d.at(-5), "charge", "USD", "12000", "378", "11622", "po_1"}}
+	if diff := cmp.Diff(booked, lines); err != nil || diff != "" {
+		t.Errorf("lines of the payment differ (-want +got):\n%s%v", diff, err)
 	}
 	if got := want[0].Paid(); got != "3 lines, of which we have 2 with a net of 236.22 USD" {
 		t.Error(got)

@@ -189,6 +189,7 @@ var statementsAsked = map[string]asked{
 	"statement.ForgetBooked":   {},
 	"statement.KeepBooked":     {file: lines + ours + absent, writes: 64},
 	"statement.KeepPaid":       {with: values{"payoutid": "'po_x'", "lineids": "ARRAY['line-$n']"}},
+	"statement.LinesOfPayment": {with: values{"payment": "'$id'"}},
 	"statement.Payouts":        {also: 100, reads: "the lines that the payout has paid"},
 	"statement.FinalMovements": {is: 15, with: values{"known": latest, "skew": "'0'"}},
 	"statement.ForgetUnmoved": {is: 20, also: 1, reads: "the open breaks of the days",

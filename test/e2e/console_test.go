@@ -518,8 +518,17 @@ func TestConsoleShowsBothBooksOfADay(t *testing.T) {
 	w.exec(`INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, fee_minor, net_minor,
 		balance_currency, booked_at) VALUES
 		('acme', '2026-11-20', 1, 'l1', 'payout', 'payout', 'po_1', 0, -5000, 'USD', now())`)
+	paid := w.pay(freshKey(), "pm_ok").text(t, "paymentId")
+	w.exec(`INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, payment, fee_minor, net_minor,
+		balance_currency, booked_at) SELECT 'acme', '2026-11-20', 2, 'l2', 'charge', 'charge', 'ch_1', id, 378, 11622,
+		'USD', now() FROM payments`)
+	w.exec(`INSERT INTO paid_lines VALUES ('acme', 'po_2', 'l2')`)
 	b := w.browse()
 	b.signIn(operatorKey)
+	page := string(b.get("/console/payments/" + paid).body)
+	if !strings.Contains(page, ">3.78 USD<") || !strings.Contains(page, "po_2") {
+		t.Errorf("the payment has no line\n%s", page)
+	}
 	body := string(b.get("/console/books?account=acme&day=2026-11-20").body)
 	for _, want := range []string{">240.00<", ">120.00<", ">7.56<", ">232.44<", "&lt;b&gt;fee&lt;/b&gt; (unknown type)",
 		">-99999999999999999999<", ">net<", "po_1</bdi> of 50.00 USD: the PSP does not tell which lines it has paid"} {

@@ -576,6 +576,59 @@ func (q *Queries) KeepPaid(ctx context.Context, arg KeepPaidParams) error {
 	return err
 }
 
+const linesOfPayment = `-- name: LinesOfPayment :many
+SELECT b.booked_at, b.type, b.balance_currency AS currency, (b.net_minor::numeric + b.fee_minor)::text AS gross_minor,
+       b.fee_minor::text AS fee_minor, b.net_minor::text AS net_minor,
+       coalesce((SELECT p.payout_id FROM paid_lines AS p
+                 WHERE p.account = b.account AND p.line_id = b.line_id LIMIT 1), '')::text AS payout_id
+FROM booked_lines AS b WHERE b.payment = $1::uuid
+ORDER BY b.booked_at, b.line LIMIT $2
+`
+
+type LinesOfPaymentParams struct {
+	Payment uuid.UUID
+	MaxRows int32
+}
+
+type LinesOfPaymentRow struct {
+	BookedAt   time.Time
+	Type       string
+	Currency   string
+	GrossMinor string
+	FeeMinor   string
+	NetMinor   string
+	PayoutID   string
+}
+
+// The lines about a payment of ours, and the payout that has paid each.
+func (q *Queries) LinesOfPayment(ctx context.Context, arg LinesOfPaymentParams) ([]LinesOfPaymentRow, error) {
+	rows, err := q.db.Query(ctx, linesOfPayment, arg.Payment, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LinesOfPaymentRow
+	for rows.Next() {
+		var i LinesOfPaymentRow
+		if err := rows.Scan(
+			&i.BookedAt,
+			&i.Type,
+			&i.Currency,
+			&i.GrossMinor,
+			&i.FeeMinor,
+			&i.NetMinor,
+			&i.PayoutID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listPending = `-- name: ListPending :many
 SELECT day, object, subject FROM statement_pending
 WHERE account = $1 AND day < $2
