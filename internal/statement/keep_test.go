@@ -12,6 +12,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/payment"
+	"payonce/internal/statement/internal/dbsqlc"
 	"payonce/test/pgtest"
 )
 
@@ -221,4 +222,27 @@ func (d *fixture) enter(door, body string) {
 	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
 		d.t.Fatalf("%s: %d, %v", door, answer.StatusCode, err)
 	}
+}
+
+// A refund of a payment of ours that is not final yet is a line of that payment, and no break.
+func TestLineOfWhatIsNotFinalIsKeptAndNotCompared(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	p := d.paid("ch_1", 1)
+	j := d.judging()
+	pgtest.Exec(t, j.tx, `INSERT INTO statement_lines (day, line, object, psp_id, reference, amount_minor, currency,
+		charge_id, status, created_at, line_id, type, net_minor, balance_currency)
+		VALUES ($1, 1, 'refund', '', '', 0, '', 'ch_1', '', $2, 'l1', 'refund', -500, 'USD')`, d.day, d.at(2))
+	if err := j.findOurs(t.Context(), d.day); err != nil {
+		t.Fatal(err)
+	}
+	n, err := j.q.WriteLineBreaks(t.Context(), dbsqlc.WriteLineBreaksParams{Account: "acct_acme", Day: dateOf(d.day),
+		SeenAt: d.at(30), RunID: j.run, OwnPrefix: payment.OperatorPSPID})
+	if err != nil || n != 0 {
+		t.Errorf("%d breaks, %v", n, err)
+	}
+	if err := j.keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.wantRows(j, "lines", "SELECT payment || ' ' || (amount_minor IS NULL) FROM booked_lines", p.id.String()+" true")
 }
