@@ -25,13 +25,17 @@ CREATE TABLE payments (
     psp_object_id     text COLLATE "C",
     psp_charge_id     text COLLATE "C",
     decline_code      text,
-    -- The sum of the refunds that are processing or succeeded, and the sum of those that succeeded. A refund is added
-    -- to the first before it is sent, so concurrent refunds cannot together exceed the payment.
+    -- The sum of our refunds that are processing or succeeded, and the sum of all refunds that succeeded, also of those
+    -- of others. A refund of ours is added to the first before it is sent, so concurrent refunds cannot together exceed
+    -- the payment.
     refund_held_minor bigint NOT NULL DEFAULT 0,
     refunded_minor    bigint NOT NULL DEFAULT 0,
-    -- The sum of what others have moved (outside_movements) and that is not declined. It may be more than the payment:
-    -- a refund of ours may hold the same share already, and evidence must be stored whatever it says.
+    -- The sum of the refunds that others have made and that did not come back, and of the disputes that hold money or
+    -- are lost. It may be more than the payment: a refund of ours may hold the same share already, and evidence must be
+    -- stored whatever it says.
     moved_outside_minor bigint NOT NULL DEFAULT 0,
+    -- When the payment's totals last changed, or it was resumed. NULL: never, so a new payment does not write it.
+    updated_at        timestamptz,
     created_at        timestamptz NOT NULL DEFAULT payonce_now(),
     PRIMARY KEY (tenant_id, id)
 ) WITH (fillfactor = 90);
@@ -50,30 +54,43 @@ CREATE TABLE refunds (
     tenant_id       text COLLATE "C" NOT NULL,
     id              uuid NOT NULL,
     payment_id      uuid NOT NULL,
-    idempotency_key text COLLATE "C" NOT NULL,
-    generation      integer NOT NULL,
+    -- api: the tenant has asked us for it. provider: somebody else has made it at the PSP, as in its dashboard. It has
+    -- no key then. The reconciler has no right to write a key, so it cannot ask for a refund in a tenant's name.
+    origin          text COLLATE "C" NOT NULL DEFAULT 'api' CHECK (origin IN ('api', 'provider')),
+    idempotency_key text COLLATE "C" NOT NULL DEFAULT '',
+    generation      integer NOT NULL DEFAULT 0,
     amount_minor    bigint NOT NULL
         CONSTRAINT refunds_amount_positive CHECK (amount_minor > 0),
     currency        text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
     reason          text,
     status          text NOT NULL
-        CONSTRAINT refunds_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
+        CONSTRAINT refunds_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed', 'reversed')),
     psp_refund_id   text COLLATE "C",
     decline_code    text,
     created_at      timestamptz NOT NULL DEFAULT payonce_now(),
+    updated_at      timestamptz, -- as of a payment
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT refunds_payment_id_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES payments (tenant_id, id),
-    CONSTRAINT refunds_psp_id_iff_succeeded CHECK (status <> 'succeeded' OR psp_refund_id IS NOT NULL),
-    CONSTRAINT refunds_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL))
+    CONSTRAINT refunds_key_iff_ours CHECK ((origin = 'api') = (idempotency_key <> '')),
+    CONSTRAINT refunds_psp_id_iff_succeeded CHECK (
+        psp_refund_id IS NOT NULL OR (status NOT IN ('succeeded', 'reversed') AND origin = 'api')),
+    CONSTRAINT refunds_decline_code_iff_declined CHECK (
+        (status = 'declined') = (decline_code IS NOT NULL) OR status = 'reversed')
 ) WITH (fillfactor = 90);
 
-CREATE UNIQUE INDEX refunds_psp_refund_unique ON refunds (tenant_id, psp_refund_id) WHERE psp_refund_id IS NOT NULL;
+-- What is stored as made by others may turn out to be ours. Both rows then have the id, and the one of ours counts.
+CREATE UNIQUE INDEX refunds_psp_refund_unique ON refunds (tenant_id, psp_refund_id, origin)
+    WHERE psp_refund_id IS NOT NULL;
+-- Where the ledger scan begins, as disputes_open.
+CREATE INDEX refunds_open_elsewhere ON refunds (tenant_id, created_at)
+    WHERE origin = 'provider' AND status = 'processing';
 CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id) WHERE payment_id IS NOT NULL;
 
 -- Who pays, how much and how is fixed when the row is written, and no row is ever deleted. `succeeded` and `declined`
--- are final. `failed` is not: it means proven not executed, and a retry with the same key executes again. An operator
--- may confirm a charge without knowing the PSP's id. The row then has an id of our own ('operator:…'). When the PSP
--- tells its id, the row takes it: only by this id can the payment be refunded and a second charge be noticed.
+-- are final, except that the money of a refund may come back after it succeeded (`reversed`). `failed` is not final: it
+-- means proven not executed, and a retry with the same key executes again. An operator may confirm a charge without
+-- knowing the PSP's id. The row then has an id of our own ('operator:…'). When the PSP tells its id, the row takes it:
+-- only by this id can the payment be refunded and a second charge be noticed.
 --
 -- The other rules about a payment are in one function (ADR 0032). Refunds are rarer, and keep CHECKs for the row.
 -- +goose StatementBegin
@@ -107,15 +124,17 @@ BEGIN
         WHEN 'succeeded' THEN
             IF NEW.psp_charge_id IS NULL OR NEW.decline_code IS NOT NULL THEN
                 broken := 'payments_fits_its_status';
-            ELSIF NOT (0 <= NEW.refunded_minor AND NEW.refunded_minor <= NEW.refund_held_minor
+            ELSIF NOT (0 <= NEW.refunded_minor
+                       AND NEW.refunded_minor <= NEW.refund_held_minor + NEW.moved_outside_minor
                        AND NEW.refund_held_minor <= NEW.amount_minor) THEN
                 broken := 'payments_refunds_within_amount';
             END IF;
         WHEN 'declined' THEN
-            IF NEW.decline_code IS NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0
+            IF NEW.decline_code IS NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor > NEW.moved_outside_minor
             THEN broken := 'payments_fits_its_status'; END IF;
         WHEN 'processing', 'failed' THEN
-            IF NEW.decline_code IS NOT NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0
+            IF NEW.decline_code IS NOT NULL OR NEW.refund_held_minor <> 0
+               OR NEW.refunded_minor > NEW.moved_outside_minor
             THEN broken := 'payments_fits_its_status'; END IF;
         ELSE broken := 'payments_status_known';
         END CASE;
@@ -185,16 +204,17 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RAISE EXCEPTION 'no DELETE on refunds' USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
     END IF;
-    IF ROW (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.idempotency_key, NEW.generation, NEW.amount_minor, NEW.currency,
-            NEW.created_at)
-        <> ROW (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.idempotency_key, OLD.generation, OLD.amount_minor,
-            OLD.currency, OLD.created_at) THEN
+    IF ROW (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.origin, NEW.idempotency_key, NEW.generation, NEW.amount_minor,
+            NEW.currency, NEW.created_at)
+        <> ROW (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.origin, OLD.idempotency_key, OLD.generation,
+            OLD.amount_minor, OLD.currency, OLD.created_at) THEN
         RAISE EXCEPTION 'what refund % gives back is fixed', OLD.id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
     END IF;
-    IF OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-       OR (NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id
-           AND starts_with(OLD.psp_refund_id, 'operator:') IS NOT TRUE)) THEN
+    IF OLD.status IN ('succeeded', 'declined', 'reversed')
+       AND (NEW.status <> OLD.status AND NOT (OLD.status = 'succeeded' AND NEW.status = 'reversed')
+            OR (NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id
+                AND starts_with(OLD.psp_refund_id, 'operator:') IS NOT TRUE)) THEN
         RAISE EXCEPTION 'a % refund never leaves that status', OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'movement_verdict_is_final';
     END IF;

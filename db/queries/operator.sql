@@ -220,8 +220,8 @@ LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
 LIMIT @max_rows;
 
 -- name: SearchMovements :many
--- Reads only: payments and refunds of all tenants whose id, or id at the PSP, is between two others, and payments
--- with a reference.
+-- Reads only: payments and refunds of all tenants whose id, or id at the PSP, or that of a dispute, is between two
+-- others, and payments with a reference.
 SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id,
        p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
@@ -237,6 +237,13 @@ SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, 
 FROM tenants AS t CROSS JOIN LATERAL (
     SELECT DISTINCT ON (i.tenant_id, i.id) * FROM payments AS i
     WHERE i.tenant_id = t.id AND i.reference = @reference::text) AS p
+UNION ALL
+SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id, p.amount_minor, p.currency
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id, i.psp_id) * FROM disputes AS i
+    WHERE i.tenant_id = t.id AND i.psp_id >= @psp_id::text AND i.psp_id <= @psp_id_end::text) AS d
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = d.tenant_id AND i.id = d.payment_id) AS p
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
        r.currency

@@ -25,7 +25,7 @@ RETURNING *;
 
 -- name: ResumePayment :one
 -- failed -> processing, after RetakeKey. The PSP's object of the failed attempt is cleared: this attempt makes its own.
-UPDATE payments AS p SET status = 'processing', psp_object_id = NULL
+UPDATE payments AS p SET status = 'processing', psp_object_id = NULL, updated_at = payonce_now()
 WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
@@ -65,6 +65,16 @@ RETURNING p.id;
 
 -- name: GetPayment :one
 SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ReadLives :many
+-- What became of payments after their charge, and when their keys were finished.
+SELECT asked.id::uuid AS id,
+       coalesce((SELECT jsonb_agg(d ORDER BY d.opened_at, d.psp_id) FROM disputes AS d
+                 WHERE d.tenant_id = @tenant_id AND d.payment_id = asked.id), '[]')::jsonb AS disputes,
+       coalesce((SELECT k.finished_at FROM idempotency_keys AS k
+                 WHERE k.tenant_id = @tenant_id AND k.operation = 'POST /payments' AND k.key = asked.key
+                   AND k.subject = asked.id), 'epoch')::timestamptz AS finished_at
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@keys::text[]) AS key) AS asked;
 
 -- name: ListPayments :many
 -- Newest first: ids are UUIDv7. created_at is compared exactly. oldest and before only bound the part of the index that
@@ -130,7 +140,7 @@ RETURNING *;
 
 -- name: ResumeRefund :one
 -- failed -> processing, after RetakeKey.
-UPDATE refunds AS r SET status = 'processing'
+UPDATE refunds AS r SET status = 'processing', updated_at = payonce_now()
 WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
@@ -140,53 +150,92 @@ RETURNING *;
 -- name: RecordRefund :execrows
 -- processing | failed -> succeeded | declined | failed: writes the outcome, after the transition of the key.
 UPDATE refunds AS r
-SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code)
+SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code),
+    updated_at = payonce_now()
 WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
                 AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
 
 -- name: TallyRefunds :exec
--- Computes the payment's totals from its refunds and from what others have moved, after a statement that changed one of
--- them. The totals are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is
--- left of the payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to
--- be one of ours counts as ours alone. What has moved in another currency counts as the whole payment, because nobody
--- can convert it here. The payment's row must be locked before.
+-- Computes the payment's totals from its refunds and disputes, after a statement that changed one of them. The totals
+-- are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is left of the
+-- payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to be one of
+-- ours counts as ours alone. What has moved in another currency counts as the whole payment, because nobody can convert
+-- it here. The payment's row must be locked before.
 UPDATE payments AS p
-SET refund_held_minor = t.held, refunded_minor = t.confirmed, moved_outside_minor = t.outside
-FROM (SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('processing', 'succeeded')), 0)::bigint AS held,
-             coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS confirmed,
-             (SELECT least(coalesce(sum(CASE WHEN o.amount_minor > 0 AND o.currency <> charged.currency
-                                             THEN charged.amount_minor ELSE o.amount_minor END), 0),
-                           9223372036854775807)::bigint
-              FROM outside_movements AS o
-              JOIN payments AS charged ON charged.tenant_id = o.tenant_id AND charged.id = o.payment_id
-              WHERE o.tenant_id = @tenant_id AND o.payment_id = @payment_id AND o.status <> 'declined'
-                AND NOT EXISTS (SELECT FROM refunds AS own
-                                WHERE own.tenant_id = @tenant_id AND own.payment_id = @payment_id
-                                  AND own.psp_refund_id = o.psp_id AND own.status = 'succeeded'
-                                  AND o.object = 'refund')) AS outside
-      FROM refunds AS r WHERE r.tenant_id = @tenant_id AND r.payment_id = @payment_id) AS t
+SET refund_held_minor = t.held, refunded_minor = t.refunded, moved_outside_minor = t.outside, updated_at = payonce_now()
+FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::bigint AS refunded,
+             least(r.elsewhere + d.disputed, 1000000000000000000)::bigint AS outside
+      FROM payments AS charged
+      CROSS JOIN LATERAL (
+          SELECT coalesce(sum(s.amount) FILTER (WHERE i.origin = 'api'), 0) AS held,
+                 coalesce(sum(s.amount) FILTER (WHERE i.status = 'succeeded'), 0) AS refunded,
+                 coalesce(sum(s.amount) FILTER (WHERE i.origin = 'provider'), 0) AS elsewhere
+          FROM refunds AS i
+          CROSS JOIN LATERAL (SELECT CASE WHEN i.currency = charged.currency THEN i.amount_minor
+                                          ELSE charged.amount_minor END AS amount) AS s
+          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
+            AND i.status IN ('processing', 'succeeded')
+            AND (i.origin = 'api' OR (SELECT own.id FROM refunds AS own
+                                      WHERE own.tenant_id = i.tenant_id AND own.psp_refund_id = i.psp_refund_id
+                                        AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+      ) AS r
+      CROSS JOIN LATERAL (
+          SELECT coalesce(sum(CASE WHEN i.currency = charged.currency THEN i.amount_minor
+                                   ELSE charged.amount_minor END), 0) AS disputed
+          FROM disputes AS i
+          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
+            AND i.status IN ('needs_response', 'under_review', 'lost')
+      ) AS d
+      WHERE charged.tenant_id = @tenant_id AND charged.id = @payment_id) AS t
 WHERE p.tenant_id = @tenant_id AND p.id = @payment_id
-  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor)
-      IS DISTINCT FROM (t.held, t.confirmed, t.outside);
+  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor) IS DISTINCT FROM (t.held, t.refunded, t.outside);
 
--- name: RecordOutside :exec
--- Stores what others have done to a payment at the PSP. Competes with other evidence of the same object, which may be
--- older: the later status wins. Of a dispute, money may be withdrawn only later. If the money comes back while the
--- dispute is open, what was withdrawn still counts: evidence has no order, and the bank may withdraw it again.
-INSERT INTO outside_movements AS o (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
-VALUES (@tenant_id, @payment_id, @object, @psp_id, @amount_minor, @currency, @status)
-ON CONFLICT (tenant_id, payment_id, object, psp_id) DO UPDATE
-SET amount_minor = excluded.amount_minor, currency = excluded.currency, status = excluded.status
-WHERE (array_position(ARRAY['pending', 'succeeded', 'declined'], excluded.status), excluded.amount_minor)
-    > (array_position(ARRAY['pending', 'succeeded', 'declined'], o.status), o.amount_minor);
+-- name: RecordRefundElsewhere :exec
+-- none | processing | succeeded -> processing | succeeded | reversed: stores a refund that others have made at the PSP.
+-- Competes with other evidence of the same object, which may be older: the later status wins.
+INSERT INTO refunds AS r (
+    tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, decline_code, created_at,
+    updated_at)
+VALUES (@tenant_id, @id, @payment_id, 'provider', @amount_minor, @currency, @status,
+        sqlc.arg(psp_refund_id)::text, sqlc.narg(decline_code), @created_at, payonce_now())
+ON CONFLICT (tenant_id, psp_refund_id, origin) WHERE psp_refund_id IS NOT NULL DO UPDATE
+SET status = excluded.status, decline_code = excluded.decline_code, updated_at = excluded.updated_at
+WHERE array_position(ARRAY['processing', 'succeeded', 'reversed'], excluded.status)
+    > array_position(ARRAY['processing', 'succeeded', 'reversed'], r.status);
+
+-- name: ReverseRefund :exec
+-- succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before.
+UPDATE refunds AS r SET status = 'reversed', decline_code = sqlc.narg(decline_code), updated_at = payonce_now()
+WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'succeeded' AND r.psp_refund_id = @psp_refund_id::text;
+
+-- name: RecordDispute :exec
+-- Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins. Of the
+-- same status, what the row does not know yet is added: a statement has neither reason nor dates.
+INSERT INTO disputes AS d (
+    tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at)
+VALUES (@tenant_id, @payment_id, @psp_id, @amount_minor, @currency, sqlc.narg(reason), @status,
+        sqlc.narg(evidence_due_by), @opened_at)
+ON CONFLICT (tenant_id, payment_id, psp_id) DO UPDATE
+SET amount_minor = excluded.amount_minor, reason = coalesce(excluded.reason, d.reason), status = excluded.status,
+    evidence_due_by = coalesce(excluded.evidence_due_by, d.evidence_due_by),
+    opened_at = least(excluded.opened_at, d.opened_at), updated_at = payonce_now()
+WHERE array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], excluded.status)
+    > array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], d.status)
+   OR excluded.status = d.status
+      AND (coalesce(excluded.reason, d.reason), coalesce(excluded.evidence_due_by, d.evidence_due_by),
+           least(excluded.opened_at, d.opened_at))
+          IS DISTINCT FROM (d.reason, d.evidence_due_by, d.opened_at);
 
 -- name: ListRefunds :many
--- The refunds of one payment, newest first.
-SELECT * FROM refunds
-WHERE tenant_id = @tenant_id AND payment_id = @payment_id AND id < @before
-ORDER BY id DESC
+-- The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours.
+SELECT r.* FROM refunds AS r
+WHERE r.tenant_id = @tenant_id AND r.payment_id = @payment_id AND r.id < @before
+  AND (r.origin = 'api' OR (SELECT own.id FROM refunds AS own
+                            WHERE own.tenant_id = r.tenant_id AND own.psp_refund_id = r.psp_refund_id
+                              AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+ORDER BY r.id DESC
 LIMIT @max_rows;
 
 -- name: NameMovement :exec
@@ -247,7 +296,8 @@ WHERE sqlc.arg(object)::text = 'refund' AND r.id <> @subject::uuid
 SELECT (sqlc.arg(object)::text = 'charge' AND EXISTS (
            SELECT FROM payments AS p WHERE p.tenant_id = @tenant_id AND p.psp_charge_id = @psp_id::text)
         OR sqlc.arg(object)::text = 'refund' AND EXISTS (
-           SELECT FROM refunds AS r WHERE r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text)
+           SELECT FROM refunds AS r
+           WHERE r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text AND r.origin = 'api')
        )::boolean AS taken;
 
 -- name: BookedMovements :many
@@ -283,27 +333,52 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = @id) AS r
 WHERE sqlc.arg(object)::text = 'refund';
 
--- name: MovementsByPSPID :many
--- The payments or refunds of the account's tenant that have these ids at the PSP. A charge that is not confirmed here
--- yet is known by the id of its object.
+-- name: ChargesByPSPID :many
+-- The payments of the account's tenant whose charges have these ids at the PSP. A charge that is not confirmed here yet
+-- is known by the id of its object.
 SELECT p.psp_charge_id::text AS psp_id, p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t CROSS JOIN (SELECT unnest(@psp_ids::text[]) AS psp_id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.psp_id) AS p
-WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'charge'
+WHERE t.psp_account = @account
 UNION ALL
 SELECT p.psp_object_id::text, p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t CROSS JOIN (SELECT unnest(@psp_ids::text[]) AS psp_id) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = asked.psp_id
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'charge'
-UNION ALL
-SELECT r.psp_refund_id::text, r.tenant_id, r.id, r.idempotency_key, r.generation
-FROM tenants AS t CROSS JOIN (SELECT unnest(@psp_ids::text[]) AS psp_id) AS asked
+WHERE t.psp_account = @account;
+
+-- name: RefundByPSPID :one
+-- The refund of ours, of the account's tenant, that has this id at the PSP.
+SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
+FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-                    WHERE i.tenant_id = t.id AND i.psp_refund_id = asked.psp_id) AS r
-WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'refund';
+                    WHERE i.tenant_id = t.id AND i.psp_refund_id = @psp_id::text AND i.origin = 'api') AS r
+WHERE t.psp_account = @account;
+
+-- name: KnownElsewhere :one
+-- What is stored of a refund that others have made, or of a dispute.
+SELECT r.status, r.amount_minor, r.currency, ''::text AS reason FROM refunds AS r
+WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text
+  AND r.origin = 'provider'
+UNION ALL
+SELECT d.status, d.amount_minor, d.currency, coalesce(d.reason, '') FROM disputes AS d
+WHERE sqlc.arg(object)::text = 'dispute' AND d.tenant_id = @tenant_id AND d.payment_id = @payment_id
+  AND d.psp_id = @psp_id::text
+LIMIT 1;
+
+-- name: OldestOpen :one
+-- When the oldest dispute was opened that is not over, or the oldest refund of others was made that is on its way.
+(SELECT d.opened_at FROM disputes AS d
+ WHERE sqlc.arg(object)::text = 'dispute' AND d.tenant_id = @tenant_id
+   AND d.status IN ('inquiry', 'needs_response', 'under_review')
+ ORDER BY d.opened_at LIMIT 1)
+UNION ALL
+(SELECT r.created_at FROM refunds AS r
+ WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.origin = 'provider'
+   AND r.status = 'processing'
+ ORDER BY r.created_at LIMIT 1);
 
 -- name: TenantOfAccount :one
 SELECT id, psp FROM tenants WHERE psp_account = @psp_account;

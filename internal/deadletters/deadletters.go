@@ -51,8 +51,8 @@ const (
 	LateAfterExpiry Kind = "late_after_expiry"
 	// RefundExceeds: a refund was found whose share of the payment other refunds have reserved.
 	RefundExceeds Kind = "refund_exceeds_payment"
-	// MovedOutside: somebody else has moved money of a payment of ours at the PSP, or the PSP says so when it refuses a
-	// refund of ours.
+	// MovedOutside: the PSP's records about a refund that others have made, or about a dispute, contradict each other
+	// or the payment.
 	MovedOutside Kind = "moved_outside"
 	// WebhookUnmatched: a genuine webhook that we cannot understand.
 	WebhookUnmatched Kind = "webhook_unmatched"

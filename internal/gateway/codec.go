@@ -13,7 +13,7 @@ import (
 // Evidence is the record as JSON for a timeline or a dead letter. PostgreSQL's jsonb can store it.
 func (r Record) Evidence() []byte {
 	for _, text := range []*string{&r.ID, &r.Account, &r.Key, &r.Reference, &r.ChargeID, &r.Currency, &r.Status,
-		&r.DeclineCode} {
+		&r.DeclineCode, &r.Dispute.Reason} {
 		*text = Beginning([]byte(*text))
 	}
 	r.Created = r.Created.UTC()
@@ -37,7 +37,7 @@ func ParseRecord(raw []byte) (Record, error) {
 		return Record{}, errors.New("record is not the JSON of one")
 	}
 	r := e.Record
-	if r.Status == StatusDeclined && r.DeclineCode == "" {
+	if r.Status == StatusDeclined && r.DeclineCode == "" && r.Object != DisputeObject {
 		return Record{}, errors.New("record without a declineCode")
 	}
 	if r.AmountMinor = -1; e.AmountMinor != nil {

@@ -40,7 +40,7 @@ func (l Line) Accept() (Line, error) {
 		return Line{}, errors.New("line with a malformed currency")
 	}
 	switch l.Object {
-	case ChargeObject, RefundObject, DisputeObject, ReversalObject:
+	case ChargeObject, RefundObject, DisputeObject:
 		if l.Status != "" {
 			r, err := l.Record.Accept()
 			l.Record = r

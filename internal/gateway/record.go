@@ -12,22 +12,68 @@ import (
 // Object says which kind of movement of money a record is.
 type Object string
 
-// The objects of the PSP's ledger. We ask for charges and refunds. A dispute is opened by the payer's bank. A reversal
-// is a charge, or a part of it, that the PSP has taken back by itself.
+// The objects of the PSP's ledger. We ask for charges and refunds. Others may ask for refunds, too, and the PSP may
+// take back a charge by itself, which is a refund for us. A dispute is opened by the payer's bank.
 const (
-	ChargeObject   Object = "charge"
-	RefundObject   Object = "refund"
-	DisputeObject  Object = "dispute"
-	ReversalObject Object = "reversal"
+	ChargeObject  Object = "charge"
+	RefundObject  Object = "refund"
+	DisputeObject Object = "dispute"
 )
 
 // The statuses of a record. Only what others have done to a charge is ever pending: the money is on its way, or is
-// held. A declined dispute has cost nothing: it was won, or no money was withdrawn.
+// held. A declined refund has moved nothing, or its money has come back. A declined dispute has cost nothing: it was
+// won, or no money was withdrawn.
 const (
 	StatusPending   = "pending"
 	StatusSucceeded = "succeeded"
 	StatusDeclined  = "declined"
 )
+
+// DisputeStatus is how far a dispute is.
+type DisputeStatus string
+
+// The statuses of a dispute, in the order in which they follow each other. The last three are final.
+const (
+	// Inquiry: the bank asks, and no money is withdrawn.
+	Inquiry DisputeStatus = "inquiry"
+	// NeedsResponse: the money is withdrawn, and the merchant may send evidence.
+	NeedsResponse DisputeStatus = "needs_response"
+	// UnderReview: the bank has the merchant's evidence.
+	UnderReview DisputeStatus = "under_review"
+	// Closed: it ended as an inquiry, or was prevented. No money was withdrawn.
+	Closed DisputeStatus = "closed"
+	// Won: the merchant has the money again.
+	Won DisputeStatus = "won"
+	// Lost: the payer has the money.
+	Lost DisputeStatus = "lost"
+)
+
+// Final reports whether the dispute is over.
+func (s DisputeStatus) Final() bool { return s == Closed || s == Won || s == Lost }
+
+// Takes reports whether the money of the dispute is withdrawn, or may be.
+func (s DisputeStatus) Takes() bool { return s == NeedsResponse || s == UnderReview || s == Lost }
+
+func (s DisputeStatus) known() bool { return s.Final() || s.Takes() || s == Inquiry }
+
+// Record is the status of a record of the dispute: what it says about the money.
+func (s DisputeStatus) Record() string {
+	switch s {
+	case Lost:
+		return StatusSucceeded
+	case Won, Closed:
+		return StatusDeclined
+	case Inquiry, NeedsResponse, UnderReview:
+	}
+	return StatusPending
+}
+
+// Dispute is what a record of a dispute says besides.
+type Dispute struct {
+	Status        DisputeStatus `json:"status"`
+	Reason        string        `json:"reason,omitzero"`
+	EvidenceDueBy time.Time     `json:"evidenceDueBy,omitzero"` // until when the merchant may send evidence
+}
 
 // AlreadyMoved is the decline code of a refund that the PSP refuses because the money of its charge has been returned,
 // or is held, already. Each dialect has its own codes for that, and puts this one in their place: a client
@@ -47,6 +93,7 @@ type Record struct {
 	Status      string    `json:"status"`               // "pending", "succeeded" or "declined"
 	DeclineCode string    `json:"declineCode,omitzero"` // for a decline; "" in a statement, which has no codes
 	Created     time.Time `json:"createdAt,omitzero"`   // by the PSP's clock, in UTC
+	Dispute     Dispute   `json:"dispute,omitzero"`     // of a dispute
 }
 
 // Executed reports whether the money has moved.
@@ -89,7 +136,8 @@ const maxText = 1024
 func (r Record) Accept() (Record, error) {
 	// Replace U+0000 before the lengths are checked: U+FFFD takes three bytes, and the evidence must be a valid record.
 	r.Account, r.Key, r.Reference = storableText(r.Account), storableText(r.Key), storableText(r.Reference)
-	r.Created = r.Created.UTC()
+	r.Dispute.Reason = storableText(r.Dispute.Reason)
+	r.Created, r.Dispute.EvidenceDueBy = r.Created.UTC(), r.Dispute.EvidenceDueBy.UTC()
 	if member := r.malformed(); member != "" {
 		return Record{}, fmt.Errorf("record with a malformed %s", member)
 	}
@@ -103,7 +151,7 @@ func (r Record) Accept() (Record, error) {
 // ledger also has charges that we did not make, and such a charge must not stop every scan.
 func (r Record) malformed() string {
 	switch {
-	case !slices.Contains([]Object{ChargeObject, RefundObject, DisputeObject, ReversalObject}, r.Object):
+	case !slices.Contains([]Object{ChargeObject, RefundObject, DisputeObject}, r.Object):
 		return "object"
 	case !IsID(r.ID):
 		return "id"
@@ -120,8 +168,11 @@ func (r Record) malformed() string {
 	case !currencyForm.MatchString(r.Currency):
 		return "currency"
 	case r.Status == StatusPending && (r.Object == ChargeObject || r.Marked()),
-		!slices.Contains([]string{StatusPending, StatusSucceeded, StatusDeclined}, r.Status):
+		!slices.Contains([]string{StatusPending, StatusSucceeded, StatusDeclined}, r.Status),
+		r.Object == DisputeObject && (!r.Dispute.Status.known() || r.Status != r.Dispute.Status.Record()):
 		return "status"
+	case r.Object != DisputeObject && r.Dispute != Dispute{}, len(r.Dispute.Reason) > maxText:
+		return "dispute"
 	case r.DeclineCode != "" && (r.Status != StatusDeclined || !IsDeclineCode(r.DeclineCode)):
 		return "declineCode"
 	}

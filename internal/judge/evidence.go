@@ -31,7 +31,8 @@ type Step struct {
 	named                 string
 	askAgain              *Wait
 	open, answer          *Case
-	outside               *gateway.Record
+	elsewhere             *gateway.Record
+	reversal              *payment.Verdict
 	refuse                *Refusal
 	again                 *Again
 	forget                string
@@ -69,8 +70,11 @@ func (s Step) Open() *Case { return s.open }
 // Answer is the dead letter that the evidence closes, if it is open. Its reason is that of the resolution.
 func (s Step) Answer() *Case { return s.answer }
 
-// Outside is a record of what others have done to the payment. It is stored, and bounds the payment's refunds.
-func (s Step) Outside() *gateway.Record { return s.outside }
+// Elsewhere is a record of what others have done to the payment. It is stored, and bounds the payment's refunds.
+func (s Step) Elsewhere() *gateway.Record { return s.elsewhere }
+
+// Reversal is written to the row of a refund that has succeeded, and whose money has come back.
+func (s Step) Reversal() *payment.Verdict { return s.reversal }
 
 // Foreign reports whether the record is about a charge of another program.
 func (s Step) Foreign() bool { return s.foreign }
@@ -98,7 +102,8 @@ func (s Step) Guarded() bool { return s.to != "" || s.askAgain != nil }
 
 // WritesNothing reports whether the step changes nothing.
 func (s Step) WritesNothing() bool {
-	return !s.Guarded() && s.note.Actor == "" && s.named == "" && s.open == nil && s.outside == nil && s.answer == nil
+	return !s.Guarded() && s.note.Actor == "" && s.named == "" && s.open == nil && s.elsewhere == nil &&
+		s.reversal == nil && s.answer == nil
 }
 
 // Label is the step in a trace.

@@ -378,7 +378,7 @@ func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
 func movesAlone(_ Seen, _ Evidence, step Step) (why string) {
 	guarded := step.to != "" || step.askAgain != nil
 	switch {
-	case guarded && (step.named != "" || step.answer != nil || step.outside != nil):
+	case guarded && (step.named != "" || step.answer != nil || step.elsewhere != nil || step.reversal != nil):
 		return "a part of the step is lost"
 	case step.to != "" && step.askAgain != nil:
 		return "the key is moved and postponed"

@@ -21,8 +21,10 @@ func (e Record) judge(s Seen) Step {
 	rep := report{source: e.Source, account: r.Account, object: r.Object, id: r.ID, moved: r.Executed(),
 		record: r.Evidence()}
 	switch {
+	case s.ChangedBy(e) && r.Object == gateway.DisputeObject:
+		return judgeDispute(s, rep, r)
 	case s.ChangedBy(e):
-		return judgeOutside(s, rep, r)
+		return judgeElsewhere(s, rep, r)
 	case s.ofAnotherProgram(r):
 		return Step{foreign: true}
 	case !rep.moved && (!s.Known() || s.fromElsewhere(e)):
@@ -70,9 +72,9 @@ func judgeOutcome(s Seen, rep report) Step {
 	case s.unfinished() && v.Status == payment.Declined && s.Charged:
 		return Step{open: s.contradiction(rep.id, declinedAlthoughMoved, rep.kept())}
 	case s.unfinished():
-		return s.declined(Step{to: idempotency.CompletedStatus, verdict: v, note: idempotency.Note{
+		return Step{to: idempotency.CompletedStatus, verdict: v, note: idempotency.Note{
 			Actor: string(rep.source), Reason: "the PSP says " + rep.outcome.Label(), Evidence: rep.record,
-		}}, rep.source)
+		}}
 	}
 	return judgeFinished(s, rep, v, isVerdict)
 }
@@ -81,12 +83,18 @@ func judgeOutcome(s Seen, rep report) Step {
 // of the payment or refund.
 func judgeFinished(s Seen, rep report, v payment.Verdict, isVerdict bool) Step {
 	known := s.Row
+	if step, is := judgeReversed(s, rep, v, isVerdict); is {
+		return step
+	}
 	switch {
+	case s.cameBack(v, isVerdict):
+		return s.reverse(rep, v)
 	case isVerdict && known.ConfirmedBy(v):
 		return s.confirm(rep, v)
 	case !rep.moved && known.Status != payment.Succeeded:
 		return Step{} // Nobody says that money has moved.
-	case known.Status == payment.Succeeded && v.Status == payment.Succeeded && isVerdict:
+	case (known.Status == payment.Succeeded || known.Status == payment.Reversed) && v.Status == payment.Succeeded &&
+		isVerdict:
 		return Step{open: s.foundRecord(deadletters.DuplicateMovement, rep,
 			"the PSP has executed it twice, the second time as "+v.PSPID)}
 	case known.Status == payment.Succeeded || known.Status == payment.Declined:

@@ -34,8 +34,8 @@ func (e Reply) judge(s Seen) Step {
 		case s.Charged:
 			return s.lose(unwritable(o, declinedAlthoughMoved))
 		}
-		return s.declined(Step{to: idempotency.CompletedStatus, byOwner: true,
-			verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}, SourceOwner)
+		return Step{to: idempotency.CompletedStatus, byOwner: true,
+			verdict: payment.Verdict{Status: payment.Declined, PSPID: o.ID, Code: o.Code}}
 	case gateway.NotExecuted:
 		if s.Held {
 			return s.lose(gateway.Indeterminate{Reason: o.Reason + "; an operator has the case"})

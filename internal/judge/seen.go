@@ -46,6 +46,9 @@ type Seen struct {
 	// the key. For an operator's decision, it is for this payment.
 	Charged bool
 
+	// Stored is what our books have of the record's object, if that is not a movement of ours.
+	Stored Stored
+
 	Shared bool // whether other programs use the PSP's account, too, if the evidence is about nothing of ours
 
 	// IDTaken says that the PSP's id belongs to another row: an operator names it, or a step that was judged from this
@@ -121,6 +124,9 @@ func (s Seen) After(step Step) Seen {
 	}
 	if step.to == idempotency.CompletedStatus || step.to == idempotency.FailedRetryableStatus {
 		s.Row = step.verdict
+	}
+	if step.reversal != nil {
+		s.Row = *step.reversal
 	}
 	if step.named != "" {
 		s.Row.PSPID = step.named

@@ -83,7 +83,10 @@ func (b Break) judge(s Seen) Step {
 			r := b.line()
 			r.ChargeID = cmp.Or(s.Row.PSPID, s.charge().ObjectID)
 			rep.record, rep.whole = r.Evidence(), nil
-			return judgeOutside(s, rep, r)
+			if r.Object == gateway.DisputeObject {
+				return judgeDispute(s, rep, r)
+			}
+			return judgeElsewhere(s, rep, r)
 		}
 		if b.OtherTenant {
 			return Step{open: s.foundRecord(deadletters.OtherAccount, rep,
@@ -151,10 +154,24 @@ func (b Break) line() gateway.Record {
 	}
 	if b.Kind == BreakMissingHere {
 		r.Status = cmp.Or(b.Theirs.Status, r.Status)
+		if r.Object == gateway.DisputeObject {
+			r.Dispute.Status = disputeOf(r.Status)
+		}
 	} else if b.declined() {
 		r.Status = gateway.StatusDeclined
 	}
 	return r
+}
+
+// disputeOf is the status of a dispute by the status of its line. A line says only what becomes of the money.
+func disputeOf(status string) gateway.DisputeStatus {
+	switch status {
+	case gateway.StatusSucceeded:
+		return gateway.Lost
+	case gateway.StatusDeclined:
+		return gateway.Won
+	}
+	return gateway.NeedsResponse
 }
 
 // assumed is the line with the key and the charge that we have sent.

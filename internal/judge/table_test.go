@@ -89,7 +89,9 @@ func tables() []section {
 		{"The request's own reply, while the key waits for it", ownReplies()},
 		{"The request's own reply, when others have acted on its key", lateReplies()},
 		{"A record, by webhook, lookup, scan, statement, or an operator's retry", recordRows()},
-		{"What others have done to a payment: a refund, a dispute, a reversal", outsideRows()},
+		{"A refund of a payment that others have made at the PSP", elsewhereRows()},
+		{"A dispute", disputeRows()},
+		{"A refund whose money comes back after it succeeded", reversalRows()},
 		{"A lookup without a record", lookupRows()},
 		{"An operator's decision about a dead letter", decisionRows()},
 		{"A line of the PSP's statement", statementRows()},
@@ -420,9 +422,12 @@ func inWords(s Seen, step Step) string {
 	if step.open != nil {
 		words = append(words, "dead letter `"+string(step.open.Kind)+"` "+names(s, *step.open))
 	}
-	if step.outside != nil {
-		words = append(words, "stored; bounds "+
-			map[bool]string{true: "its refunds", false: "nothing"}[step.outside.Status != "declined"])
+	if r := step.elsewhere; r != nil {
+		bounds := r.Status != "declined" && (r.Object != gateway.DisputeObject || r.Dispute.Status.Takes())
+		words = append(words, "stored; bounds "+map[bool]string{true: "its refunds", false: "nothing"}[bounds])
+	}
+	if step.reversal != nil {
+		words = append(words, "the refund is `failed`, and its share is given back")
 	}
 	if step.note.Actor != "" && step.to == "" && step.askAgain == nil {
 		words = append(words, "a line in the timeline")
@@ -457,8 +462,6 @@ func names(s Seen, c Case) string {
 		return "per key and record"
 	case key:
 		return "per key"
-	case c.Kind == deadletters.MovedOutside:
-		return "per status and amount, holds the key"
 	case record && c.AboutKey:
 		return "per record, holds the key"
 	case record:
@@ -550,41 +553,125 @@ func TestEachKindOfEvidenceIsInTheTables(t *testing.T) {
 	}
 }
 
-func outsideRows() []tableRow {
+// refundIs is a Seen of a refund of ours.
+func refundIs(row payment.Verdict) Seen {
+	s := done(row)
+	s.Request = gateway.Refund{Account: "acme", Key: s.Own.PassThroughKey(), Reference: "re_ours",
+		ChargeID: "psp_1", AmountMinor: 500, Currency: "USD"}
+	s.Own.Ref = idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-0000000001")
+	s.Key = s.Own
+	return s
+}
+
+// refundOfOwn is a record under the marks of the refund that refundIs has asked for.
+func refundOfOwn(id, status string) gateway.Record {
+	r := byOthers(gateway.RefundObject, "psp_1", id, status, 500)
+	if r.Key, r.Reference = own().PassThroughKey(), "re_ours"; status == "declined" {
+		r.DeclineCode = "expired_card"
+	}
+	return r
+}
+
+// storedAs: our books have the object of a record about others already.
+func storedAs[S ~string](status S, amount int64, reason string) Seen {
+	s := done(paidAs("psp_1"))
+	s.Stored = Stored{Status: string(status), AmountMinor: amount, Currency: "USD", Reason: reason}
+	return s
+}
+
+func elsewhereRows() []tableRow {
 	says := func(source Source, status string) Evidence {
 		return Record{Source: source, Record: byOthers(gateway.RefundObject, "psp_1", "re_1", status, 500)}
 	}
 	line := aLine(BreakMissingHere, "")
 	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.RefundObject, "re_1", "", "succeeded"
+	line.Theirs.AmountMinor = 500
 	back := line
 	back.Theirs = &Side{AmountMinor: 500, Currency: "USD", Status: "declined"}
-	ofRefund := func(row payment.Verdict) Seen {
-		s := done(row)
-		s.Request = gateway.Refund{Account: "acme", Key: s.Own.PassThroughKey(), Reference: "re_ours",
-			ChargeID: "psp_1", AmountMinor: 500, Currency: "USD"}
-		s.Own.Ref = idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-0000000001")
-		s.Key = s.Own
-		return s
-	}
-	twice := byOthers(gateway.RefundObject, "psp_1", "psp_2", "succeeded", 500)
-	twice.Key, twice.Reference = own().PassThroughKey(), "re_ours"
+	inEuros := byOthers(gateway.RefundObject, "psp_1", "re_1", "succeeded", 500)
+	inEuros.Currency = "EUR"
 	shared, lost := Seen{Shared: true}, done(paidAs("psp_1"))
 	lost.Own.Subject = uuid.UUID{}
-	refused := mine(gateway.Declined{Code: gateway.AlreadyMoved})
+	refused, held := mine(gateway.Declined{Code: gateway.AlreadyMoved}), storedAs(payment.Succeeded, 500, "")
+	held.Held = true
 	return []tableRow{
-		{"it has moved money", "completed", says(SourceWebhook, "succeeded"), done(paidAs("psp_1"))},
-		{"it has moved money", "in progress or unknown", says(SourceScan, "succeeded"), anInProgress()},
-		{"it is on its way, or is held", "any", says(SourceWebhook, "pending"), done(paidAs("psp_1"))},
+		{"it has moved money, or is on its way", "completed as a success", says(SourceWebhook, "succeeded"),
+			done(paidAs("psp_1"))},
+		{"the same once more", "any", says(SourceScan, "succeeded"), storedAs(payment.Succeeded, 500, "")},
 		{"it has come back, or was never moved", "any", says(SourceWebhook, "declined"), done(paidAs("psp_1"))},
-		{"a line of a statement", "any", line, done(paidAs("psp_1"))},
+		{"it has moved money, by an older webhook than the one by which it came back", "any",
+			says(SourceWebhook, "succeeded"), storedAs(payment.Reversed, 500, "")},
+		{"it came back, and the PSP's ledger has it as moved", "any", says(SourceScan, "succeeded"),
+			storedAs(payment.Reversed, 500, "")},
+		{"another amount than before", "any", says(SourceWebhook, "succeeded"), storedAs(payment.Succeeded, 400, "")},
+		{"it is in another currency than the payment", "any", Record{Source: SourceWebhook, Record: inEuros},
+			done(paidAs("psp_1"))},
+		{"it has moved money", "in progress or unknown", says(SourceScan, "succeeded"), anInProgress()},
+		{"it has moved money", "completed as a success, and held before", says(SourceScan, "succeeded"),
+			held},
+		{"a line of a statement", "completed as a success", line, done(paidAs("psp_1"))},
+		{"a line of a statement", "completed as a success, and held before", line,
+			done(paidAs("psp_1"), isHeld)},
 		{"a line of a statement by which it has come back", "any", back, done(paidAs("psp_1"))},
 		{"it has our marks, and we have lost it, as after a restore", "gone", says(SourceScan, "succeeded"), lost},
 		{"it is about a charge of another program", "", says(SourceWebhook, "succeeded"), shared},
-		{"a second refund under the marks of one of ours", "completed as a success",
-			Record{Source: SourceWebhook, Record: twice}, ofRefund(paidAs("psp_1"))},
-		{"a refund of ours that is declined or failed here", "completed as a decline",
-			Record{Source: SourceWebhook, Record: twice}, ofRefund(refusedAs("psp_9"))},
 		{"the PSP refuses a refund of ours: returned or held already", "in progress", refused, anInProgress()},
+	}
+}
+
+func disputeRows() []tableRow {
+	says := func(status gateway.DisputeStatus) Evidence {
+		r := byOthers(gateway.DisputeObject, "psp_1", "dp_1", status.Record(), 500)
+		r.Dispute = gateway.Dispute{Status: status, Reason: "fraudulent"}
+		return Record{Source: SourceWebhook, Record: r}
+	}
+	line := aLine(BreakMissingHere, "")
+	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.DisputeObject, "dp_1", "", "declined"
+	return []tableRow{
+		{"the bank only asks (`inquiry`), or has ended its inquiry (`closed`)", "any", says(gateway.Inquiry),
+			done(paidAs("psp_1"))},
+		{"opened: `needs_response`, `under_review`", "completed as a success", says(gateway.NeedsResponse),
+			done(paidAs("psp_1"))},
+		{"the same once more", "any", says(gateway.NeedsResponse),
+			storedAs(gateway.NeedsResponse, 500, "fraudulent")},
+		{"`won`: the money is ours again", "any", says(gateway.Won), storedAs(gateway.UnderReview, 500, "fraudulent")},
+		{"`lost`", "completed as a success", says(gateway.Lost), done(paidAs("psp_1"))},
+		{"`lost`, and `won` was told before; or the reverse", "any", says(gateway.Lost),
+			storedAs(gateway.Won, 500, "fraudulent")},
+		{"opened or lost", "in progress or unknown", says(gateway.NeedsResponse), anUnknown()},
+		{"a line of a statement by which the money is given back", "any", line, done(paidAs("psp_1"))},
+	}
+}
+
+func reversalRows() []tableRow {
+	says := func(source Source, id, status string) Evidence {
+		return Record{Source: source, Record: refundOfOwn(id, status)}
+	}
+	gone := refundIs(paidAs("psp_2"))
+	gone.Status = ""
+	line := aLine(BreakStatus, payment.Succeeded)
+	line.Object, line.PSPID = gateway.RefundObject, "psp_2"
+	reversed := payment.Verdict{Status: payment.Reversed, PSPID: "psp_2", Code: "expired_card"}
+	vouched := paidAs(payment.OperatorPSPID + "x")
+	return []tableRow{
+		{"it has failed", "completed as a success", says(SourceWebhook, "psp_2", "declined"),
+			refundIs(paidAs("psp_2"))},
+		{"it has failed, by the scan", "expired or deleted", says(SourceScan, "psp_2", "declined"), gone},
+		{"a line of a statement by which it has come back", "completed as a success", line, refundIs(paidAs("psp_2"))},
+		{"it has failed, once more", "any", says(SourceWebhook, "psp_2", "declined"), refundIs(reversed)},
+		{"it has succeeded, by an older webhook", "any", says(SourceWebhook, "psp_2", "succeeded"), refundIs(reversed)},
+		{"it came back, and the PSP's ledger has it as moved", "any", says(SourceScan, "psp_2", "succeeded"),
+			refundIs(reversed)},
+		{"another refund under the same marks has failed", "completed as a success",
+			says(SourceWebhook, "psp_9", "declined"), refundIs(paidAs("psp_2"))},
+		{"it has failed", "completed, and an operator has vouched for it without an id",
+			says(SourceWebhook, "psp_2", "declined"), refundIs(vouched)},
+		{"a second refund under the marks of one of ours", "completed as a success",
+			says(SourceWebhook, "psp_2", "succeeded"), refundIs(paidAs("psp_1"))},
+		{"a second refund under the marks of one that came back", "any", says(SourceWebhook, "psp_9", "succeeded"),
+			refundIs(reversed)},
+		{"a refund of ours that is declined or failed here", "completed as a decline",
+			says(SourceWebhook, "psp_2", "succeeded"), refundIs(refusedAs("psp_9"))},
 	}
 }
 

@@ -104,7 +104,7 @@ func entries(ctx context.Context, db dbsqlc.DBTX, deadLetters []deadletters.Dead
 			e.Key = idempotency.Status(r.Status)
 			continue
 		}
-		e.PaymentOrRefund = &PaymentOrRefund{Object: object, Status: payment.Status(r.Status),
+		e.PaymentOrRefund = &PaymentOrRefund{Object: object, Status: payment.Status(r.Status).Shown(),
 			ID: payment.ReferenceOf(gateway.Object(object), *e.Subject)}
 	}
 	return found, nil

@@ -119,7 +119,8 @@ func (s *Service) searchMovements(ctx context.Context, sought, end string) (foun
 	}
 	for _, r := range rows {
 		f := Found{Type: FoundType(r.Object), ID: payment.ReferenceOf(gateway.Object(r.Object), r.ID),
-			Tenant: r.TenantID, Operation: payment.CreateOperation, Key: r.IdempotencyKey, Status: r.Status,
+			Tenant: r.TenantID, Operation: payment.CreateOperation, Key: r.IdempotencyKey,
+			Status: string(payment.Status(r.Status).Shown()),
 			Amount: payment.AmountMinor(r.AmountMinor), Currency: payment.Currency(r.Currency),
 			At: idempotency.Time(r.CreatedAt)}
 		if f.Type == FoundRefund {
@@ -139,7 +140,7 @@ func (s *Service) searchKeys(ctx context.Context, sought, end string) (found []F
 	for _, r := range rows {
 		f := Found{Type: FoundKey, Tenant: r.TenantID, Operation: r.Operation, Key: r.Key, Status: r.Status,
 			Amount: payment.AmountMinor(r.AmountMinor), Currency: payment.Currency(r.Currency),
-			MovementStatus: payment.Status(r.MovementStatus), At: idempotency.Time(r.ReservedAt)}
+			MovementStatus: payment.Status(r.MovementStatus).Shown(), At: idempotency.Time(r.ReservedAt)}
 		if f.MovementStatus != "" {
 			f.PaymentID = payment.ID(r.PaymentID).String()
 		}

@@ -93,6 +93,22 @@ func TestSearchFindsEachOnceByItsNameOrItsBeginning(t *testing.T) {
 }
 
 // However many keys and cases begin like a key, its own are found; and a list that is not whole says so.
+// Somebody who has a letter from the bank, or the provider's dashboard, has only that id.
+func TestSearchFindsAPaymentByItsDispute(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	id := uuid.Must(uuid.NewV7())
+	o.movements("acme", id)
+	o.exec(`INSERT INTO disputes (tenant_id, payment_id, psp_id, amount_minor, currency, status, opened_at)
+		VALUES ('acme', $1, 'dp_canary', 100, 'USD', 'won', now())`, id)
+	for sought, want := range map[string]int{"dp_canary": 1, "dp_can": 1, "dp_cat": 0} {
+		found, err := o.ops.Find(t.Context(), sought)
+		if err != nil || len(found.Rows) != want || want == 1 && found.Rows[0].ID != payment.ID(id).String() {
+			t.Errorf("%s: found %+v, %v", sought, found.Rows, err)
+		}
+	}
+}
+
 func TestSearchFindsTheWholeNameBeforeTheManyThatBeginWithIt(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

@@ -19,15 +19,25 @@ import (
 type Status string
 
 // The statuses of a payment or refund. Failed means that it is proven that the PSP has executed nothing. A retry with
-// the same key executes again.
+// the same key executes again. Reversed means that the money of a refund has come back after it succeeded. Clients read
+// failed for it, which is the field's word: the customer does not have the money, and needs another refund.
 const (
 	Processing Status = "processing"
 	Succeeded  Status = "succeeded"
 	Declined   Status = "declined"
 	Failed     Status = "failed"
+	Reversed   Status = "reversed"
 )
 
-// Statuses lists them all.
+// Shown is the status as clients read it.
+func (s Status) Shown() Status {
+	if s == Reversed {
+		return Failed
+	}
+	return s
+}
+
+// Statuses lists those of a payment.
 func Statuses() []Status { return []Status{Processing, Succeeded, Declined, Failed} }
 
 // Payment is a charge of a customer.
@@ -44,12 +54,14 @@ type Payment struct {
 	Status        Status
 	PSPChargeID   string
 	DeclineCode   string
-	Refunded      AmountMinor
-	Key           string // the Idempotency-Key of the request that has made it
+	Refunded      AmountMinor // by whomever
+	Key           string      // the Idempotency-Key of the request that has made it
 	Created       time.Time
 
-	MovedOutside AmountMinor // what others have moved at the PSP; it may be more than the payment
-	PSPObjectID  string      // the PSP's object of the current attempt, if the PSP executes in two steps
+	// Disputes and Updated are known only of a payment that was read to be shown.
+	Disputes    []Dispute
+	Updated     time.Time
+	PSPObjectID string // the PSP's object of the current attempt, if the PSP executes in two steps
 }
 
 // Refund gives back a part of a payment, or all of it.
@@ -60,11 +72,22 @@ type Refund struct {
 	Currency    Currency
 	Reason      string
 	Status      Status
+	Origin      Origin
 	PSPRefundID string
-	DeclineCode string
-	Key         string // as of a Payment
+	DeclineCode string // also why its money came back
+	Key         string // as of a Payment; "" if others have made it
 	Created     time.Time
+	Updated     time.Time // as of a Payment
 }
+
+// Origin is who has asked for a refund.
+type Origin string
+
+// The origins.
+const (
+	OriginAPI      Origin = "api"      // the tenant, here
+	OriginProvider Origin = "provider" // somebody else, at the PSP: in its dashboard, or by another program
+)
 
 // Resource is a payment or a refund, as the API shows it.
 type Resource interface {
@@ -77,10 +100,10 @@ type Resource interface {
 func Undecided(r Resource) Resource {
 	switch r := r.(type) {
 	case Payment:
-		r.Status, r.PSPChargeID, r.DeclineCode, r.Refunded = Processing, "", "", 0
+		r.Status, r.PSPChargeID, r.DeclineCode, r.Refunded, r.Updated = Processing, "", "", 0, time.Time{}
 		return r
 	case Refund:
-		r.Status, r.PSPRefundID, r.DeclineCode = Processing, "", ""
+		r.Status, r.PSPRefundID, r.DeclineCode, r.Updated = Processing, "", "", time.Time{}
 		return r
 	}
 	return r
@@ -139,7 +162,7 @@ func OperationOf(o gateway.Object) idempotency.Operation {
 		return CreateOperation
 	case gateway.RefundObject:
 		return RefundOperation
-	case gateway.DisputeObject, gateway.ReversalObject:
+	case gateway.DisputeObject:
 	}
 	return "" // Nothing that we ask for makes one.
 }

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -28,9 +29,23 @@ type Body struct {
 	PSPChargeID         string            `json:"pspChargeId,omitempty"`
 	DeclineCode         string            `json:"declineCode,omitempty"`
 	AmountRefundedCents AmountMinor       `json:"amountRefundedCents"`
-	MovedByOthersCents  AmountMinor       `json:"amountMovedByOthersCents,omitzero"`
+	AmountDisputedCents AmountMinor       `json:"amountDisputedCents,omitzero"`
+	Disputes            []disputeBody     `json:"disputes,omitzero"`
 	IdempotencyKey      string            `json:"idempotencyKey"`
 	CreatedAt           idempotency.Time  `json:"createdAt"`
+	UpdatedAt           idempotency.Time  `json:"updatedAt,omitzero"`
+}
+
+type disputeBody struct {
+	PSPDisputeID  string                `json:"pspDisputeId"`
+	Status        gateway.DisputeStatus `json:"status"`
+	AmountCents   AmountMinor           `json:"amountCents"`
+	Currency      Currency              `json:"currency"`
+	Amount        string                `json:"amount"`
+	Reason        string                `json:"reason,omitempty"`
+	EvidenceDueBy idempotency.Time      `json:"evidenceDueBy,omitzero"`
+	OpenedAt      idempotency.Time      `json:"openedAt"`
+	ClosedAt      idempotency.Time      `json:"closedAt,omitzero"`
 }
 
 type refundBody struct {
@@ -40,11 +55,13 @@ type refundBody struct {
 	AmountCents    AmountMinor      `json:"amountCents"`
 	Currency       Currency         `json:"currency"`
 	Amount         string           `json:"amount"`
+	Origin         Origin           `json:"origin"`
 	Reason         string           `json:"reason,omitempty"`
 	PSPRefundID    string           `json:"pspRefundId,omitempty"`
 	DeclineCode    string           `json:"declineCode,omitempty"`
-	IdempotencyKey string           `json:"idempotencyKey"`
+	IdempotencyKey string           `json:"idempotencyKey,omitempty"`
 	CreatedAt      idempotency.Time `json:"createdAt"`
+	UpdatedAt      idempotency.Time `json:"updatedAt,omitzero"`
 }
 
 // MarshalJSON writes the payment as the API shows it.
@@ -59,11 +76,23 @@ func (p Payment) Body() Body {
 		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Reference: p.Reference, Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
-		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, IdempotencyKey: p.Key,
-		CreatedAt: idempotency.Time(p.Created),
+		DeclineCode: p.DeclineCode, IdempotencyKey: p.Key,
+		CreatedAt: idempotency.Time(p.Created), UpdatedAt: idempotency.Time(p.Updated),
 	}
-	if p.Status == Succeeded {
-		body.MovedByOthersCents = p.MovedOutside
+	if p.Status != Succeeded {
+		return body // What others have moved of it is told when it is known what it was.
+	}
+	body.AmountRefundedCents, body.AmountDisputedCents = p.Refunded, p.Disputed()
+	for _, d := range p.Disputes {
+		shown := disputeBody{
+			PSPDisputeID: d.PSPID, Status: d.Status, AmountCents: d.Amount, Currency: d.Currency,
+			Amount: d.Currency.Decimal(d.Amount), Reason: d.Reason, EvidenceDueBy: idempotency.Time(d.EvidenceDueBy),
+			OpenedAt: idempotency.Time(d.Opened),
+		}
+		if d.Status.Final() {
+			shown.ClosedAt = idempotency.Time(d.Updated)
+		}
+		body.Disputes = append(body.Disputes, shown)
 	}
 	return body
 }
@@ -71,10 +100,10 @@ func (p Payment) Body() Body {
 // MarshalJSON writes the refund as the API shows it.
 func (r Refund) MarshalJSON() ([]byte, error) {
 	return json.Marshal(&refundBody{
-		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
-		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
+		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status.Shown(), AmountCents: r.Amount,
+		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Origin: r.Origin, Reason: r.Reason,
 		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, IdempotencyKey: r.Key,
-		CreatedAt: idempotency.Time(r.Created),
+		CreatedAt: idempotency.Time(r.Created), UpdatedAt: idempotency.Time(r.Updated),
 	})
 }
 
@@ -87,7 +116,8 @@ func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
 // Response is the response that tells a verdict about the payment. publicURL is the base of its URLs and paths.
 func (p Payment) Response(v Verdict, publicURL string) (idempotency.Response, error) {
 	p.Status, p.PSPChargeID, p.DeclineCode = v.Status, v.PSPID, v.Code
-	p.MovedOutside = 0 // all who complete the key store the same bytes
+	// All who complete the key store the same bytes.
+	p.Refunded, p.Disputes, p.Updated = 0, nil, time.Time{}
 	location := problem.Path(publicURL, p.Location())
 	if v.Status == Declined {
 		d := problem.New(publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.Code+".", location)
@@ -100,12 +130,13 @@ func (p Payment) Response(v Verdict, publicURL string) (idempotency.Response, er
 // Response is the response that tells a verdict about the refund.
 func (r Refund) Response(v Verdict, publicURL string) (idempotency.Response, error) {
 	r.Status, r.PSPRefundID, r.DeclineCode = v.Status, v.PSPID, v.Code
+	r.Updated = time.Time{}
 	location := problem.Path(publicURL, r.Location())
 	if v.Status == Declined {
 		detail := "The PSP declined the refund: " + v.Code + "."
 		if v.Code == gateway.AlreadyMoved {
 			detail += " Money of this payment has been returned, is being returned, or is held already, at the PSP. " +
-				"Do not return it in another way. An operator has the case."
+				"Do not return it in another way. The payment shows it as soon as the PSP has told us by what."
 		}
 		d := problem.New(publicURL, problem.RefundDeclined, detail, location)
 		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.Code

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/test/golden"
 )
@@ -33,7 +34,7 @@ func aPayment() Payment {
 func aRefund() Refund {
 	return Refund{
 		ID: RefundID(uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")), PaymentID: aPayment().ID,
-		Amount: 4500, Currency: "USD", Status: Processing, Key: "refund-0042-attempt-1",
+		Amount: 4500, Currency: "USD", Status: Processing, Origin: OriginAPI, Key: "refund-0042-attempt-1",
 		Created: time.Date(2026, 11, 20, 9, 5, 0, 7_000, time.UTC),
 	}
 }
@@ -79,17 +80,53 @@ func text(t *testing.T, r Resource) string {
 func TestWhatOthersHaveMovedIsShownAndNotStored(t *testing.T) {
 	t.Parallel()
 	p := aPayment()
-	p.MovedOutside = 500
+	p.Refunded, p.Updated = 500, p.Created
+	for _, status := range []gateway.DisputeStatus{gateway.Inquiry, gateway.NeedsResponse, gateway.UnderReview,
+		gateway.Closed, gateway.Won, gateway.Lost} {
+		p.Disputes = append(p.Disputes, Dispute{PSPID: "dp_" + string(status), Status: status, Amount: 30,
+			Currency: "USD", Reason: "fraudulent", Opened: p.Created, Updated: p.Created})
+	}
 	for status, shown := range map[Status]bool{Succeeded: true, Processing: false} {
 		p.Status = status
-		body, err := p.MarshalJSON()
-		if err != nil || strings.Contains(string(body), `"amountMovedByOthersCents":500`) != shown {
-			t.Errorf("%s: %s, %v", status, body, err)
+		body := text(t, p)
+		for _, part := range []string{`"amountRefundedCents":500`, `"amountDisputedCents":90`,
+			`"pspDisputeId":"dp_won"`} {
+			if strings.Contains(body, part) != shown {
+				t.Errorf("%s: %s, want %s: %t", status, body, part, shown)
+			}
+		}
+		if closed := strings.Count(body, `"closedAt"`); shown && closed != 3 {
+			t.Errorf("%d disputes are closed: %s", closed, body)
 		}
 	}
+	p.Status = Processing
 	stored, err := p.Response(Verdict{Status: Succeeded, PSPID: "psp_1"}, "")
-	if err != nil || strings.Contains(string(stored.Body), "Others") {
+	said := string(stored.Body)
+	if err != nil || strings.Contains(said, "isputed") || strings.Contains(said, "updated") ||
+		!strings.Contains(said, `"amountRefundedCents":0`) {
 		t.Errorf("stored: %s, %v", stored.Body, err)
+	}
+}
+
+// Nobody can convert an amount here.
+func TestDisputeInAnotherCurrencyIsTheWholePayment(t *testing.T) {
+	t.Parallel()
+	p := aPayment()
+	p.Disputes = []Dispute{{Status: gateway.Lost, Amount: 1, Currency: "EUR"}}
+	if p.Disputed() != p.Amount {
+		t.Errorf("disputed %d", p.Disputed())
+	}
+}
+
+// A refund whose money came back has failed, for a client: the customer does not have the money.
+func TestReversedRefundHasFailed(t *testing.T) {
+	t.Parallel()
+	r := aRefund()
+	r.Status, r.Origin = Reversed, OriginProvider
+	r.Key = ""
+	if got := text(t, r); !strings.Contains(got, `"status":"failed"`) ||
+		!strings.Contains(got, `"origin":"provider"`) || strings.Contains(got, "idempotencyKey") {
+		t.Error(got)
 	}
 }
 

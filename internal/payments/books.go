@@ -2,10 +2,13 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
 	"payonce/internal/payment"
@@ -45,6 +48,24 @@ func (b *Books) Unexplained(
 	return page, nil
 }
 
+// OldestOpen is when the oldest dispute of an account, or the oldest refund that others have made, was created that is
+// not final. It is nil if there is none.
+func (b *Books) OldestOpen(ctx context.Context, o gateway.Object, account string) (*time.Time, error) {
+	q := dbsqlc.New(b.db.Reader())
+	tenant, err := q.TenantOfAccount(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("find tenant of account: %w", err)
+	}
+	at, err := q.OldestOpen(ctx, dbsqlc.OldestOpenParams{TenantID: tenant.ID, Object: string(o)})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the oldest that is open: %w", err)
+	}
+	return &at, nil
+}
+
 // confirms reports whether our books say of a movement what the PSP's record says.
 func confirms(book dbsqlc.BookedMovementsRow, r gateway.Record) bool {
 	key := execution("", "", book.IdempotencyKey, book.ID, book.Generation).PassThroughKey()
@@ -69,15 +90,15 @@ func (b *Books) withoutForeign(
 	if len(charges) == 0 {
 		return page, nil
 	}
-	ours, err := dbsqlc.New(b.db.Reader()).MovementsByPSPID(ctx, dbsqlc.MovementsByPSPIDParams{PspIds: charges,
-		Account: account, Object: string(gateway.ChargeObject)})
+	ours, err := dbsqlc.New(b.db.Reader()).ChargesByPSPID(ctx,
+		dbsqlc.ChargesByPSPIDParams{PspIds: charges, Account: account})
 	if err != nil {
 		return page, fmt.Errorf("find charges of ours: %w", err)
 	}
 	all := len(page.Records)
 	page.Records = slices.DeleteFunc(slices.Clone(page.Records), func(r gateway.Record) bool {
 		return unmarked(r) && !slices.ContainsFunc(ours,
-			func(m dbsqlc.MovementsByPSPIDRow) bool { return m.PspID == r.ChargeID })
+			func(m dbsqlc.ChargesByPSPIDRow) bool { return m.PspID == r.ChargeID })
 	})
 	page.Foreign += all - len(page.Records)
 	return page, nil

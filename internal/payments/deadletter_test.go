@@ -161,7 +161,7 @@ func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 			t.Error("evidence has moved what was decided")
 		}
 	}
-	s.wantTotals(p, 100, 100)
+	s.wantTotals(p, 100, 200) // The second refund under the same marks has moved money, too.
 	// The PSP has not said so, and the tenant's timeline must not say that it has.
 	if reasons := s.texts("SELECT DISTINCT reason FROM idempotency_key_events WHERE actor = 'operator'"); len(reasons) != 1 || reasons[0] != "an operator says: executed" {
 		t.Errorf("the timeline says %q", reasons)

@@ -65,7 +65,7 @@ func (b *Books) gatherAgain(ctx context.Context, g Gathered, refusal error) (Gat
 	if err != nil {
 		return g, err
 	}
-	fresh.lease, fresh.alone = g.lease, true
+	fresh.lease, fresh.alone, fresh.Seen.Stored = g.lease, true, g.Seen.Stored
 	fresh.Seen.Woken = g.Seen.Woken || !fresh.due.Equal(g.due)
 	if fresh.Seen.Status == g.Seen.Status && fresh.Seen.Key == g.Seen.Key {
 		fresh.Seen.IDTaken, fresh.Seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
@@ -95,8 +95,13 @@ func (b *Books) GatherRecord(ctx context.Context, e judge.Record) (Gathered, err
 	own, err := b.executionOf(ctx, e.Record)
 	if err == nil {
 		var g Gathered
-		if g, err = b.Gather(ctx, own); err == nil {
-			return b.withLost(ctx, g, e)
+		if g, err = b.Gather(ctx, own); err == nil && g.Seen.ChangedBy(e) {
+			if g, err = withStored(ctx, dbsqlc.New(b.db.Reader()), g, e.Record); err == nil {
+				return b.withLost(ctx, g, e)
+			}
+		}
+		if err == nil {
+			return g, nil
 		}
 	}
 	if errors.Is(err, errNotOurs) {

@@ -216,7 +216,7 @@ func TestWhatHasNoStatementForSeveralGoesAlone(t *testing.T) {
 		"completes a refund": {replying(refund, gateway.Succeeded{ID: "re_1"}), true},
 		"releases":           {replying(charge, gateway.NotExecuted{Reason: "no connection"}), true},
 		"loses":              {replying(charge, gateway.Indeterminate{Reason: "no answer"}), true},
-		"has a dead letter":  {replying(charge, gateway.Declined{ID: "ch_1", Code: gateway.AlreadyMoved}), true},
+		"has a dead letter":  {replying(charge, gateway.Indeterminate{Contradiction: true}), true},
 	} {
 		if c.member.alone() != c.alone {
 			t.Errorf("%s: alone %t", name, !c.alone)

@@ -372,7 +372,7 @@ func statementsBehindKeys() map[string]behind {
 				return err
 			}, rows: map[string]string{"of a payment that is processing": "UPDATE payments SET status = 'processing'",
 				"that exists, and nothing is left": `INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status)
-					SELECT tenant_id, id, id, '', 1, 1000, 'USD', 'processing' FROM payments WHERE ` + mine + `;
+					SELECT tenant_id, id, id, 'refund-mine', 1, 1000, 'USD', 'processing' FROM payments WHERE ` + mine + `;
 					UPDATE payments SET refund_held_minor = 1000`}},
 		"resume refund": {
 			edits: one("UPDATE refunds SET status = 'failed'"), key: byLease, want: "refund acme 42",

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
@@ -22,11 +21,24 @@ import (
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
 // were none.
 func (b *Books) Payment(ctx context.Context, tenant string, id payment.ID) (payment.Payment, error) {
-	return b.readPayment(ctx, tenant, id, b.db.ReadNow)
+	p, err := b.readPayment(ctx, tenant, id, b.db.ReadNow)
+	if err == nil {
+		err = withLives(ctx, b.db, tenant, &p)
+	}
+	return p, err
 }
 
 // PaymentToTell is Payment for a client, who acts on it. See readToTell.
 func (b *Books) PaymentToTell(ctx context.Context, tenant string, id payment.ID) (p payment.Payment, err error) {
+	p, err = rowToTell(ctx, b, tenant, id)
+	if err == nil {
+		err = withLives(ctx, b.db, tenant, &p)
+	}
+	return p, err
+}
+
+// rowToTell is PaymentToTell without what became of the payment after its charge.
+func rowToTell(ctx context.Context, b *Books, tenant string, id payment.ID) (payment.Payment, error) {
 	return readToTell(b, func(read reading) (payment.Payment, bool, error) {
 		p, err := b.readPayment(ctx, tenant, id, read)
 		return p, p.Status != payment.Processing, err
@@ -106,19 +118,6 @@ func (b *Books) readRefund(
 	return r, nil
 }
 
-// LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes
-// nothing. If the movement is not there, it fails with ErrPaymentNotFound.
-func (b *Books) LookUp(ctx context.Context, own idempotency.Execution) (gateway.Lookup, error) {
-	g, err := b.Gather(ctx, own)
-	if errors.Is(err, errNotOurs) {
-		return nil, ErrPaymentNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return b.psps.Of(g.Seen.PSP).Lookup(ctx, g.Seen.Request, gateway.EndNothing), nil
-}
-
 // MaxPage is the largest page.
 const MaxPage = 100
 
@@ -184,12 +183,19 @@ func (p Page) Merge(other Page, limit int) Page {
 // Payments lists the tenant's payments, newest first.
 func (b *Books) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
 	page, _, err := b.readPayments(ctx, tenant, f, b.db.ReadNow)
+	if err == nil {
+		err = withLives(ctx, b.db, tenant, page.all()...)
+	}
 	return page, err
 }
 
 // PaymentsToTell is Payments for a client, who acts on it. See readToTell.
 func (b *Books) PaymentsToTell(ctx context.Context, tenant string, f Filter) (Page, error) {
-	return readToTell(b, func(read reading) (Page, bool, error) { return b.readPayments(ctx, tenant, f, read) })
+	page, err := readToTell(b, func(read reading) (Page, bool, error) { return b.readPayments(ctx, tenant, f, read) })
+	if err == nil {
+		err = withLives(ctx, b.db, tenant, page.all()...)
+	}
+	return page, err
 }
 
 // readPayments also says whether all payments of the page are final.

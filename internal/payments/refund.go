@@ -21,7 +21,7 @@ import (
 // Refund gives back a part of a payment, once for each key. If it fails with an InvalidError, ErrPaymentNotFound,
 // ErrPaymentNotRefundable or ErrRefundExceedsPayment, the key is not consumed.
 func (s *Service) Refund(ctx context.Context, k Keyed, id payment.ID, r payment.RefundRequest) (Answer, error) {
-	p, err := s.PaymentToTell(ctx, k.Merchant.Tenant, id) // A refusal tells of the payment.
+	p, err := rowToTell(ctx, &s.Books, k.Merchant.Tenant, id) // A refusal tells of the payment.
 	if err != nil {
 		return nil, err
 	}

@@ -75,9 +75,11 @@ func paymentOf(row dbsqlc.Payment) (payment.Payment, error) {
 		Description:   postgres.Text(row.Description), Reference: postgres.Text(row.Reference),
 		Status:      payment.Status(row.Status),
 		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
-		Refunded:     payment.AmountMinor(row.RefundedMinor),
-		MovedOutside: payment.AmountMinor(row.MovedOutsideMinor), Key: row.IdempotencyKey, Created: row.CreatedAt,
+		Refunded: payment.AmountMinor(row.RefundedMinor), Key: row.IdempotencyKey, Created: row.CreatedAt,
 		PSPObjectID: postgres.Text(row.PspObjectID),
+	}
+	if p.Updated = row.CreatedAt; row.UpdatedAt != nil {
+		p.Updated = *row.UpdatedAt
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {
@@ -89,12 +91,17 @@ func paymentOf(row dbsqlc.Payment) (payment.Payment, error) {
 
 // refundOf is the only mapper of a refund's row.
 func refundOf(row dbsqlc.Refund) payment.Refund {
+	updated := row.CreatedAt
+	if row.UpdatedAt != nil {
+		updated = *row.UpdatedAt
+	}
 	return payment.Refund{
 		ID: payment.RefundID(row.ID), PaymentID: payment.ID(row.PaymentID),
 		Amount:   payment.AmountMinor(row.AmountMinor),
 		Currency: payment.Currency(row.Currency), Reason: postgres.Text(row.Reason), Status: payment.Status(row.Status),
+		Origin:      payment.Origin(row.Origin),
 		PSPRefundID: postgres.Text(row.PspRefundID), DeclineCode: postgres.Text(row.DeclineCode),
-		Key: row.IdempotencyKey, Created: row.CreatedAt,
+		Key: row.IdempotencyKey, Created: row.CreatedAt, Updated: updated,
 	}
 }
 

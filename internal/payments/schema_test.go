@@ -156,30 +156,67 @@ func TestRefundsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestOutsideMovementsThatCannotBe(t *testing.T) {
+func TestDisputesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	row := columns{
-		"tenant_id": "'acme'", "payment_id": paymentUUID, "object": "'refund'", "psp_id": "'rf_2'",
-		"amount_minor": "500", "currency": "'USD'", "status": "'succeeded'",
+		"tenant_id": "'acme'", "payment_id": paymentUUID, "psp_id": "'dp_2'", "opened_at": "now()",
+		"amount_minor": "500", "currency": "'USD'", "status": "'lost'",
 	}
 	for _, c := range []struct {
 		changes columns
 		by      string
 	}{
 		{columns{}, ""},
-		{columns{"object": "'dispute'", "status": "'pending'", "amount_minor": "0"}, ""},
-		{columns{"object": "'reversal'", "status": "'declined'"}, ""},
-		{columns{"object": "'charge'"}, "outside_movements_object_check"},
-		{columns{"amount_minor": "-1"}, "outside_movements_amount_minor_check"},
-		{columns{"currency": "'usd'"}, "outside_movements_currency_check"},
-		{columns{"status": "'paid'"}, "outside_movements_status_known"},
-		{columns{"payment_id": refundUUID}, "outside_movements_payment_id_fkey"},
+		{columns{"status": "'inquiry'", "amount_minor": "0"}, ""},
+		{columns{"amount_minor": "-1"}, "disputes_amount_minor_check"},
+		{columns{"currency": "'usd'"}, "disputes_currency_check"},
+		{columns{"status": "'paid'"}, "disputes_status_known"},
+		{columns{"payment_id": refundUUID}, "disputes_payment_id_fkey"},
 	} {
 		changed := maps.Clone(row)
 		maps.Copy(changed, c.changes)
-		if got := refusal(t, pool, paymentRow(nil), insertInto("outside_movements", changed)); got != c.by {
+		if got := refusal(t, pool, paymentRow(nil), insertInto("disputes", changed)); got != c.by {
 			t.Errorf("%v: refused by %q, want %q", c.changes, got, c.by)
+		}
+	}
+}
+
+// A refund that others have made has no key of ours, and an id at the PSP. Ours may come back, and only after success.
+func TestRefundsOfOthersAndThoseThatCameBackThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	elsewhere := columns{"origin": "'provider'", "idempotency_key": "''"}
+	with := func(more columns) columns {
+		changed := maps.Clone(elsewhere)
+		maps.Copy(changed, more)
+		return changed
+	}
+	for _, c := range []struct {
+		row   columns
+		after string
+		by    string
+	}{
+		{elsewhere, "", ""},
+		{with(columns{"status": "'reversed'"}), "", ""},
+		{with(columns{"origin": "'bank'"}), "", "refunds_origin_check"},
+		{with(columns{"idempotency_key": "'a-key-0000000001'"}), "", "refunds_key_iff_ours"},
+		{columns{"idempotency_key": "''"}, "", "refunds_key_iff_ours"},
+		{with(columns{"status": "'processing'", "psp_refund_id": "NULL"}), "", "refunds_psp_id_iff_succeeded"},
+		{columns{"status": "'reversed'", "psp_refund_id": "NULL"}, "", "refunds_psp_id_iff_succeeded"},
+		{columns{}, "UPDATE refunds SET status = 'reversed', decline_code = 'expired_card'", ""},
+		{columns{}, "UPDATE refunds SET origin = 'provider', idempotency_key = ''", "history_is_append_only"},
+		{columns{"status": "'reversed'"}, "UPDATE refunds SET status = 'succeeded'", "movement_verdict_is_final"},
+		{columns{"status": "'reversed'"}, "UPDATE refunds SET psp_refund_id = 'rf_9'", "movement_verdict_is_final"},
+		{columns{"status": "'declined'", "decline_code": "'x'"}, "UPDATE refunds SET status = 'reversed'",
+			"movement_verdict_is_final"},
+	} {
+		statements := []string{paymentRow(nil), refundRow(c.row), c.after}
+		if c.after == "" {
+			statements = statements[:2]
+		}
+		if got := refusal(t, pool, statements...); got != c.by {
+			t.Errorf("%v, %s: refused by %q, want %q", c.row, c.after, got, c.by)
 		}
 	}
 }

@@ -448,9 +448,11 @@ func (s *shop) evidenceBy(source judge.Source, r gateway.Record) Effect {
 func (s *shop) everything() string {
 	s.t.Helper()
 	var all []string
-	for _, table := range []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds"} {
+	for _, table := range []string{"idempotency_keys", "idempotency_key_events", "payments",
+		"(SELECT * FROM refunds WHERE origin = 'api')"} {
 		rows := pgtest.Value[string](s.t, s.pool, "SELECT coalesce(string_agg(r, E'\\n' ORDER BY r), '') FROM "+table+
-			" AS t, CAST(to_jsonb(t) - 'dead_letter_hold' - 'moved_outside_minor' AS text) AS r")
+			" AS t, CAST(to_jsonb(t) - ARRAY['dead_letter_hold', 'moved_outside_minor', 'refunded_minor', 'updated_at'] "+
+			"AS text) AS r")
 		all = append(all, rows)
 	}
 	return strings.Join(all, "\n\n")

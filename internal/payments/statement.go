@@ -46,6 +46,9 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 	if err == nil {
 		g, err = b.gatherBy(ctx, own, postgres.In(tx))
 	}
+	if err == nil && e.Kind == judge.BreakMissingHere {
+		g, err = withStored(ctx, dbsqlc.New(tx), g, gateway.Record{Object: e.Object, ID: e.PSPID})
+	}
 	if errors.Is(err, errNotOurs) {
 		return Gathered{}, nil
 	}

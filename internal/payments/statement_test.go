@@ -301,15 +301,16 @@ func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), true)
+	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), false)
 	told(gateway.RefundObject, "re_1", "succeeded")
 	s.wantOutside(500)
-	told(gateway.ReversalObject, "txn_1", "succeeded")
+	told(gateway.DisputeObject, "dp_1", "pending")
 	s.wantOutside(1000)
 	told(gateway.RefundObject, "re_1", "declined")
 	s.wantOutside(500)
-	s.wantDeadLetters("moved_outside succeeded 500 refund record acme re_1",
-		"moved_outside succeeded 500 record acme txn_1")
+	told(gateway.DisputeObject, "dp_1", "declined")
+	s.wantOutside(0)
+	s.wantDeadLetters()
 }
 
 // The statement of a day may come before the scan. Its case names no key, and does not keep the scan's case away.

@@ -47,8 +47,11 @@ func (s *Service) unguardedCalls(g Gathered, step judge.Step) (calls []postgres.
 	if step.Open() != nil && step.Open().AboutKey || step.Answer() != nil && step.Answer().AboutKey {
 		calls = append(calls, s.keys.LockKey(g.Seen.Own.Ref, g.Seen.Own.Generation))
 	}
-	if step.Outside() != nil { // after the key, as each step locks
-		calls = append(calls, outsideCalls(*g.movement.payment, *step.Outside())...)
+	if step.Elsewhere() != nil { // after the key, as each step locks
+		calls = append(calls, elsewhereCalls(s.newID, *g.movement.payment, *step.Elsewhere())...)
+	}
+	if step.Reversal() != nil {
+		calls = append(calls, reversalCalls(g.movement, *step.Reversal())...)
 	}
 	if step.Answer() != nil {
 		calls = append(calls, answerCalls(g.Seen, *step.Answer())...)

@@ -149,11 +149,12 @@ func Text(s *string) string {
 }
 
 // Nullable is the reverse of Text.
-func Nullable(s string) *string {
-	if s == "" {
+func Nullable[T comparable](v T) *T {
+	var none T
+	if v == none {
 		return nil
 	}
-	return &s
+	return &v
 }
 
 // maxRecalls is how often, at most, a commit whose acknowledgement was lost is sent again or read.

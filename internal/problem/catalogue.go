@@ -206,7 +206,7 @@ var catalogue = []Entry{
 		Code: RefundExceedsPayment, Status: 409, Title: "The refund is larger than the rest of the payment",
 		Meaning: "All refunds of a payment together must not exceed the charged amount. A refund that is still " +
 			"processing counts, too, and what others have moved at the provider: a refund in its dashboard, a dispute.",
-		WhatToDo: "The rest is amountCents minus amountRefundedCents minus amountMovedByOthersCents minus the " +
+		WhatToDo: "The rest is amountCents minus amountRefundedCents minus amountDisputedCents minus the " +
 			"refunds that are still processing. A refund without amountCents returns the whole rest.",
 		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: to-exceed-$(date +%s)" ` + order + ` ` + paymentID +
 			refund + `-H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,

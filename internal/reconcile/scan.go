@@ -35,6 +35,7 @@ func (r *Reconciler) enqueueScans(ctx context.Context, _ *river.Job[scanArgs]) e
 		_, err := r.client.InsertMany(ctx, []river.InsertManyParams{
 			{Args: scanLedgerArgs{Account: account, Object: string(gateway.ChargeObject)}},
 			{Args: scanLedgerArgs{Account: account, Object: string(gateway.RefundObject)}},
+			{Args: scanLedgerArgs{Account: account, Object: string(gateway.DisputeObject)}},
 		})
 		if err != nil {
 			return err

@@ -89,6 +89,10 @@ func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
 	if err != nil {
 		return fmt.Errorf("find the payments that others have changed: %w", err)
 	}
+	err = j.q.FetchElsewhere(ctx, dbsqlc.FetchElsewhereParams{Day: dateOf(day), TenantID: j.Tenant})
+	if err != nil {
+		return fmt.Errorf("find what others have done: %w", err)
+	}
 	if err := j.q.FetchStrangers(ctx, dateOf(day)); err != nil {
 		return fmt.Errorf("find movements of other tenants: %w", err)
 	}

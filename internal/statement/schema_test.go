@@ -40,7 +40,7 @@ func TestTablesRefuseWhatIsNoRun(t *testing.T) {
 		{found("payout", "amount"), "statement_breaks_object_check"},
 		{found("charge", "date"), "statement_breaks_kind_known"},
 		{walk("'acct_acme', 'charge', 0"), ""},
-		{walk("'acct_acme', 'dispute', 0"), "ledger_watermarks_object_check"},
+		{walk("'acct_acme', 'payout', 0"), "ledger_watermarks_object_check"},
 		{walk("'acct_acme', 'refund', -1"), "ledger_watermarks_failed_runs"},
 	} {
 		if c.want == "" && c.err != nil || c.want != "" && !postgres.Violates(c.err, c.want) {

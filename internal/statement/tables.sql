@@ -43,6 +43,16 @@ CREATE TEMP TABLE statement_ours (
     PRIMARY KEY (object, id)
 ) ON COMMIT DROP;
 
+-- What is stored of refunds and disputes that nothing of ours asked for.
+CREATE TEMP TABLE statement_elsewhere (
+    object       text NOT NULL,
+    psp_id       text COLLATE "C" NOT NULL,
+    amount_minor bigint NOT NULL,
+    currency     text NOT NULL,
+    status       text NOT NULL,
+    PRIMARY KEY (object, psp_id)
+) ON COMMIT DROP;
+
 CREATE TEMP TABLE statement_strangers (
     object text NOT NULL,
     id     uuid NOT NULL

@@ -23,7 +23,8 @@ var usual = values{
 	"account": "'acme'", "action": "'dismiss'", "actor": "'ann'", "after": "'1 hour'", "amountminor": "100",
 	"amountsminor": "100", "askedat": "payonce_now()", "attempt": "1", "audit": "'1 hour'", "before": "NULL",
 	"behindstep": "false", "byoperator": "false", "createdafter": "NULL", "createdbefore": "NULL",
-	"currency":   "'USD'",
+	"currency": "'USD'", "createdat": "'2026-01-01Z'", "openedat": "'2026-01-01Z'", "evidencedueby": "NULL",
+	"oldestopen": "NULL",
 	"customerid": "'customer-1'", "day": "'2026-01-02'", "deadletterid": "'$dead'", "deadletterversion": "1",
 	"declinecode": "''", "description": "''", "detail": "''", "evidence": "'{}'", "final": "false",
 	"fingerprint": "sha256('x')", "firstlookup": "'1 hour'", "generation": "1", "graceperiod": "'1 hour'",
@@ -59,6 +60,11 @@ const (
 		SELECT '2026-01-02', n, 'refund', 'outside-' || n, '', 1, 'USD',
 			CASE n % 100 WHEN 2 THEN 'object-' ELSE 'charge-' END || n, 'succeeded', now()
 		FROM named WHERE n % 100 IN (2, 12);`
+	// disputed are disputes in that file.
+	disputed = `INSERT INTO statement_lines
+		(day, line, object, psp_id, reference, amount_minor, currency, charge_id, status, created_at)
+		SELECT '2026-01-02', n, 'dispute', 'dispute-' || n, '', 1, 'USD', 'charge-' || n, 'pending', now()
+		FROM named WHERE n % 100 IN (10, 12);`
 	ours = `INSERT INTO statement_ours SELECT 'charge', id, 'charge-' || n, 12000, 'USD', 'succeeded'
 		FROM named WHERE n % 100 IN (10, 12);`
 	absent = `INSERT INTO statement_absent SELECT 'charge', id, 'charge-' || n, 12000, 'USD', now(), now()
@@ -148,14 +154,18 @@ var statementsAsked = map[string]asked{
 	"payments.FindRefund":               {is: 10, with: values{"id": "'$refund'"}},
 	"payments.FindRefund, of a key": {is: 10,
 		with: values{"id": "NULL", "operation": refunds, "key": "'refund-$n'"}},
-	"payments.MovementsByPSPID, refunds": {is: 10,
-		with: values{"pspid": "'refund-$n'", "object": "'refund'"}},
-	"payments.MovementsByPSPID": {is: 2, with: values{"pspid": "'object-$n'"}},
+	"payments.RefundByPSPID":            {is: 10, with: values{"pspid": "'refund-$n'"}},
+	"payments.ChargesByPSPID":           {is: 2, with: values{"pspid": "'object-$n'"}},
+	"payments.KnownElsewhere":           {is: 10, with: values{"object": "'refund'", "pspid": "'outside-$n'"}},
+	"payments.KnownElsewhere, disputes": {is: 10, with: values{"object": "'dispute'", "pspid": "'dispute-$n'"}},
+	"payments.OldestOpen":               {with: values{"object": "'dispute'"}},
+	"payments.OldestOpen, refunds":      {with: values{"object": "'refund'"}},
 	"payments.NameMovement, refunds": {is: 9,
 		with: values{"id": "'$refund'", "pspid": "'new-$n'", "object": "'refund'"}},
 	"payments.NameMovement":       {is: 18, with: values{"pspid": "'new-$n'"}},
 	"payments.ExecutionOfAnybody": {is: 15},
 	"payments.GetPayment":         {is: 15},
+	"payments.ReadLives":          {is: 9},
 	"payments.ListPayments": {with: values{"before": lastID, "oldest": "'$id'", "customerid": "NULL",
 		"status": "NULL"}},
 	"payments.ListPayments, of a customer": {with: values{"before": lastID, "oldest": firstID,
@@ -167,14 +177,19 @@ var statementsAsked = map[string]asked{
 	"payments.LockPayment, without a lease": {is: 15, with: values{"leaseid": "NULL"}},
 	"payments.OtherMovementsOfKey":          {is: 15, with: values{"subject": "'$refund'"}},
 	"payments.PSPIDTaken":                   {is: 15, with: values{"pspid": "'charge-$n'"}},
-	"payments.RecordOutside":                {is: 10, with: values{"object": "'refund'", "pspid": "'outside-$n'"}},
-	"payments.RecordPayments":               {is: 0},
-	"payments.RecordRefund":                 {is: 13, with: refundsKey},
-	"payments.RememberObject":               {is: 0},
-	"payments.ResumePayment":                {is: 8},
-	"payments.ResumeRefund":                 {is: 14, with: refundsKey},
-	"payments.TallyRefunds":                 {is: 10},
-	"payments.TenantOfAccount":              {},
+	"payments.RecordDispute": {is: 10,
+		with: values{"pspid": "'dispute-$n'", "status": "'lost'"}},
+	"payments.RecordRefundElsewhere": {is: 10,
+		with: values{"psprefundid": "'outside-$n'", "declinecode": "NULL", "status": "'reversed'"}},
+	"payments.ReverseRefund": {is: 10,
+		with: values{"id": "'$refund'", "psprefundid": "'refund-$n'", "declinecode": "NULL"}},
+	"payments.RecordPayments":  {is: 0},
+	"payments.RecordRefund":    {is: 13, with: refundsKey},
+	"payments.RememberObject":  {is: 0},
+	"payments.ResumePayment":   {is: 8},
+	"payments.ResumeRefund":    {is: 14, with: refundsKey},
+	"payments.TallyRefunds":    {is: 10},
+	"payments.TenantOfAccount": {},
 
 	"reconcile.AdvanceWalk":  {with: values{"readto": latest}},
 	"reconcile.BeginWalk":    {},
@@ -203,6 +218,7 @@ var statementsAsked = map[string]asked{
 	"statement.AdoptByPSPID":   {file: lines + ours},
 	"statement.CountAbsent":    {file: absent, counts: true, with: values{"early": latest, "late": latest}},
 	"statement.FetchCharges":   {file: changes},
+	"statement.FetchElsewhere": {file: changes + disputed + ours},
 	"statement.FetchOurs":      {file: lines},
 	"statement.FetchStrangers": {file: lines},
 	"statement.FindAbsent": {with: values{"horizon": "'1 hour'", "most": "'1 hour'", "skew": "'0'",

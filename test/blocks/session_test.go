@@ -62,7 +62,7 @@ func (s *session) prepare() {
 			s.run(fmt.Sprintf("DEALLOCATE %q", name))
 		}
 	}
-	s.run("DROP TABLE statement_lines, statement_absent, statement_ours, statement_strangers")
+	s.run("DROP TABLE statement_lines, statement_absent, statement_ours, statement_elsewhere, statement_strangers")
 }
 
 // warm executes each statement once, as the first requests do. From then on, the session has its generic plan.
@@ -179,6 +179,7 @@ func read(t *testing.T, file string) string {
 }
 
 func (p *prepared) readsFile() bool {
-	return slices.ContainsFunc([]string{"statement_lines", "statement_absent", "statement_ours", "statement_strangers"},
+	return slices.ContainsFunc([]string{"statement_lines", "statement_absent", "statement_ours", "statement_elsewhere",
+		"statement_strangers"},
 		func(table string) bool { return strings.Contains(p.sql, table) })
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -293,6 +294,11 @@ func (r reply) member(t testing.TB, name string) any {
 		t.Fatalf("body is no object: %v\n%s", err, r.body)
 	}
 	return object[name]
+}
+
+// undated is the body of a resource without the time of its last change: an answer that is stored does not have it.
+func (r reply) undated() []byte {
+	return regexp.MustCompile(`,"updatedAt":"[^"]*"`).ReplaceAll(r.body, nil)
 }
 
 func (r reply) text(t testing.TB, name string) string {

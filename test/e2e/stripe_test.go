@@ -253,17 +253,18 @@ func refundEndingsAtStripe() []ending {
 		{"pm_timeout_not_charged", http.StatusAccepted, freeAfterGrace},
 		{"pm_500_not_charged", http.StatusAccepted, freeAfterGrace}, // The 500 is saved, and the next key is another.
 		{"pm_stuck", http.StatusAccepted, heldForOperator("lookups_exhausted")},
-		{"pm_refund_returned", http.StatusCreated, contradictedLater},
+		{"pm_refund_returned", http.StatusCreated, comesBack},
 	}
 }
 
-// contradictedLater: the refund has succeeded, and the bank gives the money back later. The client keeps its answer,
-// and an operator has the case.
-func contradictedLater(w *world, key string, retry func() reply) {
+// comesBack: the refund has succeeded, and the bank gives the money back later. The client keeps its answer, and the
+// refund has failed.
+func comesBack(w *world, key string, retry func() reply) {
 	w.t.Helper()
 	first := retry()
 	first.expect(w.t, http.StatusCreated, "")
-	w.awaitDeadLetter("contradicts_completed", key)
+	refund := call{method: "GET", path: first.header.Get("Location")}
+	eventually(w.t, "the money comes back", func() bool { return w.do(refund).text(w.t, "status") == "failed" })
 	retry().same(w.t, first)
 }
 

@@ -27,12 +27,12 @@ GRANT SELECT,
       INSERT (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
               description, metadata, reference, status),
       UPDATE (status, psp_charge_id, psp_object_id, decline_code, refund_held_minor, refunded_minor,
-              moved_outside_minor)
+              moved_outside_minor, updated_at)
     ON payments TO payonce_api;
-GRANT SELECT ON outside_movements TO payonce_api;
+GRANT SELECT ON disputes TO payonce_api;
 GRANT SELECT,
       INSERT (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status),
-      UPDATE (status, psp_refund_id, decline_code)
+      UPDATE (status, psp_refund_id, decline_code, updated_at)
     ON refunds TO payonce_api;
 
 GRANT SELECT, INSERT (id, sent_at, body, processed_at, result), UPDATE (processed_at, result) ON webhook_events

@@ -20,13 +20,19 @@ GRANT SELECT, DELETE,
 GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation, dead_letter_hold)
     ON idempotency_key_tombstones TO payonce_reconciler;
 
-GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor)
+GRANT SELECT,
+      UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at)
     ON payments TO payonce_reconciler;
 -- What others have done is never deleted. A later status replaces the earlier one.
-GRANT SELECT, INSERT (tenant_id, payment_id, object, psp_id, amount_minor, currency, status),
-      UPDATE (amount_minor, currency, status)
-    ON outside_movements TO payonce_reconciler;
-GRANT SELECT, UPDATE (status, psp_refund_id, decline_code) ON refunds TO payonce_reconciler;
+GRANT SELECT,
+      INSERT (tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at),
+      UPDATE (amount_minor, reason, status, evidence_due_by, opened_at, updated_at)
+    ON disputes TO payonce_reconciler;
+GRANT SELECT,
+      INSERT (tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, decline_code,
+              created_at, updated_at),
+      UPDATE (status, psp_refund_id, decline_code, updated_at)
+    ON refunds TO payonce_reconciler;
 
 GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce_reconciler;
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
 )
 
 // VerifyEvent checks a webhook as Standard Webhooks asks.
@@ -43,7 +44,11 @@ func refusalOf(err error) string {
 }
 
 // eventTypes are the types of events: the object and its status.
-var eventTypes = []string{"charge.succeeded", "charge.declined", "refund.succeeded", "refund.declined"}
+var eventTypes = []string{
+	"charge.succeeded", "charge.declined", "refund.pending", "refund.succeeded", "refund.declined", "refund.failed",
+	"dispute.inquiry", "dispute.needs_response", "dispute.under_review", "dispute.closed", "dispute.won",
+	"dispute.lost",
+}
 
 // ParseEvent reads the body of a webhook. It fails with ErrPayload or ErrUnknownType: this PSP sends only the types
 // that it was asked for. Unknown members are ignored. Names are case-sensitive. A repeated name is refused, because two
@@ -67,7 +72,7 @@ func (c *Client) ParseEvent(body []byte) (gateway.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", gateway.ErrPayload, err)
 	}
-	if p.Type != string(record.Object)+"."+record.Status {
+	if p.Type != wire.TextIn(p.Data, "object")+"."+wire.TextIn(p.Data, "status") {
 		return nil, fmt.Errorf("%w: its type and its data contradict each other", gateway.ErrPayload)
 	}
 	return gateway.Moved{Type: p.Type, Record: record}, nil

@@ -1,6 +1,8 @@
 package stripe
 
 import (
+	"time"
+
 	"github.com/go-json-experiment/json"
 
 	"payonce/internal/gateway"
@@ -10,14 +12,15 @@ import (
 type dispute struct {
 	object
 
-	PaymentIntent       string `json:"payment_intent"`
-	BalanceTransactions []struct {
-		Amount int64 `json:"amount"`
-	} `json:"balance_transactions"`
+	PaymentIntent   string `json:"payment_intent"`
+	Reason          string `json:"reason"`
+	EvidenceDetails struct {
+		DueBy int64 `json:"due_by"`
+	} `json:"evidence_details"`
 }
 
 // readDispute reads a Dispute. One without an intent is of a charge that was made in another way, by another program.
-func readDispute(account string, raw []byte) (r gateway.Record, err error) {
+func (in reader) readDispute(raw []byte) (r gateway.Record, err error) {
 	var d dispute
 	if json.Unmarshal(raw, &d) != nil {
 		return r, errNoRecord
@@ -28,37 +31,30 @@ func readDispute(account string, raw []byte) (r gateway.Record, err error) {
 	case d.PaymentIntent == "":
 		return r, foreign
 	}
-	e := entry{object: d.object, kind: gateway.DisputeObject, account: account, charge: d.PaymentIntent}
-	e.Status = d.state()
-	if d.inquiry() || e.Status == gateway.StatusPending && d.reinstated() {
-		e.Amount = new(int64) // Nothing is withdrawn now.
+	e := entry{object: d.object, kind: gateway.DisputeObject, account: in.account, charge: d.PaymentIntent,
+		dispute: gateway.Dispute{Status: d.status(), Reason: d.Reason}}
+	if due := d.EvidenceDetails.DueBy; due > 0 {
+		e.dispute.EvidenceDueBy = time.Unix(due, 0)
 	}
+	e.Status = e.dispute.Status.Record()
 	return e.record()
 }
 
-// state reads the dispute's status (https://docs.stripe.com/api/disputes/object#dispute_object-status). While it is
-// open, its money is withdrawn, or may be withdrawn again. A status that we do not know holds the money, too.
-func (d dispute) state() string {
+// status reads the dispute's status (https://docs.stripe.com/api/disputes/object#dispute_object-status). The money of
+// an inquiry is not withdrawn (https://docs.stripe.com/disputes/how-disputes-work#inquiries). A status that we do not
+// know holds the money.
+func (d dispute) status() gateway.DisputeStatus {
 	switch d.Status {
+	case "warning_needs_response", "warning_under_review":
+		return gateway.Inquiry
+	case "warning_closed", "prevented":
+		return gateway.Closed
+	case "under_review":
+		return gateway.UnderReview
+	case "won":
+		return gateway.Won
 	case "lost":
-		return gateway.StatusSucceeded
-	case "won", "warning_closed", "prevented":
-		return gateway.StatusDeclined
+		return gateway.Lost
 	}
-	return gateway.StatusPending
-}
-
-// inquiry reports whether the bank only asks: no money is withdrawn yet
-// (https://docs.stripe.com/disputes/how-disputes-work#inquiries).
-func (d dispute) inquiry() bool {
-	return d.Status == "warning_needs_response" || d.Status == "warning_under_review"
-}
-
-// reinstated reports whether the balance has got back what was withdrawn.
-func (d dispute) reinstated() bool {
-	var sum int64
-	for _, t := range d.BalanceTransactions {
-		sum += t.Amount
-	}
-	return len(d.BalanceTransactions) > 1 && sum >= 0
+	return gateway.NeedsResponse
 }

@@ -98,7 +98,7 @@ func (in reader) objectOf(e event) (gateway.Record, error) {
 		return gateway.Record{}, ignored("event of a charge, whose refund has an event of its own")
 	}
 	if strings.HasPrefix(e.Type, "charge.dispute.") {
-		return readDispute(in.account, e.Data.Object)
+		return in.readDispute(e.Data.Object)
 	}
 	return gateway.Record{}, ignored("event of another type")
 }

@@ -250,10 +250,11 @@ func byOthers(o gateway.Object, id string, amount int64, status string) gateway.
 // Whose the intent is, only the caller knows. So each refund and each dispute of an intent is a record.
 func TestEventOfWhatOthersHaveDoneMoves(t *testing.T) {
 	t.Parallel()
-	const withdrawn, back = `{"amount":-12000}`, `{"amount":12000}`
 	refund := func(status string) gateway.Record { return byOthers(gateway.RefundObject, "re_1", 500, status) }
-	dispute := func(amount int64, status string) gateway.Record {
-		return byOthers(gateway.DisputeObject, "du_1", amount, status)
+	dispute := func(status gateway.DisputeStatus) gateway.Record {
+		r := byOthers(gateway.DisputeObject, "du_1", 12000, status.Record())
+		r.Dispute = gateway.Dispute{Status: status, Reason: "fraudulent", EvidenceDueBy: time.Unix(1796000000, 0).UTC()}
+		return r
 	}
 	for name, row := range map[string]struct {
 		kind, object string
@@ -264,24 +265,16 @@ func TestEventOfWhatOthersHaveDoneMoves(t *testing.T) {
 		"new status":  {"refund.updated", unmarked(refundIs("resting")), refund("pending")},
 		"came back":   {"refund.failed", unmarked(refundIs("failed")), refund("declined")},
 		"in old form": {"charge.refund.updated", unmarked(refundIs("succeeded")), refund("succeeded")},
-		"opened":      {"charge.dispute.created", disputeIs("needs_response"), dispute(12000, "pending")},
-		"withdrawn": {"charge.dispute.funds_withdrawn", disputeIs("under_review", withdrawn),
-			dispute(12000, "pending")},
-		"asked":       {"charge.dispute.created", disputeIs("warning_needs_response"), dispute(0, "pending")},
-		"asks still":  {"charge.dispute.updated", disputeIs("warning_under_review"), dispute(0, "pending")},
-		"not pursued": {"charge.dispute.closed", disputeIs("warning_closed"), dispute(12000, "declined")},
-		"prevented":   {"charge.dispute.closed", disputeIs("prevented"), dispute(12000, "declined")},
-		"won":         {"charge.dispute.closed", disputeIs("won", withdrawn, back), dispute(12000, "declined")},
-		"lost":        {"charge.dispute.closed", disputeIs("lost", withdrawn), dispute(12000, "succeeded")},
-		"reinstated": {"charge.dispute.funds_reinstated", disputeIs("under_review", withdrawn, back),
-			dispute(0, "pending")},
-		"withdrawn again": {"charge.dispute.funds_withdrawn", disputeIs("under_review", withdrawn, back, withdrawn),
-			dispute(12000, "pending")},
-		"lost after that": {"charge.dispute.closed", disputeIs("lost", withdrawn, back, withdrawn),
-			dispute(12000, "succeeded")},
-		"reinstated in part": {"charge.dispute.funds_reinstated", disputeIs("under_review", withdrawn, `{"amount":1}`),
-			dispute(12000, "pending")},
-		"unknown status": {"charge.dispute.updated", disputeIs("resting"), dispute(12000, "pending")},
+		"opened":      {"charge.dispute.created", disputeIs("needs_response"), dispute(gateway.NeedsResponse)},
+		"withdrawn":   {"charge.dispute.funds_withdrawn", disputeIs("under_review"), dispute(gateway.UnderReview)},
+		"asked":       {"charge.dispute.created", disputeIs("warning_needs_response"), dispute(gateway.Inquiry)},
+		"asks still":  {"charge.dispute.updated", disputeIs("warning_under_review"), dispute(gateway.Inquiry)},
+		"not pursued": {"charge.dispute.closed", disputeIs("warning_closed"), dispute(gateway.Closed)},
+		"prevented":   {"charge.dispute.closed", disputeIs("prevented"), dispute(gateway.Closed)},
+		"won":         {"charge.dispute.closed", disputeIs("won"), dispute(gateway.Won)},
+		"lost":        {"charge.dispute.closed", disputeIs("lost"), dispute(gateway.Lost)},
+		"reinstated":  {"charge.dispute.funds_reinstated", disputeIs("under_review"), dispute(gateway.UnderReview)},
+		"unknown":     {"charge.dispute.updated", disputeIs("resting"), dispute(gateway.NeedsResponse)},
 	} {
 		e, err := here.parseEvent([]byte(eventOf(row.kind, row.object)), "")
 		want := gateway.Event(gateway.Moved{Type: row.kind, Record: row.want})
@@ -313,11 +306,11 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 		"a dispute that was won": {line("adjustment", "dispute_reversal", 12000, "eur", disputeIs("won")),
 			"dispute du_1 of pi_1: 12000 declined"},
 		"a debit that the bank took back": {line("payment_failure_refund", "charge_failure", -650, "usd", ch),
-			"reversal txn_1 of pi_c1: 650 succeeded"},
+			"refund txn_1 of pi_c1: 650 succeeded"},
 		"a payment that was reversed, in euros": {line("payment_reversal", "charge_failure", -600, "eur", ch),
-			"reversal txn_1 of pi_c1: 700 succeeded"},
+			"refund txn_1 of pi_c1: 700 succeeded"},
 		"a charge that gives us something": {line("adjustment", "other_adjustment", 5, "eur", ch),
-			"reversal txn_1 of pi_c1: 0 succeeded"},
+			"refund  of pi_c1: 0 "},
 		"a fee":                   {line("stripe_fee", "fee", -5, "usd", ch), "fee  of : 0 "},
 		"a fee of a dispute":      {line("adjustment", "fee", -1500, "usd", disputeIs("lost")), "fee  of : 0 "},
 		"an adjustment alone":     {line("adjustment", "other_adjustment", -5, "usd", "null"), "  of : 0 "},
@@ -325,7 +318,7 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 		"a payout that came back": {line("payout_failure", "payout_reversal", 5, "usd", payout), "payout  of : 0 "},
 		"a refund on its way":     {line("refund", "refund", -500, "usd", refundIs("pending")), "refund  of pi_1: 0 "},
 		"a charge of no intent": {line("payment_reversal", "x", -5, "usd", replace(ch, `"pi_c1"`, "null")),
-			"reversal  of : 0 "},
+			"refund  of : 0 "},
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, row.line))}})
 		got := ""
@@ -354,11 +347,11 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 func TestDisputeIsThatOfStripesLibrary(t *testing.T) {
 	t.Parallel()
 	var d stripe.Dispute
-	if err := json.Unmarshal([]byte(disputeIs("lost", `{"amount":-12000}`)), &d); err != nil {
+	if err := json.Unmarshal([]byte(disputeIs("lost")), &d); err != nil {
 		t.Fatal(err)
 	}
 	if d.Amount != 12000 || d.PaymentIntent.ID != "pi_1" || d.Status != stripe.DisputeStatusLost ||
-		d.BalanceTransactions[0].Amount != -12000 || d.EvidenceDetails.DueBy != 1796000000 {
+		string(d.Reason) != "fraudulent" || d.EvidenceDetails.DueBy != 1796000000 {
 		t.Errorf("dispute %+v", d)
 	}
 }

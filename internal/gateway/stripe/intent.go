@@ -167,6 +167,7 @@ type entry struct {
 	charge  string // of all but a charge
 	code    string
 	marks   map[string]string
+	dispute gateway.Dispute // of a dispute
 }
 
 // marked reports whether an installation of Payonce has made the object with this metadata.
@@ -180,6 +181,7 @@ func (e entry) record() (gateway.Record, error) {
 	r := gateway.Record{
 		Object: e.kind, ID: e.ID, Account: e.account, ChargeID: e.charge, AmountMinor: -1,
 		Currency: upper(e.Currency), Status: e.Status, DeclineCode: e.code, Created: time.Unix(e.Created, 0),
+		Dispute: e.dispute,
 	}
 	if e.Amount != nil {
 		if minor, ok := fromStripe(*e.Amount, r.Currency); ok {

@@ -11,8 +11,8 @@ import (
 	"payonce/internal/gateway"
 )
 
-// List reads one page of the account's charges or refunds, oldest first. The page is a window of time, and may have
-// more than [gateway.MaxPage] records, because a window of one second cannot be cut.
+// List reads one page of the account's charges, refunds or disputes, oldest first. The page is a window of time, and
+// may have more than [gateway.MaxPage] records, because a window of one second cannot be cut.
 func (c *Client) List(
 	ctx context.Context, o gateway.Object, account string, after time.Time, cursor string,
 ) (gateway.Page, error) {
@@ -85,6 +85,8 @@ func (c *Client) sourceOf(o gateway.Object, account string) (source, error) {
 		return source{object: o, account: account, path: chargesPath, reader: in.readCharge}, err
 	case gateway.RefundObject:
 		return source{object: o, account: account, path: refundsPath, reader: in.readRefund}, err
+	case gateway.DisputeObject:
+		return source{object: o, account: account, path: disputesPath, reader: in.readDispute}, err
 	}
 	return source{}, errors.New("no such object")
 }

@@ -17,6 +17,7 @@ const (
 	intentsPath      = "/v1/payment_intents"
 	chargesPath      = "/v1/charges"
 	refundsPath      = "/v1/refunds"
+	disputesPath     = "/v1/disputes"
 	transactionsPath = "/v1/balance_transactions"
 )
 

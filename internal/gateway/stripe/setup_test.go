@@ -84,11 +84,11 @@ func unmarked(object string) string {
 }
 
 // disputeIs is a dispute of the charge of aCharge, with the members that Stripe documents.
-func disputeIs(status string, booked ...string) string {
-	return fmt.Sprintf(`{"id":"du_1","object":"dispute","amount":12000,"balance_transactions":[%s],"charge":"ch_1",`+
+func disputeIs(status string) string {
+	return fmt.Sprintf(`{"id":"du_1","object":"dispute","amount":12000,"balance_transactions":[],"charge":"ch_1",`+
 		`"created":1795176000,"currency":"usd","evidence_details":{"due_by":1796000000},"is_charge_refundable":false,`+
 		`"livemode":false,"metadata":{},"payment_intent":"pi_1","reason":"fraudulent","status":%q}`,
-		strings.Join(booked, ","), status)
+		status)
 }
 
 // problemOf is an error of Stripe. intent is "" if it has none.

@@ -81,7 +81,7 @@ func (in reader) readTransaction(t transaction) (r gateway.Record, err error) {
 	case "refund": // also by a refund_failure, by which its money comes back
 		return in.readRefund(t.Source)
 	case "dispute":
-		return readDispute(in.account, t.Source)
+		return in.readDispute(t.Source)
 	case "charge":
 		if t.Type == "charge" || t.Type == "payment" {
 			return in.readCharge(t.Source)
@@ -108,7 +108,7 @@ func (t transaction) object() (o gateway.Object, id, payment string) {
 		}
 		return gateway.PayoutObject, id, ""
 	case "charge":
-		o = gateway.ReversalObject
+		o = gateway.RefundObject
 		if t.Type == "charge" || t.Type == "payment" {
 			o = gateway.ChargeObject
 		}
@@ -126,8 +126,9 @@ var ofCustomers = []string{
 	"charge_failure", "partial_capture_reversal", "dispute", "dispute_reversal",
 }
 
-// reversal reads a transaction by which the money of a charge goes back without a refund: a payment_failure_refund of a
-// bank debit, a payment_reversal. If the transaction gives something to us, no money has left.
+// reversal reads a transaction by which the money of a charge goes back without a refund object: a
+// payment_failure_refund of a bank debit, a payment_reversal. For us it is a refund that somebody else has made. If the
+// transaction gives something to us, no money has left.
 func (t transaction) reversal(account string) (r gateway.Record, err error) {
 	var ch charge
 	if json.Unmarshal(t.Source, &ch) != nil {
@@ -136,10 +137,12 @@ func (t transaction) reversal(account string) (r gateway.Record, err error) {
 	if ch.PaymentIntent == "" {
 		return r, foreign
 	}
-	e := entry{object: ch.object, kind: gateway.ReversalObject, account: account, charge: ch.PaymentIntent}
+	if t.Amount >= 0 {
+		return r, unfinished
+	}
+	e := entry{object: ch.object, kind: gateway.RefundObject, account: account, charge: ch.PaymentIntent}
 	e.ID, e.Status, e.Created = t.ID, gateway.StatusSucceeded, t.Created
-	switch taken := max(-t.Amount, 0); {
-	case taken == 0, t.Currency == ch.Currency: // Otherwise it may be the whole charge.
+	if taken := -t.Amount; t.Currency == ch.Currency { // Otherwise it may be the whole charge.
 		e.Amount = &taken
 	}
 	return e.record()

@@ -69,7 +69,8 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 	c.lost()
 	id := c.charge("order-0000000043")
 	c.giveBack(id)
-	pgtest.Exec(t, c.pool, "UPDATE payments SET moved_outside_minor = 4500 WHERE id = $1", id)
+	pgtest.Exec(t, c.pool, `INSERT INTO disputes (tenant_id, payment_id, psp_id, amount_minor, currency, status, opened_at)
+		VALUES ('acme', $1, 'dp_1', 4500, 'USD', 'under_review', now())`, id)
 	for _, row := range []struct {
 		args  []string
 		wants []string
@@ -84,7 +85,7 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 		{[]string{"--tenant=acme", "order-0000000043", "--operation", "POST /payments"}, []string{
 			`status +completed, attempt 1`, `response +201, application/json, \d+ bytes`, `payment +` + id.String() +
 				`: succeeded`, `charge +ch_\w+`, `refunded +5\.00 USD`,
-			`moved by others +45\.00 USD`,
+			`dispute +dp_1: under_review, 45\.00 USD`,
 			`description +a long story`, `metadata +order=42\nmetadata +shop=north`,
 			`owner +in_progress +completed +1 +1 +the PSP answered;`,
 		}},

@@ -71,8 +71,9 @@ func paymentRows(p payment.Payment) [][]string {
 	if p.Refunded > 0 {
 		rows = append(rows, []string{"refunded", p.Currency.Money(p.Refunded)})
 	}
-	if outside := p.MovedOutside; outside > 0 {
-		rows = append(rows, []string{"moved by others", p.Currency.Money(outside)})
+	for _, d := range p.Disputes {
+		said := fmt.Sprintf("%s: %s, %s", d.PSPID, d.Status, d.Currency.Money(d.Amount))
+		rows = append(rows, []string{"dispute", said})
 	}
 	rows = withOptional(rows, "reference", p.Reference)
 	rows = withOptional(rows, "description", p.Description)
@@ -84,12 +85,12 @@ func paymentRows(p payment.Payment) [][]string {
 
 func refundRows(r payment.Refund) [][]string {
 	rows := [][]string{
-		{"refund", fmt.Sprintf("%s: %s", r.ID, r.Status)},
+		{"refund", fmt.Sprintf("%s: %s", r.ID, r.Status.Shown())},
 		{"amount", r.Currency.Money(r.Amount)},
 		{"created", clock(r.Created)},
 	}
 	rows = withOptional(rows, "refunded as", r.PSPRefundID)
-	rows = withOptional(rows, "declined", r.DeclineCode)
+	rows = withOptional(rows, "failed or declined", r.DeclineCode)
 	return withOptional(rows, "reason", r.Reason)
 }
 

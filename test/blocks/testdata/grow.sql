@@ -52,8 +52,14 @@ SELECT 'acme', ('0000000f' || lpad(to_hex(n), 24, '0'))::uuid, ('00000000' || lp
     CASE n % 100 WHEN 9 THEN 'operator:' || n WHEN 10 THEN 'refund-' || n END,
     timestamptz '2026-01-01Z' + n * interval '1 second'
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 IN (9, 10, 12, 13, 14);
-INSERT INTO outside_movements (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
-SELECT 'acme', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'refund', 'outside-' || n, 100, 'USD', 'pending'
+INSERT INTO refunds (tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, created_at)
+SELECT 'acme', ('0000000c' || lpad(to_hex(n), 24, '0'))::uuid, ('00000000' || lpad(to_hex(n), 24, '0'))::uuid,
+    'provider', 100, 'USD', CASE n % 100 WHEN 9 THEN 'processing' ELSE 'succeeded' END, 'outside-' || n,
+    timestamptz '2026-01-01Z' + n * interval '1 second'
+FROM generate_series($FROM, $TO) AS n WHERE n % 100 BETWEEN 9 AND 14;
+INSERT INTO disputes (tenant_id, payment_id, psp_id, amount_minor, currency, status, opened_at)
+SELECT 'acme', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, 'dispute-' || n, 100, 'USD',
+    CASE n % 100 WHEN 9 THEN 'inquiry' ELSE 'needs_response' END, timestamptz '2026-01-01Z' + n * interval '1 second'
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 BETWEEN 9 AND 14;
 
 INSERT INTO dead_letters (id, kind, finding, status, tenant_id, operation, key, generation, subject, reason, evidence,

@@ -111,13 +111,13 @@ UNION ALL
 SELECT asked.dead_letter_id::uuid, 'payment'::text, p.status
 FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
              unnest($6::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS p
 UNION ALL
 SELECT asked.dead_letter_id::uuid, 'refund'::text, r.status
 FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
              unnest($6::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = asked.tenant_id AND i.id = asked.id) AS r
 `
 
@@ -688,9 +688,9 @@ CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (op
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id, i.operation, i.key) tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body FROM idempotency_keys AS i
                     WHERE i.tenant_id = t.id AND i.operation = o.operation
                       AND i.key >= $1::text AND i.key <= $2::text) AS k
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p ON true
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS r ON true
 LIMIT $3
 `
@@ -752,29 +752,36 @@ const searchMovements = `-- name: SearchMovements :many
 SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id,
        p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
     WHERE i.tenant_id = t.id AND i.id >= $2::uuid AND i.id <= $3::uuid) AS p
 UNION ALL
 SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id, p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id, i.psp_charge_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+    SELECT DISTINCT ON (i.tenant_id, i.psp_charge_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
     WHERE i.tenant_id = t.id AND i.psp_charge_id >= $4::text AND i.psp_charge_id <= $5::text) AS p
 UNION ALL
 SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id, p.amount_minor, p.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
     WHERE i.tenant_id = t.id AND i.reference = $6::text) AS p
+UNION ALL
+SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id, p.amount_minor, p.currency
+FROM tenants AS t CROSS JOIN LATERAL (
+    SELECT DISTINCT ON (i.tenant_id, i.psp_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
+    WHERE i.tenant_id = t.id AND i.psp_id >= $4::text AND i.psp_id <= $5::text) AS d
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
+                    WHERE i.tenant_id = d.tenant_id AND i.id = d.payment_id) AS p
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
        r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+    SELECT DISTINCT ON (i.tenant_id, i.id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
     WHERE i.tenant_id = t.id AND i.id >= $7::uuid AND i.id <= $8::uuid) AS r
 UNION ALL
 SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id, r.amount_minor,
        r.currency
 FROM tenants AS t CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (i.tenant_id, i.psp_refund_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+    SELECT DISTINCT ON (i.tenant_id, i.psp_refund_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
     WHERE i.tenant_id = t.id AND i.psp_refund_id >= $4::text AND i.psp_refund_id <= $5::text) AS r
 LIMIT $1
 `
@@ -802,8 +809,8 @@ type SearchMovementsRow struct {
 	Currency       string
 }
 
-// Reads only: payments and refunds of all tenants whose id, or id at the PSP, is between two others, and payments
-// with a reference.
+// Reads only: payments and refunds of all tenants whose id, or id at the PSP, or that of a dispute, is between two
+// others, and payments with a reference.
 func (q *Queries) SearchMovements(ctx context.Context, arg SearchMovementsParams) ([]SearchMovementsRow, error) {
 	rows, err := q.db.Query(ctx, searchMovements,
 		arg.MaxRows,
@@ -848,10 +855,10 @@ SELECT (to_jsonb(k) - 'response_body')::text AS key_row,
        coalesce(convert_from(k.response_body, 'UTF8'), '')::text AS response_body,
        coalesce(to_jsonb(p), to_jsonb(r), 'null'::jsonb)::text AS movement_row
 FROM idempotency_keys AS k
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS p
     ON true
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = k.tenant_id AND i.id = k.subject) AS r
     ON true
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3

@@ -29,6 +29,7 @@ type Payment struct {
 	RefundHeldMinor   int64
 	RefundedMinor     int64
 	MovedOutsideMinor int64
+	UpdatedAt         *time.Time
 	CreatedAt         time.Time
 }
 
@@ -36,6 +37,7 @@ type Refund struct {
 	TenantID       string
 	ID             uuid.UUID
 	PaymentID      uuid.UUID
+	Origin         string
 	IdempotencyKey string
 	Generation     int32
 	AmountMinor    int64
@@ -45,4 +47,5 @@ type Refund struct {
 	PspRefundID    *string
 	DeclineCode    *string
 	CreatedAt      time.Time
+	UpdatedAt      *time.Time
 }

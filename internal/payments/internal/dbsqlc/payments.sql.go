@@ -30,7 +30,7 @@ FROM (
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
 ON CONFLICT (tenant_id, id) DO NOTHING
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at
 `
 
 type BeginPaymentsParams struct {
@@ -94,6 +94,7 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
 			&i.MovedOutsideMinor,
+			&i.UpdatedAt,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
@@ -118,7 +119,7 @@ WHERE p.tenant_id = $5 AND p.id = $6 AND p.status = 'succeeded'
   AND k.subject = $1 AND k.status = 'in_progress'
   AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.tenant_id = $5 AND r.id = $1)
 ON CONFLICT (tenant_id, id) DO NOTHING
-RETURNING tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
+RETURNING tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at
 `
 
 type BeginRefundParams struct {
@@ -154,6 +155,7 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 		&i.TenantID,
 		&i.ID,
 		&i.PaymentID,
+		&i.Origin,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.AmountMinor,
@@ -163,6 +165,7 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 		&i.PspRefundID,
 		&i.DeclineCode,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -171,16 +174,16 @@ const bookedMovements = `-- name: BookedMovements :many
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, ''::text AS charge_id, p.amount_minor, p.currency, p.status,
        coalesce(p.psp_charge_id, '')::text AS psp_id
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS p
 WHERE t.psp_account = $2 AND $3::text = 'charge'
 UNION ALL
 SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, coalesce(p.psp_charge_id, ''), r.amount_minor, r.currency,
        r.status, coalesce(r.psp_refund_id, '')
 FROM tenants AS t CROSS JOIN (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = asked.id) AS r
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = r.tenant_id AND i.id = r.payment_id) AS p
 WHERE t.psp_account = $2 AND $3::text = 'refund'
 `
@@ -234,16 +237,72 @@ func (q *Queries) BookedMovements(ctx context.Context, arg BookedMovementsParams
 	return items, nil
 }
 
+const chargesByPSPID = `-- name: ChargesByPSPID :many
+SELECT p.psp_charge_id::text AS psp_id, p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.psp_id) AS p
+WHERE t.psp_account = $2
+UNION ALL
+SELECT p.psp_object_id::text, p.tenant_id, p.id, p.idempotency_key, p.generation
+FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.psp_id
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
+WHERE t.psp_account = $2
+`
+
+type ChargesByPSPIDParams struct {
+	PspIds  []string
+	Account string
+}
+
+type ChargesByPSPIDRow struct {
+	PspID          string
+	TenantID       string
+	ID             uuid.UUID
+	IdempotencyKey string
+	Generation     int32
+}
+
+// The payments of the account's tenant whose charges have these ids at the PSP. A charge that is not confirmed here yet
+// is known by the id of its object.
+func (q *Queries) ChargesByPSPID(ctx context.Context, arg ChargesByPSPIDParams) ([]ChargesByPSPIDRow, error) {
+	rows, err := q.db.Query(ctx, chargesByPSPID, arg.PspIds, arg.Account)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChargesByPSPIDRow
+	for rows.Next() {
+		var i ChargesByPSPIDRow
+		if err := rows.Scan(
+			&i.PspID,
+			&i.TenantID,
+			&i.ID,
+			&i.IdempotencyKey,
+			&i.Generation,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
 SELECT p.tenant_id, p.idempotency_key, p.generation
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = $1) AS p
 WHERE $2::text = 'charge'
 UNION ALL
 SELECT r.tenant_id, r.idempotency_key, r.generation
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = $1) AS r
 WHERE $2::text = 'refund'
 `
@@ -269,7 +328,7 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1
   AND p.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -318,6 +377,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
 		&i.Payment.MovedOutsideMinor,
+		&i.Payment.UpdatedAt,
 		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
@@ -326,7 +386,7 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1
   AND r.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -363,6 +423,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Refund.TenantID,
 		&i.Refund.ID,
 		&i.Refund.PaymentID,
+		&i.Refund.Origin,
 		&i.Refund.IdempotencyKey,
 		&i.Refund.Generation,
 		&i.Refund.AmountMinor,
@@ -372,6 +433,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Refund.PspRefundID,
 		&i.Refund.DeclineCode,
 		&i.Refund.CreatedAt,
+		&i.Refund.UpdatedAt,
 		&i.Payment.TenantID,
 		&i.Payment.ID,
 		&i.Payment.IdempotencyKey,
@@ -390,6 +452,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
 		&i.Payment.MovedOutsideMinor,
+		&i.Payment.UpdatedAt,
 		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
@@ -398,7 +461,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const getPayment = `-- name: GetPayment :one
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments WHERE tenant_id = $1 AND id = $2
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments WHERE tenant_id = $1 AND id = $2
 `
 
 type GetPaymentParams struct {
@@ -428,13 +491,57 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 		&i.RefundHeldMinor,
 		&i.RefundedMinor,
 		&i.MovedOutsideMinor,
+		&i.UpdatedAt,
 		&i.CreatedAt,
 	)
 	return i, err
 }
 
+const knownElsewhere = `-- name: KnownElsewhere :one
+SELECT r.status, r.amount_minor, r.currency, ''::text AS reason FROM refunds AS r
+WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.psp_refund_id = $3::text
+  AND r.origin = 'provider'
+UNION ALL
+SELECT d.status, d.amount_minor, d.currency, coalesce(d.reason, '') FROM disputes AS d
+WHERE $1::text = 'dispute' AND d.tenant_id = $2 AND d.payment_id = $4
+  AND d.psp_id = $3::text
+LIMIT 1
+`
+
+type KnownElsewhereParams struct {
+	Object    string
+	TenantID  string
+	PspID     string
+	PaymentID uuid.UUID
+}
+
+type KnownElsewhereRow struct {
+	Status      string
+	AmountMinor int64
+	Currency    string
+	Reason      string
+}
+
+// What is stored of a refund that others have made, or of a dispute.
+func (q *Queries) KnownElsewhere(ctx context.Context, arg KnownElsewhereParams) (KnownElsewhereRow, error) {
+	row := q.db.QueryRow(ctx, knownElsewhere,
+		arg.Object,
+		arg.TenantID,
+		arg.PspID,
+		arg.PaymentID,
+	)
+	var i KnownElsewhereRow
+	err := row.Scan(
+		&i.Status,
+		&i.AmountMinor,
+		&i.Currency,
+		&i.Reason,
+	)
+	return i, err
+}
+
 const listPayments = `-- name: ListPayments :many
-(SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.created_at FROM payments AS p
+(SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at FROM payments AS p
  WHERE p.tenant_id = $1 AND p.id < $2 AND p.id >= $3
    AND ($4::timestamptz IS NULL OR p.created_at >= $4)
    AND ($5::timestamptz IS NULL OR p.created_at < $5)
@@ -442,7 +549,7 @@ const listPayments = `-- name: ListPayments :many
    AND $7::text IS NULL AND $8::text IS NULL
  ORDER BY p.id DESC LIMIT $9)
 UNION ALL
-(SELECT c.tenant_id, c.id, c.idempotency_key, c.generation, c.customer_id, c.amount_minor, c.currency, c.payment_method, c.description, c.metadata, c.reference, c.status, c.psp_object_id, c.psp_charge_id, c.decline_code, c.refund_held_minor, c.refunded_minor, c.moved_outside_minor, c.created_at FROM payments AS c
+(SELECT c.tenant_id, c.id, c.idempotency_key, c.generation, c.customer_id, c.amount_minor, c.currency, c.payment_method, c.description, c.metadata, c.reference, c.status, c.psp_object_id, c.psp_charge_id, c.decline_code, c.refund_held_minor, c.refunded_minor, c.moved_outside_minor, c.updated_at, c.created_at FROM payments AS c
  WHERE c.tenant_id = $1 AND c.id < $2 AND c.id >= $3
    AND ($4::timestamptz IS NULL OR c.created_at >= $4)
    AND ($5::timestamptz IS NULL OR c.created_at < $5)
@@ -450,7 +557,7 @@ UNION ALL
    AND c.customer_id = $7 AND $8::text IS NULL
  ORDER BY c.id DESC LIMIT $9)
 UNION ALL
-(SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, r.customer_id, r.amount_minor, r.currency, r.payment_method, r.description, r.metadata, r.reference, r.status, r.psp_object_id, r.psp_charge_id, r.decline_code, r.refund_held_minor, r.refunded_minor, r.moved_outside_minor, r.created_at FROM payments AS r
+(SELECT r.tenant_id, r.id, r.idempotency_key, r.generation, r.customer_id, r.amount_minor, r.currency, r.payment_method, r.description, r.metadata, r.reference, r.status, r.psp_object_id, r.psp_charge_id, r.decline_code, r.refund_held_minor, r.refunded_minor, r.moved_outside_minor, r.updated_at, r.created_at FROM payments AS r
  WHERE r.tenant_id = $1 AND r.id < $2 AND r.id >= $3
    AND ($4::timestamptz IS NULL OR r.created_at >= $4)
    AND ($5::timestamptz IS NULL OR r.created_at < $5)
@@ -515,6 +622,7 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
 			&i.MovedOutsideMinor,
+			&i.UpdatedAt,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
@@ -528,9 +636,12 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 }
 
 const listRefunds = `-- name: ListRefunds :many
-SELECT tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds
-WHERE tenant_id = $1 AND payment_id = $2 AND id < $3
-ORDER BY id DESC
+SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at FROM refunds AS r
+WHERE r.tenant_id = $1 AND r.payment_id = $2 AND r.id < $3
+  AND (r.origin = 'api' OR (SELECT own.id FROM refunds AS own
+                            WHERE own.tenant_id = r.tenant_id AND own.psp_refund_id = r.psp_refund_id
+                              AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+ORDER BY r.id DESC
 LIMIT $4
 `
 
@@ -541,7 +652,7 @@ type ListRefundsParams struct {
 	MaxRows   int32
 }
 
-// The refunds of one payment, newest first.
+// The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours.
 func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Refund, error) {
 	rows, err := q.db.Query(ctx, listRefunds,
 		arg.TenantID,
@@ -560,6 +671,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 			&i.TenantID,
 			&i.ID,
 			&i.PaymentID,
+			&i.Origin,
 			&i.IdempotencyKey,
 			&i.Generation,
 			&i.AmountMinor,
@@ -569,6 +681,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 			&i.PspRefundID,
 			&i.DeclineCode,
 			&i.CreatedAt,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -611,69 +724,6 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 	return err
 }
 
-const movementsByPSPID = `-- name: MovementsByPSPID :many
-SELECT p.psp_charge_id::text AS psp_id, p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_charge_id = asked.psp_id) AS p
-WHERE t.psp_account = $2 AND $3::text = 'charge'
-UNION ALL
-SELECT p.psp_object_id::text, p.tenant_id, p.id, p.idempotency_key, p.generation
-FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
-                    WHERE i.tenant_id = t.id AND i.psp_object_id = asked.psp_id
-                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-WHERE t.psp_account = $2 AND $3::text = 'charge'
-UNION ALL
-SELECT r.psp_refund_id::text, r.tenant_id, r.id, r.idempotency_key, r.generation
-FROM tenants AS t CROSS JOIN (SELECT unnest($1::text[]) AS psp_id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
-                    WHERE i.tenant_id = t.id AND i.psp_refund_id = asked.psp_id) AS r
-WHERE t.psp_account = $2 AND $3::text = 'refund'
-`
-
-type MovementsByPSPIDParams struct {
-	PspIds  []string
-	Account string
-	Object  string
-}
-
-type MovementsByPSPIDRow struct {
-	PspID          string
-	TenantID       string
-	ID             uuid.UUID
-	IdempotencyKey string
-	Generation     int32
-}
-
-// The payments or refunds of the account's tenant that have these ids at the PSP. A charge that is not confirmed here
-// yet is known by the id of its object.
-func (q *Queries) MovementsByPSPID(ctx context.Context, arg MovementsByPSPIDParams) ([]MovementsByPSPIDRow, error) {
-	rows, err := q.db.Query(ctx, movementsByPSPID, arg.PspIds, arg.Account, arg.Object)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []MovementsByPSPIDRow
-	for rows.Next() {
-		var i MovementsByPSPIDRow
-		if err := rows.Scan(
-			&i.PspID,
-			&i.TenantID,
-			&i.ID,
-			&i.IdempotencyKey,
-			&i.Generation,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const nameMovement = `-- name: NameMovement :exec
 WITH charge AS (
     UPDATE payments AS p SET psp_charge_id = $1::text
@@ -710,15 +760,40 @@ func (q *Queries) NameMovement(ctx context.Context, arg NameMovementParams) erro
 	return err
 }
 
+const oldestOpen = `-- name: OldestOpen :one
+(SELECT d.opened_at FROM disputes AS d
+ WHERE $1::text = 'dispute' AND d.tenant_id = $2
+   AND d.status IN ('inquiry', 'needs_response', 'under_review')
+ ORDER BY d.opened_at LIMIT 1)
+UNION ALL
+(SELECT r.created_at FROM refunds AS r
+ WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.origin = 'provider'
+   AND r.status = 'processing'
+ ORDER BY r.created_at LIMIT 1)
+`
+
+type OldestOpenParams struct {
+	Object   string
+	TenantID string
+}
+
+// When the oldest dispute was opened that is not over, or the oldest refund of others was made that is on its way.
+func (q *Queries) OldestOpen(ctx context.Context, arg OldestOpenParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, oldestOpen, arg.Object, arg.TenantID)
+	var opened_at time.Time
+	err := row.Scan(&opened_at)
+	return opened_at, err
+}
+
 const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
 SELECT p.id, (p.status = 'succeeded')::boolean AS booked FROM (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = $2 AND i.id = asked.id) AS p
 WHERE $3::text = 'charge' AND p.id <> $4::uuid
   AND p.idempotency_key = $5::text AND p.generation = $6::integer
 UNION ALL
 SELECT r.id, (r.status = 'succeeded')::boolean FROM (SELECT unnest($1::uuid[]) AS id) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = $2 AND i.id = asked.id) AS r
 WHERE $3::text = 'refund' AND r.id <> $4::uuid
   AND r.idempotency_key = $5::text AND r.generation = $6::integer
@@ -771,7 +846,8 @@ const pSPIDTaken = `-- name: PSPIDTaken :one
 SELECT ($1::text = 'charge' AND EXISTS (
            SELECT FROM payments AS p WHERE p.tenant_id = $2 AND p.psp_charge_id = $3::text)
         OR $1::text = 'refund' AND EXISTS (
-           SELECT FROM refunds AS r WHERE r.tenant_id = $2 AND r.psp_refund_id = $3::text)
+           SELECT FROM refunds AS r
+           WHERE r.tenant_id = $2 AND r.psp_refund_id = $3::text AND r.origin = 'api')
        )::boolean AS taken
 `
 
@@ -789,37 +865,91 @@ func (q *Queries) PSPIDTaken(ctx context.Context, arg PSPIDTakenParams) (bool, e
 	return taken, err
 }
 
-const recordOutside = `-- name: RecordOutside :exec
-INSERT INTO outside_movements AS o (tenant_id, payment_id, object, psp_id, amount_minor, currency, status)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (tenant_id, payment_id, object, psp_id) DO UPDATE
-SET amount_minor = excluded.amount_minor, currency = excluded.currency, status = excluded.status
-WHERE (array_position(ARRAY['pending', 'succeeded', 'declined'], excluded.status), excluded.amount_minor)
-    > (array_position(ARRAY['pending', 'succeeded', 'declined'], o.status), o.amount_minor)
+const readLives = `-- name: ReadLives :many
+SELECT asked.id::uuid AS id,
+       coalesce((SELECT jsonb_agg(d ORDER BY d.opened_at, d.psp_id) FROM disputes AS d
+                 WHERE d.tenant_id = $1 AND d.payment_id = asked.id), '[]')::jsonb AS disputes,
+       coalesce((SELECT k.finished_at FROM idempotency_keys AS k
+                 WHERE k.tenant_id = $1 AND k.operation = 'POST /payments' AND k.key = asked.key
+                   AND k.subject = asked.id), 'epoch')::timestamptz AS finished_at
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS key) AS asked
 `
 
-type RecordOutsideParams struct {
-	TenantID    string
-	PaymentID   uuid.UUID
-	Object      string
-	PspID       string
-	AmountMinor int64
-	Currency    string
-	Status      string
+type ReadLivesParams struct {
+	TenantID string
+	Ids      []uuid.UUID
+	Keys     []string
 }
 
-// Stores what others have done to a payment at the PSP. Competes with other evidence of the same object, which may be
-// older: the later status wins. Of a dispute, money may be withdrawn only later. If the money comes back while the
-// dispute is open, what was withdrawn still counts: evidence has no order, and the bank may withdraw it again.
-func (q *Queries) RecordOutside(ctx context.Context, arg RecordOutsideParams) error {
-	_, err := q.db.Exec(ctx, recordOutside,
+type ReadLivesRow struct {
+	ID         uuid.UUID
+	Disputes   []byte
+	FinishedAt time.Time
+}
+
+// What became of payments after their charge, and when their keys were finished.
+func (q *Queries) ReadLives(ctx context.Context, arg ReadLivesParams) ([]ReadLivesRow, error) {
+	rows, err := q.db.Query(ctx, readLives, arg.TenantID, arg.Ids, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadLivesRow
+	for rows.Next() {
+		var i ReadLivesRow
+		if err := rows.Scan(&i.ID, &i.Disputes, &i.FinishedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recordDispute = `-- name: RecordDispute :exec
+INSERT INTO disputes AS d (
+    tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7,
+        $8, $9)
+ON CONFLICT (tenant_id, payment_id, psp_id) DO UPDATE
+SET amount_minor = excluded.amount_minor, reason = coalesce(excluded.reason, d.reason), status = excluded.status,
+    evidence_due_by = coalesce(excluded.evidence_due_by, d.evidence_due_by),
+    opened_at = least(excluded.opened_at, d.opened_at), updated_at = payonce_now()
+WHERE array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], excluded.status)
+    > array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], d.status)
+   OR excluded.status = d.status
+      AND (coalesce(excluded.reason, d.reason), coalesce(excluded.evidence_due_by, d.evidence_due_by),
+           least(excluded.opened_at, d.opened_at))
+          IS DISTINCT FROM (d.reason, d.evidence_due_by, d.opened_at)
+`
+
+type RecordDisputeParams struct {
+	TenantID      string
+	PaymentID     uuid.UUID
+	PspID         string
+	AmountMinor   int64
+	Currency      string
+	Reason        *string
+	Status        string
+	EvidenceDueBy *time.Time
+	OpenedAt      time.Time
+}
+
+// Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins. Of the
+// same status, what the row does not know yet is added: a statement has neither reason nor dates.
+func (q *Queries) RecordDispute(ctx context.Context, arg RecordDisputeParams) error {
+	_, err := q.db.Exec(ctx, recordDispute,
 		arg.TenantID,
 		arg.PaymentID,
-		arg.Object,
 		arg.PspID,
 		arg.AmountMinor,
 		arg.Currency,
+		arg.Reason,
 		arg.Status,
+		arg.EvidenceDueBy,
+		arg.OpenedAt,
 	)
 	return err
 }
@@ -890,7 +1020,8 @@ func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) 
 
 const recordRefund = `-- name: RecordRefund :execrows
 UPDATE refunds AS r
-SET status = $1, psp_refund_id = $2, decline_code = $3
+SET status = $1, psp_refund_id = $2, decline_code = $3,
+    updated_at = payonce_now()
 WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
@@ -928,6 +1059,80 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const recordRefundElsewhere = `-- name: RecordRefundElsewhere :exec
+INSERT INTO refunds AS r (
+    tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, decline_code, created_at,
+    updated_at)
+VALUES ($1, $2, $3, 'provider', $4, $5, $6,
+        $7::text, $8, $9, payonce_now())
+ON CONFLICT (tenant_id, psp_refund_id, origin) WHERE psp_refund_id IS NOT NULL DO UPDATE
+SET status = excluded.status, decline_code = excluded.decline_code, updated_at = excluded.updated_at
+WHERE array_position(ARRAY['processing', 'succeeded', 'reversed'], excluded.status)
+    > array_position(ARRAY['processing', 'succeeded', 'reversed'], r.status)
+`
+
+type RecordRefundElsewhereParams struct {
+	TenantID    string
+	ID          uuid.UUID
+	PaymentID   uuid.UUID
+	AmountMinor int64
+	Currency    string
+	Status      string
+	PspRefundID string
+	DeclineCode *string
+	CreatedAt   time.Time
+}
+
+// none | processing | succeeded -> processing | succeeded | reversed: stores a refund that others have made at the PSP.
+// Competes with other evidence of the same object, which may be older: the later status wins.
+func (q *Queries) RecordRefundElsewhere(ctx context.Context, arg RecordRefundElsewhereParams) error {
+	_, err := q.db.Exec(ctx, recordRefundElsewhere,
+		arg.TenantID,
+		arg.ID,
+		arg.PaymentID,
+		arg.AmountMinor,
+		arg.Currency,
+		arg.Status,
+		arg.PspRefundID,
+		arg.DeclineCode,
+		arg.CreatedAt,
+	)
+	return err
+}
+
+const refundByPSPID = `-- name: RefundByPSPID :one
+SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
+                    WHERE i.tenant_id = t.id AND i.psp_refund_id = $1::text AND i.origin = 'api') AS r
+WHERE t.psp_account = $2
+`
+
+type RefundByPSPIDParams struct {
+	PspID   string
+	Account string
+}
+
+type RefundByPSPIDRow struct {
+	TenantID       string
+	ID             uuid.UUID
+	IdempotencyKey string
+	Generation     int32
+}
+
+// The refund of ours, of the account's tenant, that has this id at the PSP.
+func (q *Queries) RefundByPSPID(ctx context.Context, arg RefundByPSPIDParams) (RefundByPSPIDRow, error) {
+	row := q.db.QueryRow(ctx, refundByPSPID, arg.PspID, arg.Account)
+	var i RefundByPSPIDRow
+	err := row.Scan(
+		&i.TenantID,
+		&i.ID,
+		&i.IdempotencyKey,
+		&i.Generation,
+	)
+	return i, err
 }
 
 const rememberObject = `-- name: RememberObject :execrows
@@ -968,12 +1173,12 @@ func (q *Queries) RememberObject(ctx context.Context, arg RememberObjectParams) 
 }
 
 const resumePayment = `-- name: ResumePayment :one
-UPDATE payments AS p SET status = 'processing', psp_object_id = NULL
+UPDATE payments AS p SET status = 'processing', psp_object_id = NULL, updated_at = payonce_now()
 WHERE p.tenant_id = $1 AND p.id = $2 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $2 AND k.status = 'in_progress')
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at
 `
 
 type ResumePaymentParams struct {
@@ -1013,18 +1218,19 @@ func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (P
 		&i.RefundHeldMinor,
 		&i.RefundedMinor,
 		&i.MovedOutsideMinor,
+		&i.UpdatedAt,
 		&i.CreatedAt,
 	)
 	return i, err
 }
 
 const resumeRefund = `-- name: ResumeRefund :one
-UPDATE refunds AS r SET status = 'processing'
+UPDATE refunds AS r SET status = 'processing', updated_at = payonce_now()
 WHERE r.tenant_id = $1 AND r.id = $2 AND r.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $2 AND k.status = 'in_progress')
-RETURNING tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
+RETURNING tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at
 `
 
 type ResumeRefundParams struct {
@@ -1049,6 +1255,7 @@ func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Ref
 		&i.TenantID,
 		&i.ID,
 		&i.PaymentID,
+		&i.Origin,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.AmountMinor,
@@ -1058,29 +1265,63 @@ func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Ref
 		&i.PspRefundID,
 		&i.DeclineCode,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 	)
 	return i, err
 }
 
+const reverseRefund = `-- name: ReverseRefund :exec
+UPDATE refunds AS r SET status = 'reversed', decline_code = $1, updated_at = payonce_now()
+WHERE r.tenant_id = $2 AND r.id = $3 AND r.status = 'succeeded' AND r.psp_refund_id = $4::text
+`
+
+type ReverseRefundParams struct {
+	DeclineCode *string
+	TenantID    string
+	ID          uuid.UUID
+	PspRefundID string
+}
+
+// succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before.
+func (q *Queries) ReverseRefund(ctx context.Context, arg ReverseRefundParams) error {
+	_, err := q.db.Exec(ctx, reverseRefund,
+		arg.DeclineCode,
+		arg.TenantID,
+		arg.ID,
+		arg.PspRefundID,
+	)
+	return err
+}
+
 const tallyRefunds = `-- name: TallyRefunds :exec
 UPDATE payments AS p
-SET refund_held_minor = t.held, refunded_minor = t.confirmed, moved_outside_minor = t.outside
-FROM (SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('processing', 'succeeded')), 0)::bigint AS held,
-             coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS confirmed,
-             (SELECT least(coalesce(sum(CASE WHEN o.amount_minor > 0 AND o.currency <> charged.currency
-                                             THEN charged.amount_minor ELSE o.amount_minor END), 0),
-                           9223372036854775807)::bigint
-              FROM outside_movements AS o
-              JOIN payments AS charged ON charged.tenant_id = o.tenant_id AND charged.id = o.payment_id
-              WHERE o.tenant_id = $1 AND o.payment_id = $2 AND o.status <> 'declined'
-                AND NOT EXISTS (SELECT FROM refunds AS own
-                                WHERE own.tenant_id = $1 AND own.payment_id = $2
-                                  AND own.psp_refund_id = o.psp_id AND own.status = 'succeeded'
-                                  AND o.object = 'refund')) AS outside
-      FROM refunds AS r WHERE r.tenant_id = $1 AND r.payment_id = $2) AS t
+SET refund_held_minor = t.held, refunded_minor = t.refunded, moved_outside_minor = t.outside, updated_at = payonce_now()
+FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::bigint AS refunded,
+             least(r.elsewhere + d.disputed, 1000000000000000000)::bigint AS outside
+      FROM payments AS charged
+      CROSS JOIN LATERAL (
+          SELECT coalesce(sum(s.amount) FILTER (WHERE i.origin = 'api'), 0) AS held,
+                 coalesce(sum(s.amount) FILTER (WHERE i.status = 'succeeded'), 0) AS refunded,
+                 coalesce(sum(s.amount) FILTER (WHERE i.origin = 'provider'), 0) AS elsewhere
+          FROM refunds AS i
+          CROSS JOIN LATERAL (SELECT CASE WHEN i.currency = charged.currency THEN i.amount_minor
+                                          ELSE charged.amount_minor END AS amount) AS s
+          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
+            AND i.status IN ('processing', 'succeeded')
+            AND (i.origin = 'api' OR (SELECT own.id FROM refunds AS own
+                                      WHERE own.tenant_id = i.tenant_id AND own.psp_refund_id = i.psp_refund_id
+                                        AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+      ) AS r
+      CROSS JOIN LATERAL (
+          SELECT coalesce(sum(CASE WHEN i.currency = charged.currency THEN i.amount_minor
+                                   ELSE charged.amount_minor END), 0) AS disputed
+          FROM disputes AS i
+          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
+            AND i.status IN ('needs_response', 'under_review', 'lost')
+      ) AS d
+      WHERE charged.tenant_id = $1 AND charged.id = $2) AS t
 WHERE p.tenant_id = $1 AND p.id = $2
-  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor)
-      IS DISTINCT FROM (t.held, t.confirmed, t.outside)
+  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor) IS DISTINCT FROM (t.held, t.refunded, t.outside)
 `
 
 type TallyRefundsParams struct {
@@ -1088,11 +1329,11 @@ type TallyRefundsParams struct {
 	PaymentID uuid.UUID
 }
 
-// Computes the payment's totals from its refunds and from what others have moved, after a statement that changed one of
-// them. The totals are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is
-// left of the payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to
-// be one of ours counts as ours alone. What has moved in another currency counts as the whole payment, because nobody
-// can convert it here. The payment's row must be locked before.
+// Computes the payment's totals from its refunds and disputes, after a statement that changed one of them. The totals
+// are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is left of the
+// payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to be one of
+// ours counts as ours alone. What has moved in another currency counts as the whole payment, because nobody can convert
+// it here. The payment's row must be locked before.
 func (q *Queries) TallyRefunds(ctx context.Context, arg TallyRefundsParams) error {
 	_, err := q.db.Exec(ctx, tallyRefunds, arg.TenantID, arg.PaymentID)
 	return err

@@ -51,16 +51,18 @@ SELECT t.psp_account, $1, '0001-01-01 00:00:00Z', t.created_at, t.created_at - $
 FROM tenants AS t WHERE t.psp_account = $3
 ON CONFLICT (account, object) DO UPDATE
 SET resume_after = coalesce(w.resume_after,
-        greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
+        greatest(least(w.scanned_to, w.walk_began, $4::timestamptz) - $2::interval,
+                 excluded.resume_after)),
     walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
                       ELSE w.walk_began END
 RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began
 `
 
 type BeginWalkParams struct {
-	Object  string
-	Overlap time.Duration
-	Account string
+	Object     string
+	Overlap    time.Duration
+	Account    string
+	OldestOpen *time.Time
 }
 
 type BeginWalkRow struct {
@@ -71,8 +73,14 @@ type BeginWalkRow struct {
 // Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
 // not read. A new walk begins overlap before the watermark, or before the beginning of the last walk if that is
 // earlier: the last walk may have left records alone because somebody was working on them, and they must be read again.
+// If something of the list is open, it begins there: the list is in the order of creation, and an old dispute changes.
 func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
-	row := q.db.QueryRow(ctx, beginWalk, arg.Object, arg.Overlap, arg.Account)
+	row := q.db.QueryRow(ctx, beginWalk,
+		arg.Object,
+		arg.Overlap,
+		arg.Account,
+		arg.OldestOpen,
+	)
 	var i BeginWalkRow
 	err := row.Scan(&i.ResumeAfter, &i.WalkBegan)
 	return i, err

@@ -39,7 +39,7 @@ FROM (
            sum(n.ours)::bigint, sum(n.fee_minor), sum(n.net_minor)
     FROM statement_sums AS n WHERE n.account = $1 AND n.day = $2 AND n.object <> 'payout' GROUP BY n.currency
 ) AS s
-ORDER BY s.currency, array_position(ARRAY['charge', 'refund', 'dispute', 'reversal', 'fee', '', 'net', 'payout'],
+ORDER BY s.currency, array_position(ARRAY['charge', 'refund', 'dispute', 'fee', '', 'net', 'payout'],
     s.object), s.others, s.type
 `
 
@@ -180,16 +180,43 @@ func (q *Queries) FetchCharges(ctx context.Context, arg FetchChargesParams) erro
 	return err
 }
 
+const fetchElsewhere = `-- name: FetchElsewhere :exec
+INSERT INTO statement_elsewhere (object, psp_id, amount_minor, currency, status)
+SELECT 'refund', r.psp_refund_id, r.amount_minor, r.currency, r.status
+FROM (SELECT DISTINCT s.psp_id FROM statement_lines AS s WHERE s.day = $1 AND s.object = 'refund') AS l
+JOIN refunds AS r ON r.psp_refund_id = l.psp_id AND r.origin || '' = 'provider'
+WHERE r.tenant_id = $2
+UNION ALL
+SELECT 'dispute', d.psp_id, d.amount_minor, d.currency, d.status
+FROM (SELECT DISTINCT s.psp_id, p.id FROM statement_lines AS s
+      JOIN statement_ours AS p ON p.object = 'charge' AND p.psp_id = s.charge_id
+      WHERE s.day = $1 AND s.object = 'dispute') AS l
+JOIN disputes AS d ON d.payment_id = l.id AND d.psp_id = l.psp_id
+WHERE d.tenant_id = $2
+ON CONFLICT (object, psp_id) DO NOTHING
+`
+
+type FetchElsewhereParams struct {
+	Day      pgtype.Date
+	TenantID string
+}
+
+// Copies what is stored of refunds and disputes that nothing of ours asked for, and that the day's lines name.
+func (q *Queries) FetchElsewhere(ctx context.Context, arg FetchElsewhereParams) error {
+	_, err := q.db.Exec(ctx, fetchElsewhere, arg.Day, arg.TenantID)
+	return err
+}
+
 const fetchOurs = `-- name: FetchOurs :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
-WHERE l.day = $1 AND m.tenant_id = $2
+WHERE l.day = $1 AND m.tenant_id = $2 AND m.origin = 'api'
 UNION ALL
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l
 JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
-WHERE l.day = $1 AND m.tenant_id = $2
+WHERE l.day = $1 AND m.tenant_id = $2 AND m.origin = 'api'
 ON CONFLICT (object, id) DO NOTHING
 `
 
@@ -213,7 +240,7 @@ FROM (SELECT l.subject FROM statement_lines AS l
       WHERE l.day = $1 AND l.object = 'charge' AND l.subject IS NOT NULL
         AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
 CROSS JOIN tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, created_at FROM payments AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.id = l.subject) AS p
 UNION ALL
 SELECT 'refund', r.id
@@ -221,7 +248,7 @@ FROM (SELECT l.subject FROM statement_lines AS l
       WHERE l.day = $1 AND l.object = 'refund' AND l.subject IS NOT NULL
         AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
 CROSS JOIN tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE i.tenant_id = t.id AND i.id = l.subject) AS r
 `
 
@@ -308,7 +335,7 @@ FROM (SELECT o.object, o.id, o.psp_id, o.amount_minor, o.currency, o.created_at,
               WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.idempotency_key
                 AND k.subject = o.id AND (o.status = 'succeeded' OR k.status <> 'expired')) AS finished
       FROM statement_movements AS o
-      WHERE o.tenant_id = $4 AND o.status <> 'declined'
+      WHERE o.tenant_id = $4 AND o.origin = 'api' AND o.status NOT IN ('declined', 'reversed')
         AND o.id >= $5::uuid AND o.id < $6::uuid
         AND o.created_at >= $7::timestamptz
         AND o.created_at < $8::timestamptz) AS m
@@ -532,7 +559,7 @@ SELECT $1, $2, s.currency, s.object, s.type, s.others, sum(s.lines), coalesce(su
        coalesce(sum(s.ours), 0), count(s.ours), coalesce(sum(s.fee), 0), coalesce(sum(s.net), 0)
 FROM (
     SELECT k.balance_currency, k.object, CASE k.object WHEN '' THEN k.type ELSE '' END,
-           k.payment IS NULL AND k.object IN ('charge', 'refund', 'dispute', 'reversal'), 1, NULL::bigint, NULL::bigint,
+           k.payment IS NULL AND k.object IN ('charge', 'refund', 'dispute'), 1, NULL::bigint, NULL::bigint,
            k.fee_minor, k.net_minor
     FROM kept AS k
     UNION ALL
@@ -1076,6 +1103,11 @@ FROM (
            $5::boolean AND m.id IS NULL AND c.id IS NULL AND l.reference = '' AS of_others,
            m.amount_minor AS our_amount_minor, m.currency AS our_currency,
            m.status AS our_status, m.psp_id AS our_psp_id,
+           e.amount_minor = l.amount_minor AND e.currency = l.currency
+               AND CASE l.status WHEN 'succeeded' THEN e.status IN ('succeeded', 'reversed', 'lost')
+                                 WHEN 'declined' THEN e.status IN ('reversed', 'won', 'closed')
+                                 ELSE e.status <> 'inquiry' END AS as_known,
+           row_number() OVER (PARTITION BY l.object, l.psp_id ORDER BY l.line DESC) AS nth_last,
            row_number() OVER (PARTITION BY l.object, m.id, CASE WHEN m.id IS NULL THEN l.psp_id END
                               ORDER BY l.executed DESC, (m.psp_id = l.psp_id) DESC NULLS LAST, l.line) AS nth_about,
            row_number() OVER (PARTITION BY l.object, l.psp_id ORDER BY l.line) AS nth_id,
@@ -1083,12 +1115,17 @@ FROM (
     FROM statement_lines AS l
     LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
     LEFT JOIN statement_ours AS c ON c.object = 'charge' AND c.psp_id = l.charge_id AND m.id IS NULL
+    LEFT JOIN statement_elsewhere AS e ON e.object = l.object AND e.psp_id = l.psp_id AND m.id IS NULL
     WHERE l.day = $2 AND l.status <> ''
 ) AS x
 CROSS JOIN LATERAL (VALUES
-    ('missing_here', NOT x.of_others AND x.subject IS NULL AND x.nth_id = 1 AND (x.executed OR x.changed IS NOT NULL)),
+    ('missing_here', NOT x.of_others AND x.subject IS NULL AND CASE
+        WHEN x.changed IS NULL THEN x.nth_id = 1 AND x.executed
+        ELSE x.nth_last = 1 AND x.as_known IS NOT TRUE END),
     ('duplicate', NOT x.of_others AND x.changed IS NULL AND x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
-    ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
+    ('status', CASE WHEN x.executed THEN x.nth_about = 1 AND x.our_status NOT IN ('succeeded', 'reversed')
+                    ELSE x.our_status = 'succeeded'
+                         AND (x.nth_about = 1 OR x.object = 'refund' AND x.psp_id = x.our_psp_id) END),
     ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded'
         AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id AND NOT starts_with(x.our_psp_id, $6::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
@@ -1121,9 +1158,11 @@ type WriteLineBreaksParams struct {
 // duplicate, and so is each further line with the same PSP's id. An operator may have confirmed a movement without
 // knowing the PSP's id: our id then begins with own_prefix, and it is no break that the line has another id.
 //
-// A line about no movement of ours may change a payment of ours: then that payment is the break's subject. Such an
-// object may have several lines: a dispute has one when it is opened and one when it is won. If other programs use the
-// account (shared), a line without a reference that changes no payment of ours is of_others.
+// A line about no movement of ours may change a payment of ours: then that payment is the break's subject, unless our
+// books have the object already as the line says (as_known). Such an object may have several lines, of which the last
+// one counts: a dispute has one when it is opened and one when it is won. A refund of ours has two if its money came
+// back. If other programs use the account (shared), a line without a reference that changes no payment of ours is
+// of_others.
 //
 // A break is raised again when the status of our movement has changed. While the movement was processing, nobody has
 // judged the break.

@@ -1,0 +1,103 @@
+package judge
+
+import (
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/payment"
+)
+
+// What others have done to a payment at the PSP: a refund in its dashboard, a dispute. The key of the payment does not
+// move, and no operator is needed: the books follow the PSP's own records.
+
+// Stored is what our books have of an object of the PSP's that changes a payment, and that nothing of ours asked for.
+// It is zero if they have nothing.
+type Stored struct {
+	Status      string // a payment.Status of a refund, or a gateway.DisputeStatus
+	AmountMinor int64
+	Currency    string
+	Reason      string // of a dispute
+}
+
+// ChangedBy reports whether a record is about what others have done to the payment.
+func (s Seen) ChangedBy(e Record) bool {
+	_, charge := s.Request.(gateway.Charge)
+	return charge && e.Record.Object != gateway.ChargeObject && !s.fromElsewhere(e)
+}
+
+// ofAnotherProgram reports whether a record is about a charge of another program.
+func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.Known() && s.Shared && !r.Marked() }
+
+// judgeElsewhere is for a refund of the payment that others have made. The record of a refund that came back may arrive
+// before the one by which it succeeded.
+func judgeElsewhere(s Seen, rep report, r gateway.Record) Step {
+	step := Step{elsewhere: &r}
+	known, status := payment.Status(s.Stored.Status), RefundStatus(r)
+	switch {
+	case known == "": // new
+	case s.Stored.AmountMinor != r.AmountMinor || s.Stored.Currency != r.Currency:
+		return s.disagree(rep, "the PSP has told another amount of this refund before")
+	case known == payment.Reversed && status == payment.Succeeded && rep.source == SourceScan:
+		return s.disagree(rep, "the PSP has told that this refund came back, and its ledger says that it did not")
+	case known == status:
+		step = Step{}
+	case known == payment.Reversed, status == payment.Processing:
+		return Step{} // older than what we know
+	}
+	return s.movedOutside(step, rep, r, r.Status != gateway.StatusDeclined)
+}
+
+// RefundStatus is the status of a refund that others have made, by its record.
+func RefundStatus(r gateway.Record) payment.Status {
+	switch r.Status {
+	case gateway.StatusPending:
+		return payment.Processing
+	case gateway.StatusSucceeded:
+		return payment.Succeeded
+	}
+	return payment.Reversed // Its money has come back, or has never left.
+}
+
+// movedOutside adds the case of money that has moved out of a payment which has not succeeded here, or in another
+// currency than the payment's. Money can move out of a payment only after the charge was executed. So while its key is
+// unknown, the dead letter holds the key: it is not released, and not completed as a decline. When the payment has
+// succeeded, the record closes the case.
+func (s Seen) movedOutside(step Step, rep report, r gateway.Record, moved bool) Step {
+	reason := "the PSP has a " + string(r.Object) + " of this payment that nothing of ours asked for"
+	switch {
+	case !moved:
+		return step
+	case !s.Known(): // a refund of ours that a restore has lost
+		step.open = s.foundRecord(deadletters.UnknownMovement, rep, reason)
+	case r.Currency != s.charge().Currency:
+		step.open = s.foundRecord(deadletters.MovedOutside, rep,
+			reason+"; it is in "+r.Currency+", so it counts as the whole payment")
+	case s.Row.Status != payment.Succeeded:
+		step.open = s.foundRecord(deadletters.MovedOutside, rep,
+			reason+", and we do not know that the payment has succeeded")
+	case s.Held:
+		step.answer = s.foundRecord(deadletters.MovedOutside, rep,
+			"The payment has succeeded, so there is nothing left to decide.")
+		step.answer.Source = rep.source
+	}
+	return step
+}
+
+// disagree is the case of a record that contradicts an earlier one of the PSP's. Nothing is stored: an operator finds
+// out which of the two is true.
+func (s Seen) disagree(rep report, reason string) Step {
+	c := s.foundRecord(deadletters.MovedOutside, rep, reason)
+	c.Finding = "disagrees " + c.Finding
+	return Step{open: c}
+}
+
+// counting adds to a step what our books do not count: a second refund under the marks of one of ours, or a refund that
+// is declined or failed here. A refund that is processing has reserved its own share, and one that came back has had
+// it.
+func (s Seen) counting(step Step, r gateway.Record) Step {
+	asked, refund := s.Request.(gateway.Refund)
+	known := s.Row.Status == payment.Processing || s.Row.Status == payment.Reversed && s.Row.PSPID == r.ID
+	if step.open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID && !known {
+		step.elsewhere = &r
+	}
+	return step
+}
