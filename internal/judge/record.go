@@ -83,11 +83,11 @@ func judgeOutcome(s Seen, rep report) Step {
 // of the payment or refund.
 func judgeFinished(s Seen, rep report, v payment.Verdict, isVerdict bool) Step {
 	known := s.Row
-	if step, is := judgeReversed(s, rep, v, isVerdict); is {
+	if step, is := judgeReversed(s, rep, v); is {
 		return step
 	}
 	switch {
-	case s.cameBack(v, isVerdict):
+	case s.cameBack(v):
 		return s.reverse(rep, v)
 	case isVerdict && known.ConfirmedBy(v):
 		return s.confirm(rep, v)
