@@ -349,12 +349,42 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 WHERE t.psp_account = @account;
 
--- name: RefundByPSPID :one
--- The refund of ours, of the account's tenant, that has this id at the PSP.
-SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
+-- name: FindChanged :many
+-- What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
+-- charge, with what is stored of the record's object.
+SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
+       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-                    WHERE i.tenant_id = t.id AND i.psp_refund_id = @psp_id::text AND i.origin = 'api') AS r
+                    WHERE sqlc.arg(object)::text = 'refund' AND i.tenant_id = t.id
+                      AND i.psp_refund_id = @psp_id::text AND i.origin = 'api') AS r
+WHERE t.psp_account = @account
+UNION ALL
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = @charge_id::text) AS p
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                   WHERE sqlc.arg(object)::text = 'refund' AND i.tenant_id = t.id
+                     AND i.psp_refund_id = @psp_id::text AND i.origin = 'provider') AS r ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM disputes AS i
+                   WHERE sqlc.arg(object)::text = 'dispute' AND i.tenant_id = t.id AND i.payment_id = p.id
+                     AND i.psp_id = @psp_id::text) AS d ON true
+WHERE t.psp_account = @account
+UNION ALL
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = @charge_id::text
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                   WHERE sqlc.arg(object)::text = 'refund' AND i.tenant_id = t.id
+                     AND i.psp_refund_id = @psp_id::text AND i.origin = 'provider') AS r ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM disputes AS i
+                   WHERE sqlc.arg(object)::text = 'dispute' AND i.tenant_id = t.id AND i.payment_id = p.id
+                     AND i.psp_id = @psp_id::text) AS d ON true
 WHERE t.psp_account = @account;
 
 -- name: KnownElsewhere :one

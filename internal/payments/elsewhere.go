@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -20,43 +20,33 @@ import (
 // Others change our payments at the PSP, too: a refund in its dashboard, a dispute, a debit that the bank takes back.
 // Such a record is ours by the charge that it changes. It is stored on the payment, and bounds its refunds.
 
-// executionChangedBy finds what a record changes. It does not matter who has made it. It is a refund of ours if that
-// has the record's id, and otherwise the payment whose charge it changes.
-func (b *Books) executionChangedBy(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
+// executionChangedBy finds what a record changes, and what is stored of it. It does not matter who has made it. It is a
+// refund of ours if that has the record's id, and otherwise the payment whose charge it changes.
+func (b *Books) executionChangedBy(
+	ctx context.Context, r gateway.Record,
+) (own idempotency.Execution, stored judge.Stored, err error) {
 	if r.ChargeID == "" {
-		return idempotency.Execution{}, errNotOurs
+		return own, stored, errNotOurs
 	}
-	q := dbsqlc.New(b.db.Reader())
-	if r.Object == gateway.RefundObject {
-		own, err := q.RefundByPSPID(ctx, dbsqlc.RefundByPSPIDParams{PspID: r.ID, Account: r.Account})
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return execution(own.TenantID, payment.RefundOperation, own.IdempotencyKey, own.ID, own.Generation), err
-		}
-	}
-	rows, err := q.ChargesByPSPID(ctx, dbsqlc.ChargesByPSPIDParams{PspIds: []string{r.ChargeID}, Account: r.Account})
-	if err != nil || len(rows) == 0 {
-		return idempotency.Execution{}, cmp.Or(err, errNotOurs)
-	}
-	return execution(rows[0].TenantID, payment.CreateOperation, rows[0].IdempotencyKey, rows[0].ID,
-		rows[0].Generation), nil
-}
-
-// withStored adds what our books have of a record about what others have done to the payment.
-func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, r gateway.Record) (Gathered, error) {
-	row, err := q.KnownElsewhere(ctx, dbsqlc.KnownElsewhereParams{
-		TenantID: g.Seen.Tenant, PaymentID: g.movement.subject(), Object: string(r.Object), PspID: r.ID,
+	rows, err := dbsqlc.New(b.db.Reader()).FindChanged(ctx, dbsqlc.FindChangedParams{
+		Object: string(r.Object), PspID: r.ID, ChargeID: r.ChargeID, Account: r.Account,
 	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return g, fmt.Errorf("read what others have done: %w", err)
+	if err != nil || len(rows) == 0 {
+		return own, stored, cmp.Or(err, errNotOurs)
 	}
-	g.Seen.Stored = judge.Stored(row)
-	return g, nil
+	at := max(0, slices.IndexFunc(rows,
+		func(row dbsqlc.FindChangedRow) bool { return row.Object == string(gateway.RefundObject) }))
+	row := rows[at]
+	own = execution(row.TenantID, payment.OperationOf(gateway.Object(row.Object)), row.IdempotencyKey, row.ID,
+		row.Generation)
+	return own, judge.Stored{Status: row.Status, AmountMinor: row.AmountMinor, Currency: row.Currency,
+		Reason: row.Reason}, nil
 }
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
 // counts on the payment. The case is about the refund's own key, which nobody may execute again.
 func (b *Books) withLost(ctx context.Context, g Gathered, e judge.Record) (Gathered, error) {
-	if _, ours := payment.SubjectOf(e.Record.Object, e.Record.Reference); !ours {
+	if _, ours := payment.SubjectOf(e.Record.Object, e.Record.Reference); !ours || !g.Seen.ChangedBy(e) {
 		return g, nil
 	}
 	lost, err := b.nameOf(ctx, e.Record)

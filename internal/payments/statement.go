@@ -54,3 +54,15 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 	}
 	return g, err
 }
+
+// withStored adds what our books have of the object of a line about what others have done to the payment.
+func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, r gateway.Record) (Gathered, error) {
+	row, err := q.KnownElsewhere(ctx, dbsqlc.KnownElsewhereParams{
+		TenantID: g.Seen.Tenant, PaymentID: g.movement.subject(), Object: string(r.Object), PspID: r.ID,
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return g, fmt.Errorf("read what others have done: %w", err)
+	}
+	g.Seen.Stored = judge.Stored(row)
+	return g, nil
+}

@@ -259,7 +259,7 @@ func TestNoReaderWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) < 30 || handedTo != 6 {
+	if len(names) < 30 || handedTo != 5 {
 		t.Errorf("%d queries, and %d Readers that are handed on: is the search still right, and handedOn?", len(names),
 			handedTo)
 	}

@@ -327,6 +327,99 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 	return i, err
 }
 
+const findChanged = `-- name: FindChanged :many
+SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
+       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
+                    WHERE $1::text = 'refund' AND i.tenant_id = t.id
+                      AND i.psp_refund_id = $2::text AND i.origin = 'api') AS r
+WHERE t.psp_account = $3
+UNION ALL
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_charge_id = $4::text) AS p
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
+                   WHERE $1::text = 'refund' AND i.tenant_id = t.id
+                     AND i.psp_refund_id = $2::text AND i.origin = 'provider') AS r ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
+                   WHERE $1::text = 'dispute' AND i.tenant_id = t.id AND i.payment_id = p.id
+                     AND i.psp_id = $2::text) AS d ON true
+WHERE t.psp_account = $3
+UNION ALL
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
+                    WHERE i.tenant_id = t.id AND i.psp_object_id = $4::text
+                      AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
+                   WHERE $1::text = 'refund' AND i.tenant_id = t.id
+                     AND i.psp_refund_id = $2::text AND i.origin = 'provider') AS r ON true
+LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
+                   WHERE $1::text = 'dispute' AND i.tenant_id = t.id AND i.payment_id = p.id
+                     AND i.psp_id = $2::text) AS d ON true
+WHERE t.psp_account = $3
+`
+
+type FindChangedParams struct {
+	Object   string
+	PspID    string
+	Account  string
+	ChargeID string
+}
+
+type FindChangedRow struct {
+	Object         string
+	TenantID       string
+	ID             uuid.UUID
+	IdempotencyKey string
+	Generation     int32
+	Status         string
+	AmountMinor    int64
+	Currency       string
+	Reason         string
+}
+
+// What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
+// charge, with what is stored of the record's object.
+func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]FindChangedRow, error) {
+	rows, err := q.db.Query(ctx, findChanged,
+		arg.Object,
+		arg.PspID,
+		arg.Account,
+		arg.ChargeID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindChangedRow
+	for rows.Next() {
+		var i FindChangedRow
+		if err := rows.Scan(
+			&i.Object,
+			&i.TenantID,
+			&i.ID,
+			&i.IdempotencyKey,
+			&i.Generation,
+			&i.Status,
+			&i.AmountMinor,
+			&i.Currency,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findPayment = `-- name: FindPayment :one
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
@@ -1100,39 +1193,6 @@ func (q *Queries) RecordRefundElsewhere(ctx context.Context, arg RecordRefundEls
 		arg.CreatedAt,
 	)
 	return err
-}
-
-const refundByPSPID = `-- name: RefundByPSPID :one
-SELECT r.tenant_id, r.id, r.idempotency_key, r.generation
-FROM tenants AS t
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
-                    WHERE i.tenant_id = t.id AND i.psp_refund_id = $1::text AND i.origin = 'api') AS r
-WHERE t.psp_account = $2
-`
-
-type RefundByPSPIDParams struct {
-	PspID   string
-	Account string
-}
-
-type RefundByPSPIDRow struct {
-	TenantID       string
-	ID             uuid.UUID
-	IdempotencyKey string
-	Generation     int32
-}
-
-// The refund of ours, of the account's tenant, that has this id at the PSP.
-func (q *Queries) RefundByPSPID(ctx context.Context, arg RefundByPSPIDParams) (RefundByPSPIDRow, error) {
-	row := q.db.QueryRow(ctx, refundByPSPID, arg.PspID, arg.Account)
-	var i RefundByPSPIDRow
-	err := row.Scan(
-		&i.TenantID,
-		&i.ID,
-		&i.IdempotencyKey,
-		&i.Generation,
-	)
-	return i, err
 }
 
 const rememberObject = `-- name: RememberObject :execrows
