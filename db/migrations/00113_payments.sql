@@ -34,7 +34,8 @@ CREATE TABLE payments (
     -- are lost. It may be more than the payment: a refund of ours may hold the same share already, and evidence must be
     -- stored whatever it says.
     moved_outside_minor bigint NOT NULL DEFAULT 0,
-    -- When the payment's totals last changed, or it was resumed. NULL: never, so a new payment does not write it.
+    -- When the payment's totals last changed, it was resumed, or its outcome came late. NULL: never, so a payment that
+    -- takes less than a second does not write it.
     updated_at        timestamptz,
     created_at        timestamptz NOT NULL DEFAULT payonce_now(),
     PRIMARY KEY (tenant_id, id)

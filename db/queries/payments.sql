@@ -46,9 +46,12 @@ WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'processing'
 
 -- name: RecordPayments :many
 -- processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
--- payment that is not returned was not written.
+-- payment that is not returned was not written. updated_at is written only for an outcome that comes a second after the
+-- payment, or later: it outlives the key, which has the time of each outcome.
 UPDATE payments AS p
-SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
+SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, ''),
+    updated_at = greatest(p.updated_at, nullif(greatest(payonce_now(), p.created_at + interval '1 second'),
+                                               p.created_at + interval '1 second'))
 FROM (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@statuses::text[]) AS status,
            unnest(@psp_charge_ids::text[]) AS psp_charge_id, unnest(@decline_codes::text[]) AS decline_code,

@@ -64,7 +64,10 @@ func withLives(ctx context.Context, db *postgres.DB, tenant string, shown ...*pa
 		if p.Disputes, err = disputesOf(life.Disputes); err != nil {
 			return fmt.Errorf("read disputes: %w", err)
 		}
-		changes := []time.Time{p.Updated, life.FinishedAt}
+		changes := []time.Time{p.Updated}
+		if p.Status != payment.Processing { // Its key may have been finished after its row was read.
+			changes = append(changes, life.FinishedAt)
+		}
 		for _, d := range p.Disputes {
 			changes = append(changes, d.Updated)
 		}

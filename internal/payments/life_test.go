@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"payonce/internal/gateway"
 	"payonce/internal/judge"
@@ -120,5 +121,39 @@ func TestAnyMixOfWhatBecomesOfAPaymentEndsAsThePSPsBooks(t *testing.T) {
 			}
 			s.wantDeadLetters()
 		})
+	}
+}
+
+// What is shown of the time of a change never goes back, also when the key is deleted.
+func TestTimeOfTheLastChangeOutlivesTheKey(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	updated := func(id payment.ID) time.Duration {
+		t.Helper()
+		p, err := s.service.Payment(t.Context(), "acme", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Updated.Sub(p.Created)
+	}
+	for key, late := range map[string]bool{"order-0000000001": true, "order-0000000002": false} {
+		g := s.charging(key)
+		if late {
+			s.exec("ALTER TABLE payments DISABLE TRIGGER USER")
+			s.exec("UPDATE payments SET created_at = created_at - interval '2 hours' WHERE idempotency_key = '" +
+				key + "'")
+			s.exec("ALTER TABLE payments ENABLE TRIGGER USER")
+		}
+		id := payment.ID(g.lease.Subject)
+		if took := updated(id); took != 0 {
+			t.Errorf("%s is changed %v after it was made, and is processing", key, took)
+		}
+		g.succeeded()
+		before := updated(id)
+		g.deleted()
+		after := updated(id)
+		if before <= 0 || late && after < 2*time.Hour || !late && after != 0 {
+			t.Errorf("%s is changed %v after it was made, and %v when its key is gone", key, before, after)
+		}
 	}
 }

@@ -1049,7 +1049,9 @@ func (q *Queries) RecordDispute(ctx context.Context, arg RecordDisputeParams) er
 
 const recordPayments = `-- name: RecordPayments :many
 UPDATE payments AS p
-SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
+SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, ''),
+    updated_at = greatest(p.updated_at, nullif(greatest(payonce_now(), p.created_at + interval '1 second'),
+                                               p.created_at + interval '1 second'))
 FROM (
     SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS status,
            unnest($3::text[]) AS psp_charge_id, unnest($4::text[]) AS decline_code,
@@ -1079,7 +1081,8 @@ type RecordPaymentsParams struct {
 }
 
 // processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
-// payment that is not returned was not written.
+// payment that is not returned was not written. updated_at is written only for an outcome that comes a second after the
+// payment, or later: it outlives the key, which has the time of each outcome.
 func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, recordPayments,
 		arg.Ids,
