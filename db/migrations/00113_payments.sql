@@ -82,9 +82,6 @@ CREATE TABLE refunds (
 -- What is stored as made by others may turn out to be ours. Both rows then have the id, and the one of ours counts.
 CREATE UNIQUE INDEX refunds_psp_refund_unique ON refunds (tenant_id, psp_refund_id, origin)
     WHERE psp_refund_id IS NOT NULL;
--- Where the ledger scan begins, as disputes_open.
-CREATE INDEX refunds_open_elsewhere ON refunds (tenant_id, created_at)
-    WHERE origin = 'provider' AND status = 'processing';
 CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id) WHERE payment_id IS NOT NULL;
 
 -- Who pays, how much and how is fixed when the row is written, and no row is ever deleted. `succeeded` and `declined`

@@ -25,8 +25,9 @@ CREATE TABLE dead_letters (
     -- release the key.
     hold              dead_letter_hold NOT NULL GENERATED ALWAYS AS (CASE
                           WHEN kind = 'job_discarded' THEN 'expiry'::dead_letter_hold
+                          -- pending: money that has left a payment is held, so its charge was executed.
                           WHEN 'succeeded' IN (evidence #>> '{record,status}', evidence #>> '{answer,status}')
-                              THEN 'decline'
+                               OR evidence #>> '{record,status}' = 'pending' THEN 'decline'
                           ELSE 'release' END) STORED,
     opened_at         timestamptz NOT NULL DEFAULT payonce_now(),
     -- Grows with every change, so two operators cannot both resolve one dead letter.

@@ -178,17 +178,17 @@ FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::big
           FROM refunds AS i
           CROSS JOIN LATERAL (SELECT CASE WHEN i.currency = charged.currency THEN i.amount_minor
                                           ELSE charged.amount_minor END AS amount) AS s
-          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
-            AND i.status IN ('processing', 'succeeded')
+          WHERE i.tenant_id = @tenant_id AND i.payment_id = charged.id AND i.status IN ('processing', 'succeeded')
             AND (i.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                                      WHERE own.tenant_id = i.tenant_id AND own.psp_refund_id = i.psp_refund_id
-                                        AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+                                      WHERE own.tenant_id = @tenant_id AND own.origin = 'api'
+                                        AND own.psp_refund_id IN (i.psp_refund_id, 'operator:' || i.psp_refund_id)
+                                        AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
       ) AS r
       CROSS JOIN LATERAL (
           SELECT coalesce(sum(CASE WHEN i.currency = charged.currency THEN i.amount_minor
                                    ELSE charged.amount_minor END), 0) AS disputed
           FROM disputes AS i
-          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
+          WHERE i.tenant_id = @tenant_id AND i.payment_id = charged.id
             AND i.status IN ('needs_response', 'under_review', 'lost')
       ) AS d
       WHERE charged.tenant_id = @tenant_id AND charged.id = @payment_id) AS t
@@ -205,39 +205,46 @@ VALUES (@tenant_id, @id, @payment_id, 'provider', @amount_minor, @currency, @sta
         sqlc.arg(psp_refund_id)::text, sqlc.narg(decline_code), @created_at, payonce_now())
 ON CONFLICT (tenant_id, psp_refund_id, origin) WHERE psp_refund_id IS NOT NULL DO UPDATE
 SET status = excluded.status, decline_code = excluded.decline_code, updated_at = excluded.updated_at
-WHERE array_position(ARRAY['processing', 'succeeded', 'reversed'], excluded.status)
+WHERE r.payment_id = excluded.payment_id
+  AND array_position(ARRAY['processing', 'succeeded', 'reversed'], excluded.status)
     > array_position(ARRAY['processing', 'succeeded', 'reversed'], r.status);
 
 -- name: ReverseRefund :exec
 -- succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before.
-UPDATE refunds AS r SET status = 'reversed', decline_code = sqlc.narg(decline_code), updated_at = payonce_now()
-WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'succeeded' AND r.psp_refund_id = @psp_refund_id::text;
+UPDATE refunds AS r
+SET status = 'reversed', psp_refund_id = @psp_refund_id::text, decline_code = sqlc.narg(decline_code),
+    updated_at = payonce_now()
+WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'succeeded'
+  AND r.psp_refund_id IN (@psp_refund_id::text, 'operator:' || @psp_refund_id::text);
 
 -- name: RecordDispute :exec
--- Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins. Of the
--- same status, what the row does not know yet is added: a statement has neither reason nor dates.
+-- Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins, unless an
+-- operator has found out which of two ends is true (overrules). Of the same status, what the PSP tells of the dispute
+-- itself is taken; a line of a statement has neither reason nor dates.
 INSERT INTO disputes AS d (
-    tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at)
+    tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at)
 VALUES (@tenant_id, @payment_id, @psp_id, @amount_minor, @currency, sqlc.narg(reason), @status,
-        sqlc.narg(evidence_due_by), @opened_at)
+        sqlc.narg(evidence_due_by), @opened_at, payonce_now())
 ON CONFLICT (tenant_id, payment_id, psp_id) DO UPDATE
-SET amount_minor = excluded.amount_minor, reason = coalesce(excluded.reason, d.reason), status = excluded.status,
-    evidence_due_by = coalesce(excluded.evidence_due_by, d.evidence_due_by),
-    opened_at = least(excluded.opened_at, d.opened_at), updated_at = payonce_now()
+SET amount_minor = excluded.amount_minor, currency = excluded.currency, reason = coalesce(excluded.reason, d.reason),
+    status = excluded.status, evidence_due_by = coalesce(excluded.evidence_due_by, d.evidence_due_by),
+    opened_at = least(excluded.opened_at, d.opened_at), updated_at = excluded.updated_at
 WHERE array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], excluded.status)
     > array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], d.status)
-   OR excluded.status = d.status
-      AND (coalesce(excluded.reason, d.reason), coalesce(excluded.evidence_due_by, d.evidence_due_by),
-           least(excluded.opened_at, d.opened_at))
-          IS DISTINCT FROM (d.reason, d.evidence_due_by, d.opened_at);
+   OR @overrules::boolean
+   OR excluded.status = d.status AND excluded.reason IS NOT NULL
+      AND (excluded.amount_minor, excluded.currency, excluded.reason,
+           coalesce(excluded.evidence_due_by, d.evidence_due_by), least(excluded.opened_at, d.opened_at))
+          IS DISTINCT FROM (d.amount_minor, d.currency, d.reason, d.evidence_due_by, d.opened_at);
 
 -- name: ListRefunds :many
 -- The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours.
 SELECT r.* FROM refunds AS r
 WHERE r.tenant_id = @tenant_id AND r.payment_id = @payment_id AND r.id < @before
   AND (r.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                            WHERE own.tenant_id = r.tenant_id AND own.psp_refund_id = r.psp_refund_id
-                              AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+                            WHERE own.tenant_id = @tenant_id AND own.origin = 'api'
+                              AND own.psp_refund_id IN (r.psp_refund_id, 'operator:' || r.psp_refund_id)
+                              AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
 ORDER BY r.id DESC
 LIMIT @max_rows;
 
@@ -356,7 +363,8 @@ WHERE t.psp_account = @account;
 -- What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
 -- charge, with what is stored of the record's object.
 SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
-       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason
+       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
+       false::boolean AS of_another, false::boolean AS fresh
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
                     WHERE sqlc.arg(object)::text = 'refund' AND i.tenant_id = t.id
@@ -364,7 +372,9 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
 WHERE t.psp_account = @account
 UNION ALL
 SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
+       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
+       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = @charge_id::text) AS p
@@ -377,7 +387,9 @@ LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM disputes AS i
 WHERE t.psp_account = @account
 UNION ALL
 SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
+       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
+       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = @charge_id::text
@@ -392,26 +404,22 @@ WHERE t.psp_account = @account;
 
 -- name: KnownElsewhere :one
 -- What is stored of a refund that others have made, or of a dispute.
-SELECT r.status, r.amount_minor, r.currency, ''::text AS reason FROM refunds AS r
+SELECT r.status, r.amount_minor, r.currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
+       (r.payment_id <> @payment_id)::boolean AS of_another, false::boolean AS fresh FROM refunds AS r
 WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text
   AND r.origin = 'provider'
 UNION ALL
-SELECT d.status, d.amount_minor, d.currency, coalesce(d.reason, '') FROM disputes AS d
+SELECT d.status, d.amount_minor, d.currency, coalesce(d.reason, ''), coalesce(d.evidence_due_by, 'epoch'), false, false
+FROM disputes AS d
 WHERE sqlc.arg(object)::text = 'dispute' AND d.tenant_id = @tenant_id AND d.payment_id = @payment_id
   AND d.psp_id = @psp_id::text
 LIMIT 1;
 
--- name: OldestOpen :one
--- When the oldest dispute was opened that is not over, or the oldest refund of others was made that is on its way.
-(SELECT d.opened_at FROM disputes AS d
- WHERE sqlc.arg(object)::text = 'dispute' AND d.tenant_id = @tenant_id
-   AND d.status IN ('inquiry', 'needs_response', 'under_review')
- ORDER BY d.opened_at LIMIT 1)
-UNION ALL
-(SELECT r.created_at FROM refunds AS r
- WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.origin = 'provider'
-   AND r.status = 'processing'
- ORDER BY r.created_at LIMIT 1);
+-- name: OldestOpenDispute :one
+-- When the oldest dispute was opened that is not over.
+SELECT d.opened_at FROM disputes AS d
+WHERE d.tenant_id = @tenant_id AND d.status IN ('inquiry', 'needs_response', 'under_review')
+ORDER BY d.opened_at LIMIT 1;
 
 -- name: TenantOfAccount :one
 SELECT id, psp FROM tenants WHERE psp_account = @psp_account;

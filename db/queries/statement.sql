@@ -156,8 +156,11 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
     our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
     last_seen = excluded.last_seen, gone_at = NULL,
-    raised_by = CASE WHEN b.gone_at IS NULL AND b.our_status IS NOT DISTINCT FROM excluded.our_status THEN b.raised_by
-                     ELSE excluded.raised_by END, seen_by = excluded.seen_by;
+    raised_by = CASE WHEN b.gone_at IS NULL AND b.our_status IS NOT DISTINCT FROM excluded.our_status
+                          AND (b.their_status, b.their_amount_minor, b.their_currency)
+                              IS NOT DISTINCT FROM (excluded.their_status, excluded.their_amount_minor,
+                                                    excluded.their_currency)
+                     THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by;
 
 -- name: FindAbsent :exec
 -- Copies our movements of the day. ForgetPresent then deletes the movements that are in the files read so far. The

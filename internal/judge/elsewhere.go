@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"time"
+
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/payment"
@@ -12,10 +14,13 @@ import (
 // Stored is what our books have of an object of the PSP's that changes a payment, and that nothing of ours asked for.
 // It is zero if they have nothing.
 type Stored struct {
-	Status      string // a payment.Status of a refund, or a gateway.DisputeStatus
-	AmountMinor int64
-	Currency    string
-	Reason      string // of a dispute
+	Status        string // a payment.Status of a refund, or a gateway.DisputeStatus
+	AmountMinor   int64
+	Currency      string
+	Reason        string    // of a dispute
+	EvidenceDueBy time.Time // of a dispute
+	OfAnother     bool      // the PSP has told before that it changes another payment
+	Fresh         bool      // it has changed since a scan may have read its page
 }
 
 // ChangedBy reports whether a record is about what others have done to the payment.
@@ -33,10 +38,12 @@ func judgeElsewhere(s Seen, rep report, r gateway.Record) Step {
 	step := Step{elsewhere: &r}
 	known, status := payment.Status(s.Stored.Status), RefundStatus(r)
 	switch {
+	case r.AmountMinor == 0:
+		return Step{} // no money
 	case known == "": // new
-	case s.Stored.AmountMinor != r.AmountMinor || s.Stored.Currency != r.Currency:
-		return s.disagree(rep, "the PSP has told another amount of this refund before")
-	case known == payment.Reversed && status == payment.Succeeded && rep.source == SourceScan:
+	case s.Stored.AmountMinor != r.AmountMinor || s.Stored.Currency != r.Currency || s.Stored.OfAnother:
+		return s.disagree(rep, "the PSP has told another amount of this refund before, or another payment")
+	case known == payment.Reversed && status == payment.Succeeded && rep.source == SourceScan && !s.Stored.Fresh:
 		return s.disagree(rep, "the PSP has told that this refund came back, and its ledger says that it did not")
 	case known == status:
 		step = Step{}
@@ -91,11 +98,12 @@ func (s Seen) disagree(rep report, reason string) Step {
 }
 
 // counting adds to a step what our books do not count: a second refund under the marks of one of ours, or a refund that
-// is declined or failed here. A refund that is processing has reserved its own share, and one that came back has had
-// it.
+// is declined or failed here. A refund that is processing has reserved its own share, one that came back has had it, and
+// one for which an operator has vouched counts already.
 func (s Seen) counting(step Step, r gateway.Record) Step {
 	asked, refund := s.Request.(gateway.Refund)
-	known := s.Row.Status == payment.Processing || s.Row.Status == payment.Reversed && s.Row.PSPID == r.ID
+	known := s.Row.Status == payment.Processing || s.Row.Status == payment.Reversed && s.Row.PSPID == r.ID ||
+		s.Row.PSPID == payment.OperatorPSPID+r.ID
 	if step.open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID && !known {
 		step.elsewhere = &r
 	}

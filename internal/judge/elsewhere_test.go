@@ -39,7 +39,9 @@ func TestRefundElsewhereNeverGoesBack(t *testing.T) {
 			if got != want || step.answer != nil {
 				t.Errorf("%q is known, and %s says %q: %s, want %s", c.known, source, c.told, got, want)
 			}
-			for _, other := range []Stored{{c.known, 501, "USD", ""}, {c.known, 500, "EUR", ""}} {
+			for _, other := range []Stored{{Status: c.known, AmountMinor: 501, Currency: "USD"},
+				{Status: c.known, AmountMinor: 500, Currency: "EUR"},
+				{Status: c.known, AmountMinor: 500, Currency: "USD", OfAnother: true}} {
 				if s.Stored = other; c.known != "" && Judge(s, Record{Source: source, Record: r}).open == nil {
 					t.Errorf("%q is known as %+v, and %s says %q: no case", c.known, other, source, c.told)
 				}

@@ -32,6 +32,7 @@ type Step struct {
 	askAgain              *Wait
 	open, answer          *Case
 	elsewhere             *gateway.Record
+	overrules             bool
 	reversal              *payment.Verdict
 	refuse                *Refusal
 	again                 *Again
@@ -72,6 +73,9 @@ func (s Step) Answer() *Case { return s.answer }
 
 // Elsewhere is a record of what others have done to the payment. It is stored, and bounds the payment's refunds.
 func (s Step) Elsewhere() *gateway.Record { return s.elsewhere }
+
+// Overrules reports whether Elsewhere is true, whatever the PSP has told before: an operator has found out.
+func (s Step) Overrules() bool { return s.overrules }
 
 // Reversal is written to the row of a refund that has succeeded, and whose money has come back.
 func (s Step) Reversal() *payment.Verdict { return s.reversal }

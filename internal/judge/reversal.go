@@ -12,7 +12,8 @@ import (
 // returned. The outcome has been compared with the request already. Other ids are of other refunds.
 func (s Seen) cameBack(v payment.Verdict) bool {
 	_, refund := s.Request.(gateway.Refund)
-	return refund && s.Row.Status == payment.Succeeded && v.Status == payment.Declined && v.PSPID == s.Row.PSPID
+	return refund && s.Row.Status == payment.Succeeded && v.Status == payment.Declined && v.PSPID != "" &&
+		(v.PSPID == s.Row.PSPID || payment.OperatorPSPID+v.PSPID == s.Row.PSPID)
 }
 
 // reverse gives the share of a refund back to the payment, so that it can be refunded again under a new key.

@@ -135,7 +135,7 @@ func (s Seen) After(step Step) Seen {
 		s.Failures = step.askAgain.Failures
 	}
 	if c := step.open; c != nil && c.AboutKey && s.Status != "" {
-		s.Charged = s.Charged || hasStatus(c.Evidence, "succeeded")
+		s.Charged = s.Charged || hasStatus(c.Evidence, "succeeded") || hasStatus(c.Evidence, "pending")
 		s.Held = s.Held || s.Charged || s.stands()
 	}
 	return s

@@ -144,7 +144,9 @@ func judgeLine(s Seen, b Break, rep report) Step {
 }
 
 // declined reports whether the statement lists as declined what has succeeded here.
-func (b Break) declined() bool { return b.Ours.Status == string(payment.Succeeded) }
+func (b Break) declined() bool {
+	return b.Kind == BreakStatus && b.Ours != nil && b.Ours.Status == string(payment.Succeeded)
+}
 
 // line is the line of a break as a record of the PSP's ledger. It does not tell the key, or the charge of a refund.
 func (b Break) line() gateway.Record {

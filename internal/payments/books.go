@@ -48,20 +48,19 @@ func (b *Books) Unexplained(
 	return page, nil
 }
 
-// OldestOpen is when the oldest dispute of an account, or the oldest refund that others have made, was created that is
-// not final. It is nil if there is none.
-func (b *Books) OldestOpen(ctx context.Context, o gateway.Object, account string) (*time.Time, error) {
+// OldestOpenDispute is when the oldest dispute of an account was opened that is not over. It is nil if there is none.
+func (b *Books) OldestOpenDispute(ctx context.Context, account string) (*time.Time, error) {
 	q := dbsqlc.New(b.db.Reader())
 	tenant, err := q.TenantOfAccount(ctx, account)
 	if err != nil {
 		return nil, fmt.Errorf("find tenant of account: %w", err)
 	}
-	at, err := q.OldestOpen(ctx, dbsqlc.OldestOpenParams{TenantID: tenant.ID, Object: string(o)})
+	at, err := q.OldestOpenDispute(ctx, tenant.ID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find the oldest that is open: %w", err)
+		return nil, fmt.Errorf("find the oldest open dispute: %w", err)
 	}
 	return &at, nil
 }

@@ -39,8 +39,19 @@ func (b *Books) executionChangedBy(
 	row := rows[at]
 	own = execution(row.TenantID, payment.OperationOf(gateway.Object(row.Object)), row.IdempotencyKey, row.ID,
 		row.Generation)
-	return own, judge.Stored{Status: row.Status, AmountMinor: row.AmountMinor, Currency: row.Currency,
-		Reason: row.Reason}, nil
+	return own, storedOf(dbsqlc.KnownElsewhereRow{Status: row.Status, AmountMinor: row.AmountMinor,
+		Currency: row.Currency, Reason: row.Reason, EvidenceDueBy: row.EvidenceDueBy, OfAnother: row.OfAnother,
+		Fresh: row.Fresh}), nil
+}
+
+// storedOf is what is stored of an object. The database has the epoch for a time that is not known.
+func storedOf(row dbsqlc.KnownElsewhereRow) judge.Stored {
+	stored := judge.Stored{Status: row.Status, AmountMinor: row.AmountMinor, Currency: row.Currency, Reason: row.Reason,
+		OfAnother: row.OfAnother, Fresh: row.Fresh}
+	if row.EvidenceDueBy.Unix() > 0 {
+		stored.EvidenceDueBy = row.EvidenceDueBy.UTC()
+	}
+	return stored
 }
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
@@ -58,7 +69,8 @@ func (b *Books) withLost(ctx context.Context, g Gathered, e judge.Record) (Gathe
 }
 
 // elsewhereCalls store what others have done to the payment of a movement.
-func elsewhereCalls(newID func() (uuid.UUID, error), p payment.Payment, r gateway.Record) []postgres.Call {
+func elsewhereCalls(newID func() (uuid.UUID, error), p payment.Payment, step judge.Step) []postgres.Call {
+	r := *step.Elsewhere()
 	lock := dbsqlc.LockPaymentParams{TenantID: p.Tenant, ID: uuid.UUID(p.ID)}
 	return tallied(lock, func(ctx context.Context, q postgres.Statement) error {
 		if r.Object == gateway.DisputeObject {
@@ -66,6 +78,7 @@ func elsewhereCalls(newID func() (uuid.UUID, error), p payment.Payment, r gatewa
 				TenantID: lock.TenantID, PaymentID: lock.ID, PspID: r.ID, AmountMinor: r.AmountMinor,
 				Currency: r.Currency, Reason: postgres.Nullable(r.Dispute.Reason), Status: string(r.Dispute.Status),
 				EvidenceDueBy: postgres.Nullable(r.Dispute.EvidenceDueBy), OpenedAt: r.Created,
+				Overrules: step.Overrules(),
 			})
 		}
 		id, err := newID()

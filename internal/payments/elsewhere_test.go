@@ -109,6 +109,7 @@ func TestRefundMadeElsewhereThatThePSPTellsInTwoWaysIsACase(t *testing.T) {
 	s.tells(judge.SourceWebhook, told("succeeded", 501), true)
 	s.dismissed()
 	s.tells(judge.SourceWebhook, told("declined", 500), false)
+	s.exec("UPDATE refunds SET updated_at = updated_at - interval '2 minutes'")
 	s.tells(judge.SourceScan, told("succeeded", 500), true)
 	s.wantOutside(0)
 	s.wantDeadLetters("moved_outside disagrees refund record acme re_1")

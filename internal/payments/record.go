@@ -55,13 +55,14 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 	return effectOf(step, applied), nil
 }
 
-// asItIsNow reads the record of a refund at the PSP if a webhook of it contradicts the result that was answered. A
-// webhook tells what was so when it was made, and a bank may have refused the refund since. If the PSP does not have
-// the record, or does not answer, the webhook counts. So does one of a charge: no PSP takes back that a charge has
-// succeeded, so another answer would be the older one.
+// asItIsNow reads the record of a refund at the PSP if a webhook or a scan of it contradicts the result that was
+// answered. Both tell what was so when they were made, and a bank may have refused the refund since. If the PSP does not
+// have the record, or does not answer, what was told counts. So does a record of a charge: no PSP takes back that a
+// charge has succeeded, so another answer would be the older one.
 func (s *Service) asItIsNow(ctx context.Context, g Gathered, e judge.Record) judge.Record {
 	step := judge.Judge(g.Seen, e)
-	if e.Source != judge.SourceWebhook || e.Record.Object != gateway.RefundObject || step.Open() == nil ||
+	told := e.Source == judge.SourceWebhook || e.Source == judge.SourceScan // by now, it may be otherwise
+	if !told || e.Record.Object != gateway.RefundObject || step.Open() == nil ||
 		step.Open().Kind != deadletters.ContradictsCompleted {
 		return e
 	}

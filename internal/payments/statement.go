@@ -63,6 +63,6 @@ func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, r gateway.Re
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return g, fmt.Errorf("read what others have done: %w", err)
 	}
-	g.Seen.Stored = judge.Stored(row)
+	g.Seen.Stored = storedOf(row)
 	return g, nil
 }

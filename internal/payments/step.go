@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -41,14 +42,15 @@ func (s *Service) unguardedCalls(g Gathered, step judge.Step) (calls []postgres.
 	if step.Note().Actor != "" {
 		calls = append(calls, s.keys.Note(g.Seen.Own, step.Note()))
 	}
-	if step.Named() != "" {
-		calls = append(calls, nameMovement(g.movement, step.Named()))
-	}
 	if step.Open() != nil && step.Open().AboutKey || step.Answer() != nil && step.Answer().AboutKey {
 		calls = append(calls, s.keys.LockKey(g.Seen.Own.Ref, g.Seen.Own.Generation))
 	}
+	if step.Named() != "" { // Its id may be that of a refund which seemed to be of others.
+		calls = append(calls, tallied(dbsqlc.LockPaymentParams{TenantID: g.movement.merchant.Tenant,
+			ID: uuid.UUID(g.movement.payment.ID)}, nameMovement(g.movement, step.Named()))...)
+	}
 	if step.Elsewhere() != nil { // after the key, as each step locks
-		calls = append(calls, elsewhereCalls(s.newID, *g.movement.payment, *step.Elsewhere())...)
+		calls = append(calls, elsewhereCalls(s.newID, *g.movement.payment, step)...)
 	}
 	if step.Reversal() != nil {
 		calls = append(calls, reversalCalls(g.movement, *step.Reversal())...)

@@ -34,9 +34,9 @@ const (
 // A new walk begins ScanOverlap before the watermark, or before the beginning of the last walk if that is earlier. A
 // scan leaves a key alone while somebody else is working on it, if a lookup finds the record, too. The next walk should
 // see the record again after that work has ended; it does not if the record was old when it was read, as after an
-// outage. A dispute changes for weeks after it was opened. So a walk begins before the oldest dispute that is open, and
-// one of refunds before the oldest of others that is on its way. The first walk begins ScanOverlap before the tenant
-// was created: older records of the account are not ours. Within a walk, the position is a time of the PSP's clock.
+// outage. A dispute changes for weeks after it was opened. So the first walk of each hour begins before the oldest
+// dispute that is open. The first walk begins ScanOverlap before the tenant was created: older records of the account
+// are not ours. Within a walk, the position is a time of the PSP's clock.
 func (r *Reconciler) Scan(
 	ctx context.Context, o gateway.Object, account string, pages int, enough <-chan struct{},
 ) (progress Progress, effects []payments.Effect, err error) {
@@ -150,12 +150,15 @@ type walk struct {
 // beginWalk, advanceWalk and endWalk each write once. A lost acknowledgement is an error of the run. Each write may be
 // repeated, because the next run continues from what is stored.
 func (r *Reconciler) beginWalk(ctx context.Context, psp string, o gateway.Object, account string) (walk, error) {
-	open, err := r.Payments.OldestOpen(ctx, o, account)
-	if err != nil {
-		return walk{}, err
+	var open *time.Time
+	if o == gateway.DisputeObject {
+		var err error
+		if open, err = r.Payments.OldestOpenDispute(ctx, account); err != nil {
+			return walk{}, err
+		}
 	}
 	var row dbsqlc.BeginWalkRow
-	err = r.writeWalk(ctx, "begin", func(ctx context.Context, q *dbsqlc.Queries) (err error) {
+	err := r.writeWalk(ctx, "begin", func(ctx context.Context, q *dbsqlc.Queries) (err error) {
 		row, err = q.BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: r.ScanOverlap,
 			OldestOpen: open})
 		return err

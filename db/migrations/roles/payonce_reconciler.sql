@@ -25,8 +25,9 @@ GRANT SELECT,
     ON payments TO payonce_reconciler;
 -- What others have done is never deleted. A later status replaces the earlier one.
 GRANT SELECT,
-      INSERT (tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at),
-      UPDATE (amount_minor, reason, status, evidence_due_by, opened_at, updated_at)
+      INSERT (tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at,
+              updated_at),
+      UPDATE (amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at)
     ON disputes TO payonce_reconciler;
 GRANT SELECT,
       INSERT (tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, decline_code,

@@ -329,7 +329,8 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 
 const findChanged = `-- name: FindChanged :many
 SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
-       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason
+       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
+       false::boolean AS of_another, false::boolean AS fresh
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE $1::text = 'refund' AND i.tenant_id = t.id
@@ -337,7 +338,9 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, 
 WHERE t.psp_account = $3
 UNION ALL
 SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
+       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
+       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = $4::text) AS p
@@ -350,7 +353,9 @@ LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_i
 WHERE t.psp_account = $3
 UNION ALL
 SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, '')
+       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
+       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
+       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = $4::text
@@ -381,6 +386,9 @@ type FindChangedRow struct {
 	AmountMinor    int64
 	Currency       string
 	Reason         string
+	EvidenceDueBy  time.Time
+	OfAnother      bool
+	Fresh          bool
 }
 
 // What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
@@ -409,6 +417,9 @@ func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]Fin
 			&i.AmountMinor,
 			&i.Currency,
 			&i.Reason,
+			&i.EvidenceDueBy,
+			&i.OfAnother,
+			&i.Fresh,
 		); err != nil {
 			return nil, err
 		}
@@ -591,37 +602,42 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 }
 
 const knownElsewhere = `-- name: KnownElsewhere :one
-SELECT r.status, r.amount_minor, r.currency, ''::text AS reason FROM refunds AS r
-WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.psp_refund_id = $3::text
+SELECT r.status, r.amount_minor, r.currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
+       (r.payment_id <> $1)::boolean AS of_another, false::boolean AS fresh FROM refunds AS r
+WHERE $2::text = 'refund' AND r.tenant_id = $3 AND r.psp_refund_id = $4::text
   AND r.origin = 'provider'
 UNION ALL
-SELECT d.status, d.amount_minor, d.currency, coalesce(d.reason, '') FROM disputes AS d
-WHERE $1::text = 'dispute' AND d.tenant_id = $2 AND d.payment_id = $4
-  AND d.psp_id = $3::text
+SELECT d.status, d.amount_minor, d.currency, coalesce(d.reason, ''), coalesce(d.evidence_due_by, 'epoch'), false, false
+FROM disputes AS d
+WHERE $2::text = 'dispute' AND d.tenant_id = $3 AND d.payment_id = $1
+  AND d.psp_id = $4::text
 LIMIT 1
 `
 
 type KnownElsewhereParams struct {
+	PaymentID uuid.UUID
 	Object    string
 	TenantID  string
 	PspID     string
-	PaymentID uuid.UUID
 }
 
 type KnownElsewhereRow struct {
-	Status      string
-	AmountMinor int64
-	Currency    string
-	Reason      string
+	Status        string
+	AmountMinor   int64
+	Currency      string
+	Reason        string
+	EvidenceDueBy time.Time
+	OfAnother     bool
+	Fresh         bool
 }
 
 // What is stored of a refund that others have made, or of a dispute.
 func (q *Queries) KnownElsewhere(ctx context.Context, arg KnownElsewhereParams) (KnownElsewhereRow, error) {
 	row := q.db.QueryRow(ctx, knownElsewhere,
+		arg.PaymentID,
 		arg.Object,
 		arg.TenantID,
 		arg.PspID,
-		arg.PaymentID,
 	)
 	var i KnownElsewhereRow
 	err := row.Scan(
@@ -629,6 +645,9 @@ func (q *Queries) KnownElsewhere(ctx context.Context, arg KnownElsewhereParams) 
 		&i.AmountMinor,
 		&i.Currency,
 		&i.Reason,
+		&i.EvidenceDueBy,
+		&i.OfAnother,
+		&i.Fresh,
 	)
 	return i, err
 }
@@ -732,8 +751,9 @@ const listRefunds = `-- name: ListRefunds :many
 SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at FROM refunds AS r
 WHERE r.tenant_id = $1 AND r.payment_id = $2 AND r.id < $3
   AND (r.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                            WHERE own.tenant_id = r.tenant_id AND own.psp_refund_id = r.psp_refund_id
-                              AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+                            WHERE own.tenant_id = $1 AND own.origin = 'api'
+                              AND own.psp_refund_id IN (r.psp_refund_id, 'operator:' || r.psp_refund_id)
+                              AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
 ORDER BY r.id DESC
 LIMIT $4
 `
@@ -853,26 +873,15 @@ func (q *Queries) NameMovement(ctx context.Context, arg NameMovementParams) erro
 	return err
 }
 
-const oldestOpen = `-- name: OldestOpen :one
-(SELECT d.opened_at FROM disputes AS d
- WHERE $1::text = 'dispute' AND d.tenant_id = $2
-   AND d.status IN ('inquiry', 'needs_response', 'under_review')
- ORDER BY d.opened_at LIMIT 1)
-UNION ALL
-(SELECT r.created_at FROM refunds AS r
- WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.origin = 'provider'
-   AND r.status = 'processing'
- ORDER BY r.created_at LIMIT 1)
+const oldestOpenDispute = `-- name: OldestOpenDispute :one
+SELECT d.opened_at FROM disputes AS d
+WHERE d.tenant_id = $1 AND d.status IN ('inquiry', 'needs_response', 'under_review')
+ORDER BY d.opened_at LIMIT 1
 `
 
-type OldestOpenParams struct {
-	Object   string
-	TenantID string
-}
-
-// When the oldest dispute was opened that is not over, or the oldest refund of others was made that is on its way.
-func (q *Queries) OldestOpen(ctx context.Context, arg OldestOpenParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, oldestOpen, arg.Object, arg.TenantID)
+// When the oldest dispute was opened that is not over.
+func (q *Queries) OldestOpenDispute(ctx context.Context, tenantID string) (time.Time, error) {
+	row := q.db.QueryRow(ctx, oldestOpenDispute, tenantID)
 	var opened_at time.Time
 	err := row.Scan(&opened_at)
 	return opened_at, err
@@ -1003,19 +1012,20 @@ func (q *Queries) ReadLives(ctx context.Context, arg ReadLivesParams) ([]ReadLiv
 
 const recordDispute = `-- name: RecordDispute :exec
 INSERT INTO disputes AS d (
-    tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at)
+    tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9)
+        $8, $9, payonce_now())
 ON CONFLICT (tenant_id, payment_id, psp_id) DO UPDATE
-SET amount_minor = excluded.amount_minor, reason = coalesce(excluded.reason, d.reason), status = excluded.status,
-    evidence_due_by = coalesce(excluded.evidence_due_by, d.evidence_due_by),
-    opened_at = least(excluded.opened_at, d.opened_at), updated_at = payonce_now()
+SET amount_minor = excluded.amount_minor, currency = excluded.currency, reason = coalesce(excluded.reason, d.reason),
+    status = excluded.status, evidence_due_by = coalesce(excluded.evidence_due_by, d.evidence_due_by),
+    opened_at = least(excluded.opened_at, d.opened_at), updated_at = excluded.updated_at
 WHERE array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], excluded.status)
     > array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', 'closed', 'lost'], d.status)
-   OR excluded.status = d.status
-      AND (coalesce(excluded.reason, d.reason), coalesce(excluded.evidence_due_by, d.evidence_due_by),
-           least(excluded.opened_at, d.opened_at))
-          IS DISTINCT FROM (d.reason, d.evidence_due_by, d.opened_at)
+   OR $10::boolean
+   OR excluded.status = d.status AND excluded.reason IS NOT NULL
+      AND (excluded.amount_minor, excluded.currency, excluded.reason,
+           coalesce(excluded.evidence_due_by, d.evidence_due_by), least(excluded.opened_at, d.opened_at))
+          IS DISTINCT FROM (d.amount_minor, d.currency, d.reason, d.evidence_due_by, d.opened_at)
 `
 
 type RecordDisputeParams struct {
@@ -1028,10 +1038,12 @@ type RecordDisputeParams struct {
 	Status        string
 	EvidenceDueBy *time.Time
 	OpenedAt      time.Time
+	Overrules     bool
 }
 
-// Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins. Of the
-// same status, what the row does not know yet is added: a statement has neither reason nor dates.
+// Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins, unless an
+// operator has found out which of two ends is true (overrules). Of the same status, what the PSP tells of the dispute
+// itself is taken; a line of a statement has neither reason nor dates.
 func (q *Queries) RecordDispute(ctx context.Context, arg RecordDisputeParams) error {
 	_, err := q.db.Exec(ctx, recordDispute,
 		arg.TenantID,
@@ -1043,6 +1055,7 @@ func (q *Queries) RecordDispute(ctx context.Context, arg RecordDisputeParams) er
 		arg.Status,
 		arg.EvidenceDueBy,
 		arg.OpenedAt,
+		arg.Overrules,
 	)
 	return err
 }
@@ -1165,7 +1178,8 @@ VALUES ($1, $2, $3, 'provider', $4, $5, $6,
         $7::text, $8, $9, payonce_now())
 ON CONFLICT (tenant_id, psp_refund_id, origin) WHERE psp_refund_id IS NOT NULL DO UPDATE
 SET status = excluded.status, decline_code = excluded.decline_code, updated_at = excluded.updated_at
-WHERE array_position(ARRAY['processing', 'succeeded', 'reversed'], excluded.status)
+WHERE r.payment_id = excluded.payment_id
+  AND array_position(ARRAY['processing', 'succeeded', 'reversed'], excluded.status)
     > array_position(ARRAY['processing', 'succeeded', 'reversed'], r.status)
 `
 
@@ -1334,24 +1348,27 @@ func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Ref
 }
 
 const reverseRefund = `-- name: ReverseRefund :exec
-UPDATE refunds AS r SET status = 'reversed', decline_code = $1, updated_at = payonce_now()
-WHERE r.tenant_id = $2 AND r.id = $3 AND r.status = 'succeeded' AND r.psp_refund_id = $4::text
+UPDATE refunds AS r
+SET status = 'reversed', psp_refund_id = $1::text, decline_code = $2,
+    updated_at = payonce_now()
+WHERE r.tenant_id = $3 AND r.id = $4 AND r.status = 'succeeded'
+  AND r.psp_refund_id IN ($1::text, 'operator:' || $1::text)
 `
 
 type ReverseRefundParams struct {
+	PspRefundID string
 	DeclineCode *string
 	TenantID    string
 	ID          uuid.UUID
-	PspRefundID string
 }
 
 // succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before.
 func (q *Queries) ReverseRefund(ctx context.Context, arg ReverseRefundParams) error {
 	_, err := q.db.Exec(ctx, reverseRefund,
+		arg.PspRefundID,
 		arg.DeclineCode,
 		arg.TenantID,
 		arg.ID,
-		arg.PspRefundID,
 	)
 	return err
 }
@@ -1369,17 +1386,17 @@ FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::big
           FROM refunds AS i
           CROSS JOIN LATERAL (SELECT CASE WHEN i.currency = charged.currency THEN i.amount_minor
                                           ELSE charged.amount_minor END AS amount) AS s
-          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
-            AND i.status IN ('processing', 'succeeded')
+          WHERE i.tenant_id = $1 AND i.payment_id = charged.id AND i.status IN ('processing', 'succeeded')
             AND (i.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                                      WHERE own.tenant_id = i.tenant_id AND own.psp_refund_id = i.psp_refund_id
-                                        AND own.origin = 'api' AND own.status IN ('succeeded', 'reversed')) IS NULL)
+                                      WHERE own.tenant_id = $1 AND own.origin = 'api'
+                                        AND own.psp_refund_id IN (i.psp_refund_id, 'operator:' || i.psp_refund_id)
+                                        AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
       ) AS r
       CROSS JOIN LATERAL (
           SELECT coalesce(sum(CASE WHEN i.currency = charged.currency THEN i.amount_minor
                                    ELSE charged.amount_minor END), 0) AS disputed
           FROM disputes AS i
-          WHERE i.tenant_id = charged.tenant_id AND i.payment_id = charged.id
+          WHERE i.tenant_id = $1 AND i.payment_id = charged.id
             AND i.status IN ('needs_response', 'under_review', 'lost')
       ) AS d
       WHERE charged.tenant_id = $1 AND charged.id = $2) AS t
