@@ -212,6 +212,62 @@ func TestBooksOfTheMockAreThoseOfOurBooks(t *testing.T) {
 	d.want()
 }
 
+// What others have done, and a refund that came back, count on both sides on the day of the file. A provider writes a
+// line either with what was true then, or with what has become of it since.
+func TestBothBooksHaveWhatOthersHaveDone(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		object, id, status string
+		amount             int64
+	}
+	for name, lines := range map[string][]row{
+		"native": {{"refund", "re_others", "succeeded", -300}, {"refund", "re_back", "succeeded", -200},
+			{"refund", "re_back", "declined", 200}, {"dispute", "du_won", "pending", -5000},
+			{"dispute", "du_won", "declined", 5000}, {"dispute", "du_lost", "pending", -70}},
+		"stripe": {{"refund", "re_others", "succeeded", -300}, {"refund", "re_back", "declined", -200},
+			{"refund", "re_back", "declined", 200}, {"dispute", "du_won", "declined", -5000},
+			{"dispute", "du_won", "declined", 5000}, {"dispute", "du_lost", "succeeded", -70},
+			{"dispute", "du_unknown", "succeeded", -9}, {"dispute", "du_open", "pending", -8},
+			{"dispute", "du_open", "declined", 8}, {"dispute", "du_lost", "pending", -70}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			p := d.paid("ch_1", -30)
+			back := d.paid("re_back", -29, refund, func(m *movement) { m.amount, m.status = 200, "reversed" })
+			d.exec(`INSERT INTO refunds (tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id)
+				VALUES ('acme', gen_random_uuid(), $1, 'provider', 300, 'USD', 'succeeded', 're_others'),
+				       ('acme', gen_random_uuid(), $1, 'provider', 200, 'USD', 'succeeded', 're_back')`, p.id)
+			d.exec(`INSERT INTO disputes (tenant_id, payment_id, psp_id, amount_minor, currency, status, opened_at)
+				SELECT 'acme', $1, id, amount, 'USD', status, $2 FROM (VALUES ('du_won', 5000, 'won'),
+				('du_lost', 70, 'lost'), ('du_open', 8, 'under_review')) AS d (id, amount, status)`, p.id, d.at(1))
+			j := d.judging()
+			for i, l := range lines {
+				reference := ""
+				if l.id == back.psp {
+					reference = back.reference()
+				}
+				pgtest.Exec(t, j.tx, `INSERT INTO statement_lines (day, line, object, psp_id, reference, amount_minor,
+					currency, charge_id, status, created_at, line_id, type, net_minor, balance_currency)
+					VALUES ($1, $2::bigint, $3, $4, $5, abs($6::bigint), 'USD', 'ch_1', $7, $8, 'l' || $2, 'x', $6, 'USD')`,
+					d.day, i, l.object, l.id, reference, l.amount, l.status, d.at(2))
+			}
+			if err := j.findOurs(t.Context(), d.day); err != nil {
+				t.Fatal(err)
+			}
+			if err := j.keep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"refund 3 -300 -300 3", "dispute 3 -70 -70 3"}
+			if name == "stripe" { // One that we do not know, one of which we do not know that it was won, a line twice.
+				want[1] = "dispute 7 -149 -78 4"
+			}
+			d.wantRows(j, "sums", `SELECT concat_ws(' ', object, lines, theirs_minor, ours_minor, ours)
+				FROM statement_sums WHERE NOT others`, want...)
+		})
+	}
+}
+
 // enter goes through one of the mock's doors.
 func (d *fixture) enter(door, body string) {
 	d.t.Helper()

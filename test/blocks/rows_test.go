@@ -63,9 +63,11 @@ const (
 	// disputed are disputes in that file.
 	disputed = `INSERT INTO statement_lines
 		(day, line, object, psp_id, reference, amount_minor, currency, charge_id, status, created_at)
-		SELECT '2026-01-02', n, 'dispute', 'dispute-' || n, '', 1, 'USD', 'charge-' || n, 'pending', now()
+		SELECT '2026-01-02', -n, 'dispute', 'dispute-' || n, '', 1, 'USD', 'charge-' || n, 'pending', now()
 		FROM named WHERE n % 100 IN (10, 12);`
 	ours = `INSERT INTO statement_ours SELECT 'charge', id, 'charge-' || n, 12000, 'USD', 'succeeded'
+		FROM named WHERE n % 100 IN (10, 12);`
+	elsewhere = `INSERT INTO statement_elsewhere SELECT 'dispute', 'dispute-' || n, 1, 'USD', 'won'
 		FROM named WHERE n % 100 IN (10, 12);`
 	absent = `INSERT INTO statement_absent SELECT 'charge', id, 'charge-' || n, 12000, 'USD', now(), now()
 		FROM named WHERE n % 100 IN (10, 11);`
@@ -206,7 +208,7 @@ var statementsAsked = map[string]asked{
 	"statement.Books":          {},
 	"statement.DayPayouts":     {},
 	"statement.ForgetBooked":   {},
-	"statement.KeepBooked":     {file: lines + ours + absent, writes: 64},
+	"statement.KeepBooked":     {file: lines + disputed + ours + elsewhere + absent, writes: 128},
 	"statement.KeepPaid":       {with: values{"payoutid": "'po_x'", "lineids": "ARRAY['line-$n']"}},
 	"statement.LinesOfPayment": {with: values{"payment": "'$id'"}},
 	"statement.Payouts":        {also: 100, reads: "the lines that the payout has paid"},

@@ -570,6 +570,19 @@ FROM (
     SELECT a.currency, a.object, '', false, 0, NULL,
            CASE a.object WHEN 'charge' THEN a.amount_minor ELSE -a.amount_minor END, NULL, NULL
     FROM statement_absent AS a WHERE a.latest < 'infinity'
+    UNION ALL
+    SELECT n.currency, n.object, '', false, 0, NULL, n.side * n.amount_minor, NULL, NULL
+    FROM (SELECT DISTINCT m.object, m.psp_id, m.amount_minor, m.currency, m.status,
+                 CASE WHEN l.fee_minor::numeric + l.net_minor < 0 THEN -1 ELSE 1 END AS side
+          FROM statement_lines AS l
+          JOIN (SELECT e.object, e.psp_id, e.amount_minor, e.currency, e.status FROM statement_elsewhere AS e
+                WHERE NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = e.object AND o.psp_id = e.psp_id)
+                UNION ALL
+                SELECT o.object, o.psp_id, o.amount_minor, o.currency, o.status FROM statement_ours AS o
+                WHERE o.object = 'refund' AND o.status = 'reversed') AS m ON m.object = l.object AND m.psp_id = l.psp_id
+          WHERE l.day = $2 AND l.status <> '') AS n
+    WHERE n.status IN ('reversed', 'won')
+       OR n.side < 0 AND n.status IN ('succeeded', 'needs_response', 'under_review', 'lost')
 ) AS s (currency, object, type, others, lines, theirs, ours, fee, net)
 GROUP BY s.currency, s.object, s.type, s.others
 `
@@ -581,6 +594,8 @@ type KeepBookedParams struct {
 
 // Keeps the lines of the day, and sums them up together with our movements of the day that have succeeded
 // (statement_absent, before ForgetPresent). A movement is of a payment of ours if it is that payment or changes it.
+// Refunds and disputes of others, and refunds whose money came back, have no day in our books that is that of the file.
+// For these, a line's side counts on our side, too, if our books say that the money has moved to that side.
 func (q *Queries) KeepBooked(ctx context.Context, arg KeepBookedParams) error {
 	_, err := q.db.Exec(ctx, keepBooked, arg.Account, arg.Day)
 	return err
