@@ -30,6 +30,7 @@ type paymentView struct {
 	Refunds  []payment.Refund
 	Older    string                 // the address of the page with older refunds; or ""
 	Lines    []statement.BookedLine // of settlement files
+	Life     []step                 // nil if the page does not have all refunds
 	Open     []operator.Found
 	Waits    string    // what it waits for, if it has no outcome; or ""
 	Since    time.Time // since when it waits
@@ -81,6 +82,9 @@ func (c *Console) readPayment(r *http.Request) (paymentView, error) {
 	}
 	if v.Lines, err = c.config.Operators.LinesOf(r.Context(), id); err != nil {
 		return v, err
+	}
+	if f.Before == nil && v.Older == "" {
+		v.Life = lifeOf(v.Payment, v.Refunds, v.Lines)
 	}
 	ref := idempotency.StoredRef(tenant, payment.CreateOperation, v.Key)
 	if v.Open, err = c.config.Operators.OpenAbout(r.Context(), ref); err != nil || v.Status != payment.Processing {
