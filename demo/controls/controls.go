@@ -129,6 +129,7 @@ func (s *Controls) routes() *http.ServeMux {
 		mux.HandleFunc("GET /demo/compared.svg", s.getCompared)
 	}
 	mux.HandleFunc("POST /demo/faults", s.postFaults)
+	mux.HandleFunc("POST /demo/others", s.postOthers)
 	mux.HandleFunc("POST /demo/resend-webhook", s.postResendWebhook)
 	mux.HandleFunc("POST /demo/kill-api", s.kill("kill -9 the API", s.config.API))
 	mux.HandleFunc("POST /demo/kill-reconciler", s.kill("kill -9 the reconciler", s.config.Reconciler))

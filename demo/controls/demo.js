@@ -135,8 +135,11 @@ async function send(form) {
 }
 
 document.addEventListener("submit", async (event) => {
-  event.preventDefault();
   const form = event.target;
+  if ("leaves" in form.dataset) {
+    return; // It leads to another page.
+  }
+  event.preventDefault();
   if (form.hasAttribute("aria-busy")) {
     return; // A double click is one press.
   }

@@ -11,6 +11,7 @@
 //	guide.go       what is known of the newest payment, what to do next, and what has been seen
 //	stop.go        stops a payment at a crash window
 //	psp.go         the faults and webhooks of the mock PSP
+//	others.go      what others do to a payment: refunds in the dashboard, disputes, payouts
 //	start.go       the link that signs in, good once
 //	page.go        what the page shows: page.html, and demo.js; and the stream that keeps it up to date
 //

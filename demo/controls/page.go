@@ -49,6 +49,7 @@ type pageView struct {
 	Fates       []fate    // nil: there is no server to compare with, and
 	NoFates     string    // why
 	Stop        *stopView // nil where nothing can be stopped
+	Deeds       []deed
 	Panel       panelView
 }
 
@@ -93,7 +94,7 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 		Key: r.URL.Query().Get("key"), Tokens: s.config.Tokens, PSPPage: s.config.PSPPage, Provider: s.config.Provider,
 		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout, CanCrash: s.config.Database.Kill != nil,
 		Panel: s.panel(), Stop: s.stopView(), Notice: s.config.Notice,
-		NoFates: s.config.WithoutNaive,
+		NoFates: s.config.WithoutNaive, Deeds: deeds(),
 	}
 	if s.config.Naive != nil {
 		view.Fates = fates(s.config.Late)

@@ -258,7 +258,8 @@ type ledgerView struct {
 // getLedger streams what was really charged, refunded and disputed, as it is now, oldest first, stuck charges included.
 // It needs no secret and sees all accounts: it is the examiner's door, not the provider's.
 func (s *Server) getLedger(w http.ResponseWriter, r *http.Request) {
-	only := filter{r.FormValue("account"), r.FormValue("idempotencyKey"), r.FormValue("reference")}
+	only := filter{r.FormValue("account"), r.FormValue("idempotencyKey"), r.FormValue("reference"),
+		r.FormValue("chargeId")}
 	records := s.ledger.snapshot()
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
@@ -287,11 +288,12 @@ func writeViews(out *bufio.Writer, records []*record, object string, only filter
 }
 
 // filter says which entries are asked for. Empty means all.
-type filter struct{ account, key, reference string }
+type filter struct{ account, key, reference, charge string }
 
 func (r *record) shownFor(object string, only filter) bool {
 	return (object == "" || r.Entry.Object == object) &&
 		(only.account == "" || r.Entry.Account == only.account) &&
 		(only.key == "" || r.Entry.IdempotencyKey == only.key) &&
-		(only.reference == "" || r.Entry.Reference == only.reference)
+		(only.reference == "" || r.Entry.Reference == only.reference) &&
+		(only.charge == "" || r.Entry.ChargeID == only.charge)
 }

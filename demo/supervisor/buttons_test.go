@@ -38,6 +38,19 @@ func press(t *testing.T, d demo, button string, fields ...string) (key string) {
 	return to.Query().Get("key")
 }
 
+// deeds do all that others do to a payment.
+func deeds(t *testing.T, d demo, key string) {
+	t.Helper()
+	for _, deed := range []string{"refund", "fail-refund", "dispute", "win", "dispute", "lose", "pay-out"} {
+		res := ask(t, http.MethodPost, d.operator, "/demo/others", "key="+key+"&deed="+deed, nil)
+		if to := res.header.Get("Location"); !strings.HasPrefix(to, "/console/payments/pay_") {
+			t.Errorf("%s: %d %s leads to %q", deed, res.status, res.body, to)
+		}
+	}
+	press(t, d, "others", "key="+key, "deed=win")
+	await(t, d, `Win</td><td>not done: the mock PSP answered 4`)
+}
+
 type answer struct {
 	status int
 	header http.Header
@@ -277,6 +290,9 @@ func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 	awaitWebhook(t, d, key)
 	press(t, d, "resend-webhook", "key="+key)
 	await(t, d, `webhook for `+key+`, by hand.*Payonce answered 204: it has seen this webhook before, and has changed nothing`)
+	deeds(t, d, key)
+	press(t, d, "others", "key=unused", "deed=win")
+	await(t, d, `Win</td><td>not done: the PSP has not charged this key`)
 
 	twice := press(t, d, "send", "mode=twice-at-once", "token=pm_slow")
 	await(t, d, `second of two at once \(pm_slow\).*(201|409|202).*first of two at once \(pm_slow\).*(201|409|202)`)
@@ -297,7 +313,8 @@ func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 		t.Errorf("the PSP's rates: %s", res.body)
 	}
 	for _, bad := range []string{
-		"/demo/send|mode=loud", "/demo/send|key=%00", "/demo/faults|preset=all", "/demo/send|mode=%zz",
+		"/demo/send|mode=loud", "/demo/others|deed=steal", "/demo/send|key=%00", "/demo/faults|preset=all",
+		"/demo/send|mode=%zz",
 		"/demo/send|mode=once&more=" + strings.Repeat("x", 9<<10),
 	} {
 		path, form, _ := strings.Cut(bad, "|")

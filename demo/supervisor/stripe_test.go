@@ -109,6 +109,7 @@ func TestPageAndBannerNameTheDialect(t *testing.T) {
 	awaitRow(t, d, key, patience, func(row string) bool { return strings.Contains(row, `"actor":"webhook"`) })
 	press(t, d, "resend-webhook", "key="+key)
 	await(t, d, `webhook for `+key+`, by hand.*pi_[^ ]*: Payonce answered 204: it has seen this webhook before`)
+	deeds(t, d, key)
 }
 
 func TestDemoWithoutTheDialectOffersNothingOfIt(t *testing.T) {

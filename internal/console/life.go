@@ -79,7 +79,8 @@ func stepsOfRefund(r payment.Refund) []step {
 		s.moves = -r.Amount
 	case payment.Reversed:
 		s.moves = -r.Amount
-		return []step{s, {At: r.Updated, What: "refund came back", Where: atThePSP, ID: s.ID, moves: r.Amount, Tone: "bad"}}
+		return []step{s, {At: r.Updated, What: "refund came back", Where: atThePSP, ID: s.ID, moves: r.Amount,
+			Tone: "bad"}}
 	case payment.Declined, payment.Failed:
 		s.What, s.Tone = "refund "+string(r.Status), "bad"
 	case payment.Processing:

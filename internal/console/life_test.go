@@ -23,12 +23,14 @@ func TestLifeIsInOrderOfTimeAndAddsUp(t *testing.T) {
 		return payment.Dispute{PSPID: fmt.Sprint("du_", minute), Amount: amount, Currency: "USD", Status: status,
 			Opened: at(minute), Updated: at(minute + 20)}
 	}
-	p := payment.Payment{Amount: 12000, Currency: "USD", Status: payment.Succeeded, PSPChargeID: "ch_1", Created: at(2),
-		Refunded: 1500, Disputes: []payment.Dispute{dispute(5, gateway.Won, 2000), dispute(6, gateway.Inquiry, 9),
+	p := payment.Payment{Amount: 12000, Currency: "USD", Status: payment.Succeeded, PSPChargeID: "ch_1",
+		Created: at(2), Refunded: 1500, Disputes: []payment.Dispute{
+			dispute(5, gateway.Won, 2000), dispute(6, gateway.Inquiry, 9),
 			dispute(7, gateway.Lost, 4000), dispute(8, gateway.UnderReview, 30)}}
 	refunds := []payment.Refund{refund(12, payment.Processing, 7, payment.OriginAPI),
 		refund(11, payment.Declined, 8, payment.OriginAPI), refund(10, payment.Reversed, 700, payment.OriginAPI),
-		refund(9, payment.Succeeded, 1000, payment.OriginProvider), refund(3, payment.Succeeded, 500, payment.OriginAPI)}
+		refund(9, payment.Succeeded, 1000, payment.OriginProvider),
+		refund(3, payment.Succeeded, 500, payment.OriginAPI)}
 	lines := []statement.BookedLine{{BookedAt: at(1), Type: "charge", Currency: "USD", GrossMinor: "12000",
 		FeeMinor: "378", NetMinor: "11622", PayoutID: "po_1"}}
 	var got []string
@@ -73,7 +75,8 @@ func TestLifeTellsWhatCannotBe(t *testing.T) {
 	}{
 		"declined": {payment.Declined, payment.Dispute{Currency: "USD", Amount: 5, Status: gateway.Lost},
 			[]string{"0.00 USD", "−0.05 USD", "−0.05 USD"}},
-		"another currency": {payment.Succeeded, payment.Dispute{Currency: "EUR", Amount: 1, Status: gateway.NeedsResponse},
+		"another currency": {payment.Succeeded,
+			payment.Dispute{Currency: "EUR", Amount: 1, Status: gateway.NeedsResponse},
 			[]string{"12.00 USD", "0.00 USD"}},
 	} {
 		p := payment.Payment{Amount: 1200, Currency: "USD", Status: c.status, Disputes: []payment.Dispute{c.of}}

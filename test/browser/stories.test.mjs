@@ -231,6 +231,32 @@ test("a payment is held at a crash window beside its picture, and is charged onc
   await seen.getByText(/^At 3c .*, you let it go on; .*: charged once\.$/).waitFor();
 });
 
+test("what others do to a payment is on its line of time, with what is left of it", async () => {
+  const page = await open(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page);
+  const key = freshKey("others");
+  await pay(key);
+  const steps = page.locator(".life li");
+  const press = async (name, last, keeps) => {
+    await page.goto(`${operator}/demo/?key=${key}`);
+    await page.getByText("What others do to the payment in the picture").click();
+    await page.getByRole("button", { name, exact: true }).click();
+    await page.waitForURL(/\/console\/payments\/pay_/);
+    assert.match(await steps.last().innerText(), new RegExp(`\\n${last}, at the PSP[^]*keeps ${keeps} USD$`));
+  };
+  await press("Refund in the PSP's dashboard", "refund", "9.00");
+  await press("Open a dispute", "dispute opened", "4.00");
+  await press("Win", "dispute won", "9.00");
+  await press("Fail the last refund", "refund came back", "12.00");
+  assert.equal(await steps.count(), 5);
+  assert.deepEqual(await axe(page), []);
+  await page.goto(`${operator}/demo/?key=${key}`);
+  await page.getByText("What others do to the payment in the picture").click();
+  await page.getByRole("button", { name: "Lose", exact: true }).click();
+  await page.locator("#guide", { hasText: "not done: the mock PSP answered" }).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
 test("crash of the database: a payment works again", async () => {
   const demo = await open(browser);
   await demo.goto(operator + "/demo/");
