@@ -182,6 +182,13 @@ func TestDisputeIsShownAndBoundsRefunds(t *testing.T) {
 				w.door("/_disputes/"+lost, `{"status":"lost"}`)
 				w.wantPayment(id, `"status":"lost"`, `"amountDisputedCents":4000`, `"amountRefundedCents":8000`)
 				w.refund(id, freshKey(), `{}`).expect(t, http.StatusConflict, "refund_exceeds_payment")
+				b := w.browse()
+				b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+				steps := strings.Split(string(b.get("/console/payments/"+id).body), "<li")
+				last := steps[len(steps)-1]
+				if !strings.Contains(last, "dispute lost") || !strings.Contains(last, "keeps 0.00 USD") {
+					t.Errorf("the life of the payment ends with %s", last)
+				}
 				w.wantNoOtherDeadLetters()
 			})
 		})
