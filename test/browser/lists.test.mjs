@@ -80,9 +80,9 @@ test("a thousand payments are paged through to the end, by keyboard alone", asyn
 test("a filter that cannot be is explained, and the form keeps it", async () => {
   const page = await open(browser);
   await signIn(page);
-  await page.goto(`${operator}/console/payments?tenant=${"%F0%9F%98%80"}`);
+  await page.goto(`${operator}/console/payments?tenant=😀%7F`);
   await page.getByRole("alert").getByText("tenant must be").waitFor();
-  assert.equal(await page.inputValue("input[name=tenant]"), "😀");
+  assert.equal(await page.inputValue("input[name=tenant]"), "😀\u007f");
   page.complaints.length = 0; // A 400 is what was asked for.
   await page.getByRole("link", { name: "Show all" }).click();
   await page.locator("tbody tr").first().waitFor();
