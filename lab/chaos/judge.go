@@ -28,7 +28,7 @@ func (r *trial) evidence() invariants.Evidence {
 	return invariants.Evidence{
 		GracePeriod: r.settings.window(), Retention: r.settings.toldRetention(), Statement: g.world.Statement,
 		Operators: operators, OperatorKey: g.site.Keys.Operator, Limited: g.site.Keys.Limited,
-		Stripe: g.world.Stripe(), Foreign: r.crowd.Foreign(), Others: r.crowd.Others(),
+		Stripe: g.world.Stripe(), Foreign: r.crowd.Foreign(),
 		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis,
 		APIKeys:      g.keys,
 		Reservations: g.watched.Load(), HTTP: &http.Client{Timeout: 20 * time.Second},

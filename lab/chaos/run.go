@@ -125,7 +125,7 @@ func (r *trial) storm(ctx context.Context) error {
 		running.Go(func() { r.crowd.LieToOperators(storming) })
 		running.Go(func() { r.reconcileDays(storming) })
 		running.Go(func() { r.crowd.PayElsewhere(storming) })
-		running.Go(func() { r.crowd.RefundElsewhere(storming) })
+		running.Go(func() { r.crowd.ActElsewhere(storming) })
 	}
 	<-storming.Done()
 	r.nemesis.Heal(context.WithoutCancel(ctx))

@@ -133,7 +133,9 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.what = b.otherTerms(e, row)
 	case !e.Executed() && row.Status == string(payment.Failed):
 		return d, false // neither says that money has moved
-	case e.Status != row.Status:
+	case e.cameBack() && row.Status == string(payment.Succeeded):
+		return d, false // that is I10
+	case e.Status != row.Status && (!e.cameBack() || !row.isFinal()):
 		d.what = fmt.Sprintf("%s at the PSP as %s, %s here", e.Status, e.ID, row.Status)
 		d.unresolved = !row.isFinal()
 		d.excuses = kindsFor(payment.Status(row.Status))
@@ -148,6 +150,8 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)
 		// the first record that comes to light gives it its name
 		d.unresolved = strings.HasPrefix(row.PSPID, payment.OperatorPSPID)
+	case row.Status == string(payment.Reversed) && row.Decline == "":
+		return d, false // a statement does not say why
 	case e.code() != row.Decline:
 		d.what = fmt.Sprintf("declined as %q at the PSP, as %q here", e.DeclineCode, row.Decline)
 	default:

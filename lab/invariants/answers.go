@@ -1,11 +1,14 @@
 package invariants
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/payment"
 	"payonce/internal/problem"
@@ -15,7 +18,7 @@ import (
 // document is the row as the API shows it, whole.
 func (m *movementRow) document() document {
 	d := document{}
-	d.set("status", m.Status)
+	d.set("status", shownStatus(m.Status))
 	d.set("amountCents", m.Amount)
 	d.set("currency", m.Currency)
 	d.set("amount", decimal(m.Currency, m.Amount))
@@ -26,6 +29,7 @@ func (m *movementRow) document() document {
 		d.set("paymentId", payment.ID(*m.PaymentID).String())
 		d.set("refundId", m.String())
 		d.set("pspRefundId", m.PSPID)
+		d.set("origin", "api")
 		d.set("reason", m.Reason)
 		return d
 	}
@@ -36,9 +40,9 @@ func (m *movementRow) document() document {
 	d.set("description", m.Description)
 	d.set("metadata", m.metadata())
 	d.set("pspChargeId", m.PSPID)
-	d.set("amountRefundedCents", m.Refunded)
-	if m.Outside != 0 && m.Status == string(payment.Succeeded) {
-		d.set("amountMovedByOthersCents", m.Outside)
+	d.set("amountRefundedCents", int64(0))
+	if m.Status == string(payment.Succeeded) {
+		d.set("amountRefundedCents", m.Refunded)
 	}
 	return d
 }
@@ -49,9 +53,6 @@ func (m *movementRow) undecided() document {
 	open.Status, open.PSPID, open.Decline, open.Refunded = string(payment.Processing), "", "", 0
 	return open.document()
 }
-
-// differs holds a body against the row.
-func (m *movementRow) differs(body []byte) string { return m.document().differs(readDocument(body)) }
 
 // answersFit is the part of I3 that looks into the stored answers: each says what its payment or refund says.
 func answersFit(w world, _ Evidence) []Violation {
@@ -82,11 +83,12 @@ func (b *books) storedDiffers(k *keyRow, m *movementRow) string {
 		return fmt.Sprintf("a %d does not lead to %s", status, m.path())
 	case status == http.StatusPaymentRequired && m.Status == string(payment.Declined):
 		return m.refusal().differs(told.without("type", "detail"))
-	case status != http.StatusCreated || m.Status != string(payment.Succeeded):
+	case status != http.StatusCreated || !m.isFinal() || m.Status == string(payment.Declined):
 		return fmt.Sprintf("status %d of what is %s", status, m.Status)
 	}
 	then := *m
-	then.Refunded, then.Outside = 0, 0 // it was written before any refund of it
+	// It was written before any refund of it, and before its own money came back.
+	then.Refunded, then.Status, then.Decline = 0, string(payment.Succeeded), ""
 	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payment.OperatorPSPID) &&
 		b.calledExecuted(m) {
 		then.PSPID = id // the PSP's own name for it came later
@@ -128,7 +130,7 @@ func asked(w world, e Evidence) []Violation {
 		}
 		differs := m.differsFromAsked(o)
 		if differs == "" && o.Status == http.StatusAccepted {
-			differs = m.undecided().differs(readDocument(o.Answer))
+			differs = m.undecided().differs(readDocument(o.Answer).without("updatedAt"))
 		}
 		if differs != "" {
 			found = append(found, Violation{"I4", nameOf(o).String(),
@@ -203,4 +205,88 @@ func (m *movementRow) differsFromAsked(o history.Operation) string {
 		return "it is not what was asked for: " + differs
 	}
 	return ""
+}
+
+// now is the row as the API shows it: with what became of it after the answer that is stored.
+func (b *books) now(m *movementRow) document {
+	d, updated := m.document(), m.Updated
+	if m.PaymentID == nil {
+		k := b.keys[m.keyName()]
+		if k != nil && k.Subject == m.ID && k.Finished != nil && k.Finished.After(updated) {
+			updated = *k.Finished
+		}
+		for _, r := range b.disputesOf(m) {
+			if r.Updated.After(updated) {
+				updated = r.Updated
+			}
+		}
+	}
+	if m.PaymentID == nil && m.Status == string(payment.Succeeded) {
+		b.addDisputes(d, m)
+	}
+	d.set("updatedAt", stampOf(&updated))
+	return d
+}
+
+func (b *books) addDisputes(d document, m *movementRow) {
+	if disputed := b.disputed(m); disputed != 0 {
+		d.set("amountDisputedCents", disputed)
+	}
+	var shown []map[string]jsontext.Value
+	for _, r := range b.disputesOf(m) {
+		shown = append(shown, r.dispute().values())
+	}
+	if len(shown) > 0 {
+		d.set("disputes", shown)
+	}
+}
+
+// disputesOf are the disputes of a payment, the oldest first.
+func (b *books) disputesOf(p *movementRow) (of []outsideRow) {
+	for _, r := range b.outside {
+		if r.Object == disputeObject && r.Payment == p.ID {
+			of = append(of, r)
+		}
+	}
+	slices.SortFunc(of, func(a, b outsideRow) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return bytes.Compare([]byte(a.PSPID), []byte(b.PSPID))
+	})
+	return of
+}
+
+// disputed is the sum of the disputes that hold money.
+func (b *books) disputed(p *movementRow) (sum int64) {
+	for _, r := range b.disputesOf(p) {
+		if r.holds() {
+			sum += b.takes(r)
+		}
+	}
+	return sum
+}
+
+func (r outsideRow) dispute() document {
+	d := document{}
+	d.set("pspDisputeId", r.PSPID)
+	d.set("status", r.Status)
+	d.set("amountCents", r.Amount)
+	d.set("currency", r.Currency)
+	d.set("amount", decimal(r.Currency, r.Amount))
+	d.set("reason", r.Why)
+	d.set("evidenceDueBy", stampOf(r.DueBy))
+	d.set("openedAt", stampOf(&r.Created))
+	if slices.Contains([]string{"won", "closed", "lost"}, r.Status) {
+		d.set("closedAt", stampOf(&r.Updated))
+	}
+	return d
+}
+
+// shownStatus is the field's word for a refund that came back: the customer does not have the money.
+func shownStatus(stored string) string {
+	if stored == string(payment.Reversed) {
+		return string(payment.Failed)
+	}
+	return stored
 }

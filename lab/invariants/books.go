@@ -27,7 +27,7 @@ type books struct {
 	deadLettered map[string]bool            // the PSP's ids of the records that dead letters hold or name
 	auditEntries []auditRow                 // what operators did, or were refused, in order
 	events       []eventRow                 // by key, in order
-	outside      []outsideRow               // what others have moved
+	outside      []outsideRow               // what others have done to payments
 	waiting      []string                   // what is still to be worked on beside keys
 
 	lives map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
@@ -73,10 +73,10 @@ type movementRow struct {
 	Status     string
 	PSPID      string
 	Decline    string
-	// Held and Refunded are the totals of a payment: what its refunds hold, and what of it they have moved.
-	// Outside is what others have moved of it.
+	// Held, Refunded and Outside are the totals of a payment: what our refunds hold, what all refunds have moved, and
+	// what others hold or have moved.
 	Held, Refunded, Outside int64
-	Created                 time.Time
+	Created, Updated        time.Time
 	Customer                string
 	Method                  string
 	Reference               string
@@ -96,7 +96,8 @@ func (m *movementRow) metadata() jsontext.Value {
 
 // isFinal reports whether the PSP's verdict is in.
 func (m *movementRow) isFinal() bool {
-	return m.Status == string(payment.Succeeded) || m.Status == string(payment.Declined)
+	return slices.Contains([]string{string(payment.Succeeded), string(payment.Declined), string(payment.Reversed)},
+		m.Status)
 }
 
 // pspID is the PSP's id of a row that may be missing.
@@ -173,11 +174,11 @@ LEFT JOIN (SELECT DISTINCT tenant_id, operation, key, generation, true AS held F
      ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation`
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, moved_outside_minor, created_at,
+       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, moved_outside_minor, created_at, coalesce(updated_at, created_at),
        customer_id, payment_method, coalesce(reference, ''), coalesce(description, ''), metadata, '', coalesce(psp_object_id, '') FROM payments
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, 0, created_at, '', '', '', '', NULL, coalesce(reason, ''), '' FROM refunds`
+       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, 0, created_at, coalesce(updated_at, created_at), '', '', '', '', NULL, coalesce(reason, ''), '' FROM refunds WHERE origin = 'api'`
 	readDeadLetters = `
 SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(operation, ''), coalesce(key, ''),
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')

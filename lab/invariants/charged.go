@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"payonce/internal/payment"
 )
 
 // chargedOnce is I1.
@@ -38,7 +40,7 @@ func chargedOnce(w world) []Violation {
 func executedOnce(object string, entries []Entry) []Violation {
 	byKey, byReference := map[string][]string{}, map[string][]string{}
 	for _, e := range entries {
-		if !e.Executed() {
+		if !e.Executed() && !e.cameBack() {
 			continue
 		}
 		if e.IdempotencyKey != "" {
@@ -88,6 +90,12 @@ func totals(w world) []Violation {
 			s.held += m.Amount
 		}
 		of[p.ID] = s
+	}
+	for _, r := range w.books.outside {
+		if s := of[r.Payment]; r.Status == string(payment.Succeeded) && !w.books.isOwn(r) {
+			s.refunded += w.books.takes(r)
+			of[r.Payment] = s
+		}
 	}
 	for _, p := range w.books.subjects {
 		if s := of[p.ID]; p.PaymentID == nil && (s.held != p.Held || s.refunded != p.Refunded) {

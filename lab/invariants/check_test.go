@@ -278,16 +278,17 @@ func TestRefundsBeyondTheirChargeAreFound(t *testing.T) {
 	declined := charge
 	declined.Status = "declined"
 	for name, row := range map[string]struct {
-		ledger Ledger
-		found  int
+		charges, refunds []Entry
+		found            int
 	}{
-		"all of it":             {Ledger{[]Entry{charge}, []Entry{refund("a", 60), refund("b", 40)}}, 0},
-		"more than all":         {Ledger{[]Entry{charge}, []Entry{refund("a", 60), refund("b", 41)}}, 1},
-		"of a decline":          {Ledger{[]Entry{declined}, []Entry{refund("a", 1)}}, 1},
-		"of nothing":            {Ledger{nil, []Entry{refund("a", 1)}}, 1},
-		"one under a key twice": {Ledger{[]Entry{charge}, []Entry{refund("a", 1), refund("a", 1)}}, 2},
+		"all of it":             {[]Entry{charge}, []Entry{refund("a", 60), refund("b", 40)}, 0},
+		"more than all":         {[]Entry{charge}, []Entry{refund("a", 60), refund("b", 41)}, 1},
+		"of a decline":          {[]Entry{declined}, []Entry{refund("a", 1)}, 1},
+		"of nothing":            {nil, []Entry{refund("a", 1)}, 1},
+		"one under a key twice": {[]Entry{charge}, []Entry{refund("a", 1), refund("a", 1)}, 2},
 	} {
-		if found := chargedOnce(world{ledger: &row.ledger}); len(found) != row.found {
+		ledger := Ledger{Charges: row.charges, Refunds: row.refunds}
+		if found := chargedOnce(world{ledger: &ledger}); len(found) != row.found {
 			t.Errorf("%s: %v", name, found)
 		}
 	}

@@ -27,8 +27,9 @@
 //	    hold
 //	I9  whatever the PSP has, or was sent, has its key and its payment or refund here; when it was sent, it had them
 //	    already, and they are what was sent (Reservations)
-//	I10 what others have refunded of our payments at the PSP is kept at these payments, each refund and their sum, and
-//	    has a dead letter about the payment; and no refund of ours was begun beyond what was known to be left
+//	I10 what a payment shows as returned and as disputed is what the PSP has, each record and in sum, also of what
+//	    others have asked for and of money that came back, or a dead letter says why not; the list of its refunds has
+//	    each of them once; and no refund of ours was begun beyond what was known to be left
 //
 // A difference between the ledger and us is excused by a dead letter, open or resolved, but only while the payment or
 // refund has not come to its end, only by a dead letter of a kind that such a difference is given to, and about the
@@ -70,8 +71,6 @@ type Evidence struct {
 	Stripe Stripe
 	// Foreign are the PSP's ids of what other programs have charged in the same accounts.
 	Foreign []string
-	// Others are the keys under which others have asked a native PSP for refunds of our charges.
-	Others []string
 
 	// APIs are base URLs of API processes. Without them, or for tenants without a key in APIKeys, nothing is asked of
 	// the API: no fresh replays (I3), no look at other tenants (I5).
@@ -158,7 +157,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
 	}
 	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){
-		replays, shown, lists, keyViews, ops, strangers, sends, intents, statements, permissions,
+		replays, shown, lists, refundLists, keyViews, ops, strangers, sends, intents, statements, permissions,
 	} {
 		more, err := ask(ctx, e, w)
 		if err != nil {

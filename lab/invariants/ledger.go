@@ -11,23 +11,25 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Ledger is what the PSP has really charged and refunded, refusals included, oldest first.
+// Ledger is what the PSP has really charged and refunded, refusals included, and what was disputed, oldest first, each
+// as it is now.
 type Ledger struct {
-	Charges []Entry `json:"charges"`
-	Refunds []Entry `json:"refunds"`
+	Charges  []Entry `json:"charges"`
+	Refunds  []Entry `json:"refunds"`
+	Disputes []Entry `json:"disputes"`
 }
 
-// Entry is a charge or a refund of the PSP's. AmountCents counts the currency's minor unit.
+// Entry is a charge, a refund or a dispute of the PSP's. AmountCents counts the currency's minor unit.
 type Entry struct {
 	ID             string `json:"id"`
 	Account        string `json:"account"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
-	ChargeID       string `json:"chargeId"` // of a refund
+	ChargeID       string `json:"chargeId"` // of a refund or a dispute
 	AmountCents    int64  `json:"amountCents"`
 	Currency       string `json:"currency"`
 	PaymentMethod  string `json:"paymentMethod"` // of a charge
-	Reason         string `json:"reason"`        // of a refund
+	Reason         string `json:"reason"`        // of a refund or a dispute
 	Status         string `json:"status"`
 	DeclineCode    string `json:"declineCode"`
 	Fault          string `json:"fault"` // that was acted out
@@ -36,6 +38,9 @@ type Entry struct {
 
 // Executed reports whether the money has moved.
 func (e Entry) Executed() bool { return e.Status == "succeeded" }
+
+// cameBack reports whether a refund has failed after it had succeeded: its money is the charge's again.
+func (e Entry) cameBack() bool { return e.Status == "failed" }
 
 // name says whose key the entry lies under.
 func (e Entry) name() string { return e.Account + " " + e.IdempotencyKey }

@@ -32,9 +32,11 @@ func Quiet(ctx context.Context, e Evidence) error {
 	last := errors.New("not looked at")
 	for {
 		w, err := look(ctx, e)
-		if moving := slices.Concat(unfinished(w), unnoticed(w)); err == nil && len(moving) == 0 {
-			return nil
-		} else if err == nil {
+		if err == nil {
+			moving := slices.Concat(unfinished(w), unnoticed(w))
+			if len(moving) == 0 {
+				return nil
+			}
 			last = named(moving)
 		} else if ctx.Err() == nil {
 			last = err
@@ -58,11 +60,8 @@ func named(moving []Violation) error {
 	return errors.New(strings.Join(text, "; "))
 }
 
-// unfinished is I2, at this moment. Of a world that could not be read it is nothing.
+// unfinished is I2, at this moment.
 func unfinished(w world) []Violation {
-	if w.books == nil {
-		return nil
-	}
 	var found []Violation
 	for name, k := range w.books.keys {
 		if (k.Status == "in_progress" || k.Status == "unknown") && !k.Held {

@@ -16,7 +16,7 @@ import (
 )
 
 // refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that
-// other refunds have ever held of it is more than they held at the moment, and so is all that others have moved.
+// other refunds have ever held of it is more than they held at the moment, and so is all that others have ever moved.
 func refusals(w world, e Evidence) []Violation {
 	refunds := map[uuid.UUID][]*movementRow{}
 	for _, m := range w.books.subjects {
@@ -37,7 +37,12 @@ func refusals(w world, e Evidence) []Violation {
 		}
 		var ask order
 		_ = json.Unmarshal(o.Body, &ask) // what cannot be read asks for nothing
-		left := p.Amount - p.Outside
+		left := p.Amount
+		for _, r := range w.books.outside {
+			if r.Payment == p.ID && !slices.Contains([]string{"inquiry", "closed"}, r.Status) {
+				left -= w.books.takes(r)
+			}
+		}
 		for _, refund := range refunds[p.ID] {
 			if !madeLater(refund, o) {
 				left -= refund.Amount
@@ -127,4 +132,47 @@ func mayHaveCharged(o history.Operation) bool {
 func (e Entry) at() time.Time {
 	at, _ := time.Parse(ledgerTime, e.CreatedAt) // zero: not known
 	return at
+}
+
+// outsideLag is how long the statement that reserves a refund may take. It may have missed what was noticed meanwhile.
+const outsideLag = 6 * time.Second
+
+// begunBeyond finds the refunds of ours that were reserved although it was known by then that others, and refunds of
+// ours that had succeeded, left less of the payment. The time is that of the last reservation.
+func (w world) begunBeyond() []Violation {
+	gone := map[uuid.UUID][]moved{}
+	for _, r := range w.books.outside {
+		if r.holds() && !w.books.isOwn(r) {
+			gone[r.Payment] = append(gone[r.Payment], moved{r.seen(), w.books.takes(r)})
+		}
+	}
+	for _, m := range w.books.subjects {
+		if k := w.books.lives[m.ID]; m.PaymentID != nil && m.Status == string(payment.Succeeded) && k != nil &&
+			k.Finished != nil && len(gone[*m.PaymentID]) > 0 {
+			gone[*m.PaymentID] = append(gone[*m.PaymentID], moved{*k.Finished, m.Amount})
+		}
+	}
+	var found []Violation
+	for _, m := range w.books.subjects {
+		if m.PaymentID == nil || w.books.subjects[*m.PaymentID] == nil || w.books.lives[m.ID] == nil {
+			continue
+		}
+		p, left := w.books.subjects[*m.PaymentID], w.books.subjects[*m.PaymentID].Amount
+		for _, by := range gone[p.ID] {
+			if by.at.Before(w.books.lives[m.ID].Reserved.Add(-outsideLag)) {
+				left -= by.amount
+			}
+		}
+		if m.Amount > left && left < p.Amount {
+			found = append(found, Violation{"I10", m.keyName().String(),
+				fmt.Sprintf("%s of %d was begun, and of %s no more than %d was left by then", m, m.Amount, p, max(left, 0))})
+		}
+	}
+	return found
+}
+
+// moved is an amount that has gone from a payment, and when that was known.
+type moved struct {
+	at     time.Time
+	amount int64
 }

@@ -268,7 +268,7 @@ func (s *shop) unguarded(do func(pgx.Tx) error) {
 // remember keeps a copy of what breaches are made in, and returns what brings it back.
 func (s *shop) remember() (restore func()) {
 	s.t.Helper()
-	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "outside_movements",
+	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "disputes",
 		"dead_letters", "operator_actions", "webhook_events", "river_job"}
 	columns := map[string]string{}
 	for _, table := range tables {

@@ -11,6 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"payonce/internal/payment"
 )
 
 const (
@@ -44,7 +47,7 @@ func shown(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		case r.status != http.StatusOK || r.header.Get("Content-Type") != "application/json":
 			differs = fmt.Sprintf("the answer is %d of %s", r.status, r.header.Get("Content-Type"))
 		default:
-			differs = m.differs(r.body)
+			differs = w.books.now(m).differs(readDocument(r.body))
 		}
 		if differs != "" {
 			found = append(found, Violation{"I3", m.keyName().String(),
@@ -118,6 +121,15 @@ type listing struct {
 	wrong    string // with a page by itself
 }
 
+// page is one of a list.
+type page struct {
+	Data       []jsontext.Value `json:"data"`
+	HasMore    bool             `json:"hasMore"`
+	NextCursor string           `json:"nextCursor"`
+}
+
+func (p *page) read(body []byte) bool { return json.Unmarshal(body, p) == nil }
+
 // list reads pages, until there is no further one.
 func (e Evidence) list(ctx context.Context, tenant string, f filter) (l listing, err error) {
 	first := fmt.Sprintf("%s/payments?limit=%d&%s", base(e.APIs[0]), pageSize, f.query())
@@ -127,12 +139,8 @@ func (e Evidence) list(ctx context.Context, tenant string, f filter) (l listing,
 		if err != nil {
 			return l, fmt.Errorf("list the payments of %s: %w", tenant, err)
 		}
-		var page struct {
-			Data       []jsontext.Value `json:"data"`
-			HasMore    bool             `json:"hasMore"`
-			NextCursor string           `json:"nextCursor"`
-		}
-		readable := json.Unmarshal(r.body, &page) == nil
+		var page page
+		readable := page.read(r.body)
 		l.payments = append(l.payments, page.Data...)
 		switch {
 		case !readable || r.status != http.StatusOK:
@@ -161,7 +169,7 @@ func (b *books) listedTo(tenant string, f filter, l listing) *Violation {
 			len(listed), len(there)))
 	}
 	for i, raw := range listed[:min(len(listed), len(there))] {
-		if differs := there[i].document().differs(readDocument(raw)); differs != "" {
+		if differs := b.now(there[i]).differs(readDocument(raw)); differs != "" {
 			return b.listedFirst(tenant, listed,
 				fmt.Sprintf("in its list by %+v, %s is listed otherwise than it is stored: %s", f, there[i], differs))
 		}
@@ -192,4 +200,94 @@ func (b *books) paymentsOf(tenant string, f filter) []*movementRow {
 	}
 	slices.SortFunc(of, func(a, b *movementRow) int { return bytes.Compare(b.ID[:], a.ID[:]) })
 	return of
+}
+
+// refundLists is the part of I10 about the refunds of a payment that others have changed, as the API lists them: each
+// is there once, as it is, and says who has asked for it.
+func refundLists(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+	changed := map[*movementRow]bool{}
+	for _, r := range w.books.outside {
+		if p := w.books.subjects[r.Payment]; p != nil && r.Object == refundObject && e.APIKeys[p.Tenant] != "" {
+			changed[p] = true
+		}
+	}
+	var found []Violation
+	asked := 0
+	for p := range changed {
+		if asked++; len(e.APIs) == 0 || asked > maxShown {
+			break
+		}
+		wrong, err := e.refundsDiffer(ctx, base(e.APIs[asked%len(e.APIs)]), w, p)
+		if err != nil {
+			return nil, fmt.Errorf("list the refunds of %s: %w", p, err)
+		}
+		if wrong != "" {
+			found = append(found, Violation{"I10", p.keyName().String(), wrong})
+		}
+	}
+	return found, nil
+}
+
+// refundsDiffer holds the list of a payment's refunds against what is stored, up to one page.
+func (e Evidence) refundsDiffer(ctx context.Context, api string, w world, p *movementRow) (string, error) {
+	address := fmt.Sprintf("%s%s/refunds?limit=%d", api, p.path(), pageSize)
+	var page page
+	r, err := e.get(ctx, address, p.Tenant)
+	if err != nil {
+		return "", err
+	}
+	if r.status != http.StatusOK || !page.read(r.body) {
+		return fmt.Sprintf("the list of its refunds is answered %d %s", r.status, r.body), nil
+	}
+	there := w.books.refundsOf(p)
+	if len(page.Data) != min(len(there), pageSize) {
+		return fmt.Sprintf("the list of its refunds has %d, and it has %d", len(page.Data), len(there)), nil
+	}
+	for i, raw := range page.Data {
+		if differs := there[i].differs(readDocument(raw)); differs != "" {
+			return "in the list of its refunds: " + differs, nil
+		}
+	}
+	return "", nil
+}
+
+// refundsOf are the refunds of a payment, ours and those of others, the newest first: ids are in the order of time.
+func (b *books) refundsOf(p *movementRow) (shown []document) {
+	type refund struct {
+		id    uuid.UUID
+		shown document
+	}
+	var all []refund
+	for _, m := range b.subjects {
+		if m.PaymentID != nil && *m.PaymentID == p.ID {
+			all = append(all, refund{m.ID, b.now(m)})
+		}
+	}
+	for _, r := range b.outside {
+		if r.Object == refundObject && r.Payment == p.ID && !b.isOwn(r) {
+			all = append(all, refund{r.ID, r.refund()})
+		}
+	}
+	slices.SortFunc(all, func(a, b refund) int { return bytes.Compare(b.id[:], a.id[:]) })
+	for _, r := range all {
+		shown = append(shown, r.shown)
+	}
+	return shown
+}
+
+// refund is a refund that others have made, as the API shows it.
+func (r outsideRow) refund() document {
+	d := document{}
+	d.set("refundId", payment.RefundID(r.ID).String())
+	d.set("paymentId", payment.ID(r.Payment).String())
+	d.set("status", shownStatus(r.Status))
+	d.set("amountCents", r.Amount)
+	d.set("currency", r.Currency)
+	d.set("amount", decimal(r.Currency, r.Amount))
+	d.set("origin", "provider")
+	d.set("pspRefundId", r.PSPID)
+	d.set("declineCode", r.Why)
+	d.set("createdAt", stampOf(&r.Created))
+	d.set("updatedAt", stampOf(&r.Updated))
+	return d
 }

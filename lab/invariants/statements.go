@@ -61,8 +61,9 @@ func (b dayBreak) String() string {
 }
 
 const (
-	chargeObject = "charge"
-	refundObject = "refund"
+	chargeObject  = "charge"
+	refundObject  = "refund"
+	disputeObject = "dispute"
 )
 
 // statements is the part of I4 about settlement: the program is asked to reconcile each day that the PSP's ledger has
@@ -86,8 +87,8 @@ func statements(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 
 func (l *Ledger) days() []time.Time {
 	seen := map[time.Time]bool{}
-	for _, e := range slices.Concat(l.Charges, l.Refunds) {
-		if at := e.at(); e.Executed() && !at.IsZero() {
+	for _, e := range slices.Concat(l.Charges, l.Refunds, l.Disputes) {
+		if at := e.at(); e.lines() > 0 && !at.IsZero() {
 			seen[at.UTC().Truncate(24*time.Hour)] = true
 		}
 	}
@@ -149,12 +150,12 @@ func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[str
 	for _, of := range []struct {
 		object  string
 		entries []Entry
-	}{{chargeObject, w.ledger.Charges}, {refundObject, w.ledger.Refunds}} {
+	}{{chargeObject, w.ledger.Charges}, {refundObject, w.ledger.Refunds}, {disputeObject, w.ledger.Disputes}} {
 		for _, e := range w.books.byWeight(of.entries, of.object) {
-			if !e.Executed() || e.at().UTC().Format(time.DateOnly) != date {
+			if e.lines() == 0 || e.at().UTC().Format(time.DateOnly) != date {
 				continue
 			}
-			lines[e.Account]++
+			lines[e.Account] += e.lines()
 			for _, b := range w.books.breaks(e, of.object, told) {
 				b.Day = date
 				breaks[b.String()] = true
@@ -170,13 +171,26 @@ func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[str
 	return breaks, may, lines
 }
 
+// lines is how often the money of an entry has moved, as if all of it were on the day of its creation: a run is short.
+func (e Entry) lines() int64 {
+	switch e.Status {
+	case "succeeded", "needs_response", "under_review", "lost":
+		return 1
+	case "failed", "won":
+		return 2
+	}
+	return 0
+}
+
 // has reports whether a statement of any day has the row.
 func (w world) has(m *movementRow) bool {
 	entries := w.ledger.Charges
 	if m.PaymentID != nil {
 		entries = w.ledger.Refunds
 	}
-	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Executed() && w.books.about(e, m.object()) == m })
+	return slices.ContainsFunc(entries, func(e Entry) bool {
+		return e.lines() > 0 && w.books.about(e, m.object()) == m
+	})
 }
 
 // about is the row that a line of a statement is about: the one that it names, or else, if it names none of the
@@ -231,8 +245,8 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 			Ours:   m.side(),
 		})
 	}
-	add("missing_here", m == nil)
 	if m == nil {
+		add("missing_here", !b.asKept(e))
 		return found
 	}
 	if told[m.ID] {
@@ -241,12 +255,20 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 	}
 	told[m.ID] = true
 	succeeded := m.Status == string(payment.Succeeded)
-	add("status", !succeeded)
+	add("status", !succeeded && m.Status != string(payment.Reversed))
 	adopted := m != b.subjectOf(e)
 	add("psp_id", succeeded && (adopted || m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payment.OperatorPSPID)))
 	add("amount", m.Amount != e.AmountCents)
 	add("currency", m.Currency != e.Currency)
 	return found
+}
+
+// asKept reports whether a payment has kept the entry as the PSP has it.
+func (b *books) asKept(e Entry) bool {
+	return slices.ContainsFunc(b.outside, func(r outsideRow) bool {
+		return r.PSPID == e.ID && b.accounts[r.Tenant] == e.Account && r.Status == e.keptAs() &&
+			r.Amount == e.AmountCents && r.Currency == e.Currency
+	})
 }
 
 func (m *movementRow) side() *breakSide {

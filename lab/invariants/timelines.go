@@ -105,7 +105,8 @@ func agree(key, movement string) bool {
 	case idempotency.InProgressStatus, idempotency.UnknownStatus:
 		return movement == string(payment.Processing)
 	case idempotency.CompletedStatus:
-		return movement == string(payment.Succeeded) || movement == string(payment.Declined)
+		return slices.Contains([]string{string(payment.Succeeded), string(payment.Declined), string(payment.Reversed)},
+			movement)
 	case idempotency.FailedRetryableStatus:
 		return movement == string(payment.Failed)
 	case idempotency.ExpiredStatus:

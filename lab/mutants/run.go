@@ -262,7 +262,7 @@ func homeOf(m mutant) string {
 	switch m.where {
 	case "db/migrations/00112_idempotency_keys.sql":
 		return "internal/idempotency"
-	case "db/migrations/00113_payments.sql", "db/migrations/00117_outside_movements.sql":
+	case "db/migrations/00113_payments.sql", "db/migrations/00117_disputes.sql":
 		return "internal/payments"
 	case "db/migrations/00116_ledger.sql":
 		return "internal/statement"

@@ -69,10 +69,9 @@ type Crowd struct {
 
 	foreignBy sync.Mutex
 	foreign   []string // the PSP's ids of what another program has charged
-	others    []string // the keys that others have refunded under, at a native PSP
 
 	refunding chan paid // what a client is about to refund
-	returned  known     // what others have refunded
+	returned  known     // what others have refunded or disputed
 }
 
 // New makes the clients.

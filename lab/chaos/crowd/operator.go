@@ -55,6 +55,7 @@ type entry struct {
 	Reference   string `json:"reference"`
 	AmountCents int64  `json:"amountCents"`
 	Currency    string `json:"currency"`
+	Fault       string `json:"fault"`
 }
 
 const (
@@ -183,10 +184,11 @@ func (c *Crowd) inConsole(ctx context.Context, l deadLetter) ([]entry, error) {
 	return slices.DeleteFunc(found, func(e entry) bool { return e.Reference != "" && e.Reference != of }), nil
 }
 
-// ledger is what the PSP has charged and refunded: its own books, in both dialects.
+// ledger is what the PSP has charged and refunded, and what is disputed: its own books, in both dialects.
 type ledger struct {
-	Charges []entry `json:"charges"`
-	Refunds []entry `json:"refunds"`
+	Charges  []entry `json:"charges"`
+	Refunds  []entry `json:"refunds"`
+	Disputes []entry `json:"disputes"`
 }
 
 func (c *Crowd) ledger(ctx context.Context, query url.Values) (l ledger, err error) {

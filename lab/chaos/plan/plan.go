@@ -31,6 +31,7 @@ const (
 	blowStream
 	mixStream
 	keyStream
+	deedStream
 )
 
 // stream is the random numbers for one purpose, and one errand of one client where there is one.

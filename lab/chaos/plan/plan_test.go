@@ -44,6 +44,30 @@ func TestSeedDecidesEverything(t *testing.T) {
 	}
 }
 
+func TestOthersDoEverythingByTheSeed(t *testing.T) {
+	t.Parallel()
+	p, other := plan.Plan{Seed: 7, Clients: 3}, plan.Plan{Seed: 8, Clients: 3}
+	seen, same := map[plan.DeedKind]int{}, 0
+	for n := range errands {
+		d := p.Deed(n)
+		if d != p.Deed(n) || d.Share <= 0 || d.Share > 1 {
+			t.Errorf("deed %d is %+v, and %+v", n, d, p.Deed(n))
+		}
+		if d == other.Deed(n) {
+			same++
+		}
+		seen[d.Kind]++
+	}
+	for _, kind := range plan.DeedKinds() {
+		if seen[kind] == 0 {
+			t.Errorf("nobody does %s", kind)
+		}
+	}
+	if same > 0 {
+		t.Errorf("another seed has %d equal deeds", same)
+	}
+}
+
 // What a client wants does not depend on how many others there are.
 func TestErrandIsTheSameAmongMoreClients(t *testing.T) {
 	t.Parallel()
