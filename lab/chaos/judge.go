@@ -119,6 +119,8 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		{"edge", `SELECT 'in_progress → completed by owner', count(*) FROM idempotency_keys AS k WHERE status = 'completed' AND NOT EXISTS (
 			SELECT 1 FROM idempotency_key_events AS e WHERE e.tenant_id = k.tenant_id AND e.operation = k.operation AND e.key = k.key AND e.to_status = 'completed' AND e.from_status <> 'completed')`},
 		{"dead letter", `SELECT kind, count(*) FROM dead_letters GROUP BY 1`},
+		{"kept", `SELECT CASE origin WHEN 'api' THEN 'refund of ours ' ELSE 'refund of theirs ' END || status, count(*) FROM refunds GROUP BY 1`},
+		{"kept", `SELECT 'dispute ' || status, count(*) FROM disputes GROUP BY 1`},
 		{"dead letter open", `SELECT kind, count(*) FROM dead_letters WHERE status = 'open' GROUP BY 1`},
 		{"key", `SELECT status, count(*) FROM idempotency_keys GROUP BY 1`},
 	} {

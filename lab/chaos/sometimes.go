@@ -62,7 +62,13 @@ func mustHappen(of length, stripe bool, without []plan.BlowKind) []required {
 	add(normalRun, "answer", "413 body_too_large", "415 unsupported_media_type")
 	add(quickRun, "replay", "201", "402 payment_declined")
 	add(quickRun, "outside refund", "while a client refunds", "of a known payment", "of the newest charge", "whole",
-		"part", "twice")
+		"part", "twice", "on its way")
+	add(quickRun, "others", "refund", "dispute", "inquiry", "came back of ours", "came back of theirs",
+		"dispute under_review")
+	add(normalRun, "others", "dispute needs_response", "dispute closed", "dispute won", "dispute lost")
+	add(quickRun, "kept", "refund of theirs succeeded", "refund of theirs reversed", "refund of ours reversed",
+		"dispute needs_response")
+	add(normalRun, "kept", "dispute won", "dispute lost")
 	addEdges(add)
 	addEnds(add)
 	if stripe {

@@ -28,6 +28,7 @@ type books struct {
 	auditEntries []auditRow                 // what operators did, or were refused, in order
 	events       []eventRow                 // by key, in order
 	outside      []outsideRow               // what others have done to payments
+	reopened     []string                   // disputes that were over, and were not any more
 	waiting      []string                   // what is still to be worked on beside keys
 
 	lives map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended

@@ -150,3 +150,10 @@ func (l deadLetterRow) saysCharged() bool {
 		return readDocument(kept.member(member)).text("status") == "succeeded"
 	})
 }
+
+func (b *books) subjectOfDeadLetter(l deadLetterRow) *movementRow {
+	if l.Subject == nil {
+		return nil
+	}
+	return b.subjects[*l.Subject]
+}

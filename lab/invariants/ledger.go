@@ -17,11 +17,14 @@ type Ledger struct {
 	Charges  []Entry `json:"charges"`
 	Refunds  []Entry `json:"refunds"`
 	Disputes []Entry `json:"disputes"`
+
+	foreign []Entry // what other programs have charged
 }
 
 // Entry is a charge, a refund or a dispute of the PSP's. AmountCents counts the currency's minor unit.
 type Entry struct {
 	ID             string `json:"id"`
+	Object         string `json:"object"`
 	Account        string `json:"account"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`

@@ -164,6 +164,10 @@ func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
+	if b.reopened, err = collect(ctx, tx, `SELECT format('%s, which was %s, became %s', psp_id, status, became)
+		FROM lab.reopened_disputes`, pgx.RowTo[string]); err != nil {
+		return err
+	}
 	deleted := map[string][]eventRow{}
 	var all []eventRow
 	for _, e := range events {

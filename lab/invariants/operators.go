@@ -127,13 +127,6 @@ func (b *books) deadLetter(l deadLetterRow) document {
 	return d
 }
 
-func (b *books) subjectOfDeadLetter(l deadLetterRow) *movementRow {
-	if l.Subject == nil {
-		return nil
-	}
-	return b.subjects[*l.Subject]
-}
-
 // caseOf is a dead letter with all that belongs to it.
 func (b *books) caseOf(l deadLetterRow) document {
 	d := b.deadLetter(l)
@@ -276,7 +269,11 @@ func (w world) recordFits(l deadLetterRow) string {
 		want.set("status", e.Status)
 		want.set("chargeId", e.ChargeID)
 		want.set("declineCode", e.code())
-		return want.differs(kept.filled().without("id", "object", "account", "createdAt"))
+		kept = kept.filled().without("id", "object", "account", "createdAt")
+		if e.cameBack() || kept.text("status") == "pending" { // it was on its way, or had succeeded
+			kept, want = kept.without("status", "declineCode"), want.without("status", "declineCode")
+		}
+		return want.differs(kept)
 	}
 	return ""
 }

@@ -126,12 +126,13 @@ func (e Entry) keptAs() string {
 // missing says what we have not noticed of a refund or a dispute, or "". The payment keeps it as the PSP has it, or a
 // dead letter about this very payment names it. Any dead letter does if nobody can tell whose it is: we do not know the
 // PSP's id of the payment, or know it from an operator alone, perhaps too late; or the PSP writes it in a way that is
-// hard to read.
+// hard to read. For a dispute, that of its charge does.
 func (w world) missing(e Entry, of *movementRow, kept string, told bool) string {
 	known := (e.ChargeID == of.PSPID || e.ChargeID == of.ObjectID) && !w.books.calledExecuted(of)
 	switch {
 	case kept == e.keptAs(), kept == "" && e.Status == string(payment.Declined), told,
-		(!known || Errs(e.Fault)) && w.books.deadLettered[e.ID]:
+		(!known || Errs(e.Fault)) && w.books.deadLettered[e.ID],
+		!known && e.Object == disputeObject && w.books.deadLettered[e.ChargeID]:
 		return ""
 	case kept != "":
 		return fmt.Sprintf("others have changed %s, %s is %s at the PSP, and is kept as %s", of, e.ID, e.Status, kept)
@@ -174,6 +175,9 @@ func unnoticed(w world) (found []Violation) {
 // in sum, or a dead letter says why not; and no refund of ours was begun that exceeds what was known to be left.
 func outsideAgrees(w world) []Violation {
 	found := unnoticed(w)
+	for _, what := range w.books.reopened {
+		found = append(found, Violation{"I10", "a dispute", what})
+	}
 	theirs, told, sums := map[string]Entry{}, w.books.told(), map[uuid.UUID]int64{}
 	for _, e := range slices.Concat(w.ledger.Refunds, w.ledger.Disputes) {
 		theirs[e.Account+" "+e.ID] = e

@@ -38,7 +38,7 @@ func returnedByOthers() *returned {
 			AmountCents: 100, Currency: "USD", Status: "succeeded"}},
 		Refunds: []Entry{{ID: "rf_1", Account: "acct", ChargeID: "ch_1", AmountCents: 40, Currency: "USD",
 			Status: "succeeded"}},
-		Disputes: []Entry{{ID: "dp_1", Account: "acct", ChargeID: "ch_1", AmountCents: 20, Currency: "USD",
+		Disputes: []Entry{{ID: "dp_1", Object: disputeObject, Account: "acct", ChargeID: "ch_1", AmountCents: 20, Currency: "USD",
 			Status: "lost"}},
 	}
 	return r.with(r.payment, nil)
@@ -150,6 +150,11 @@ func TestWhatOthersHaveDoneIsKeptAsThePSPHasIt(t *testing.T) {
 				r.books.deadLetters = append(r.books.deadLetters, deadLetterRow{Kind: "unknown_movement",
 					Finding: "record acct " + id})
 			}
+		}, "", false},
+		"a dispute of a charge that is not known here, but told of": {func(r *returned) {
+			delete(r.books.byPSPID, "acct ch_1")
+			r.payment.PSPID, r.payment.Outside, r.books.outside, r.ledger.Refunds = "", 0, nil, nil
+			r.books.deadLetters = []deadLetterRow{{Kind: "duplicate_movement", Finding: "record acct ch_1"}}
 		}, "", false},
 		"it is of no payment of ours": {func(r *returned) {
 			r.ledger.Charges[0].Reference, r.payment.PSPID = "", ""

@@ -162,6 +162,11 @@ func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[str
 			}
 		}
 	}
+	for _, e := range w.ledger.foreign { // a statement has them, and nobody misses them here
+		if e.at().UTC().Format(time.DateOnly) == date {
+			lines[e.Account] += e.lines()
+		}
+	}
 	for _, m := range w.books.subjects {
 		if m.Status == string(payment.Succeeded) && !told[m.ID] && m.Created.UTC().Format(time.DateOnly) == date &&
 			!w.has(m) {
@@ -246,7 +251,8 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 		})
 	}
 	if m == nil {
-		add("missing_here", !b.asKept(e))
+		// A dispute of a charge that is nobody's moves no money of ours.
+		add("missing_here", !b.asKept(e) && (object != disputeObject || b.byPSPID[e.Account+" "+e.ChargeID] != nil))
 		return found
 	}
 	if told[m.ID] {

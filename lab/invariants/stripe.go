@@ -184,8 +184,8 @@ func stepKey(key, suffix string) string {
 }
 
 // stripeSends is I6 at Stripe, for one payment or refund: each attempt confirms once at most. Creations are not
-// counted, as they move no money, and a lookup sends them again. A refund is sent under one key by all attempts; a
-// further key of an attempt is for when the first result, a 500, is saved.
+// counted, as they move no money, and a lookup sends them again. A refund is sent under one key by all attempts. Where a
+// 500 is saved, later attempts pass on to a further key: the second attempt to the second key at most, and so on.
 func (e Evidence) stripeSends(ctx context.Context, at pspKey, a allowance) (string, error) {
 	type limit struct {
 		suffix string
@@ -197,7 +197,7 @@ func (e Evidence) stripeSends(ctx context.Context, at pspKey, a allowance) (stri
 	}
 	limits = append(limits, limit{".refund", a.attemptsToRefund})
 	for n := 1; n < a.attemptsToRefund+1; n++ {
-		limits = append(limits, limit{fmt.Sprintf(".refund.%d", n+1), min(1, a.attemptsToRefund-n)})
+		limits = append(limits, limit{fmt.Sprintf(".refund.%d", n+1), a.attemptsToRefund - n})
 	}
 	for _, l := range limits {
 		c, err := readCalls(ctx, e.HTTP, e.PSP, at.account, stepKey(at.key, l.suffix))
@@ -220,8 +220,12 @@ func (e Evidence) isForeign(entry Entry) bool { return slices.Contains(e.Foreign
 
 // withoutForeign takes out of a ledger what other programs have done. Payonce must not notice it.
 func (l *Ledger) withoutForeign(e Evidence) {
+	for _, entry := range l.Charges {
+		if e.isForeign(entry) {
+			l.foreign = append(l.foreign, entry)
+		}
+	}
 	l.Charges = slices.DeleteFunc(l.Charges, e.isForeign)
-	l.Refunds = slices.DeleteFunc(l.Refunds, e.isForeign)
 }
 
 // foreign is the part of I4 and I5 about what other programs do in the same accounts: no dead letter names it.

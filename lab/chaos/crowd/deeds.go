@@ -144,20 +144,27 @@ var nextOf = map[string]map[bool]string{
 	"under_review":   {true: "won", false: "lost"},
 }
 
-// decideDispute has the bank and the merchant take the next step of a dispute.
+// decideDispute has the bank and the merchant take the next step of a dispute. Two steps right after another give the
+// webhooks a chance to come in the wrong order.
 func (c *Crowd) decideDispute(ctx context.Context, d plan.Deed) {
 	ledger, err := c.ledger(ctx, nil)
 	if err != nil {
 		return
 	}
-	open := slices.DeleteFunc(ledger.Disputes, func(e entry) bool { return nextOf[e.Status] == nil })
+	open := slices.DeleteFunc(ledger.Disputes, func(e entry) bool {
+		return nextOf[e.Status] == nil || (e.Status == "inquiry") != d.Later
+	})
 	if len(open) == 0 {
 		return
 	}
 	e := open[d.Pick%uint64(len(open))]
-	next := nextOf[e.Status][d.Won]
-	if c.atDoor(ctx, "/_disputes/"+url.PathEscape(e.ID), map[string]string{"status": next}) {
+	for range d.Times {
+		next := nextOf[e.Status][d.Won]
+		if next == "" || !c.atDoor(ctx, "/_disputes/"+url.PathEscape(e.ID), map[string]string{"status": next}) {
+			return
+		}
 		c.o.Tally.One("others", "dispute "+next)
+		e.Status = next
 	}
 }
 

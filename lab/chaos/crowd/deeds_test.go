@@ -35,8 +35,8 @@ func TestOthersActAtTheDoorsOfThePSP(t *testing.T) {
 			`/_disputes {"chargeId":"ch_1","inquiry":true}`},
 		"ours":   {plan.Deed{Kind: plan.ComeBack, Won: true}, `/_refunds/rf_ours/fail {}`},
 		"theirs": {plan.Deed{Kind: plan.ComeBack}, `/_refunds/rf_theirs/fail {}`},
-		"lost":   {plan.Deed{Kind: plan.Decide}, `/_disputes/dp_1 {"status":"lost"}`},
-		"won":    {plan.Deed{Kind: plan.Decide, Won: true}, `/_disputes/dp_1 {"status":"won"}`},
+		"lost":   {plan.Deed{Kind: plan.Decide, Times: 2}, `/_disputes/dp_1 {"status":"lost"}`},
+		"won":    {plan.Deed{Kind: plan.Decide, Times: 1, Won: true}, `/_disputes/dp_1 {"status":"won"}`},
 	} {
 		var asked []string
 		b := setup(t, func(_ int, r *http.Request) (int, string) {

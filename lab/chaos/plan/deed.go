@@ -20,8 +20,8 @@ func DeedKinds() []DeedKind { return []DeedKind{GiveBack, Dispute, ComeBack, Dec
 type Deed struct {
 	Kind  DeedKind
 	Share float64 // of the payment; 1 is all that is left of it
-	Times int     // at once
-	Later bool    // the refund is on its way first, or the bank only asks
+	Times int     // at once, or steps of a dispute right after another
+	Later bool    // the refund is on its way first, the bank only asks, or it has asked and decides now
 	Won   bool    // of a step that leads two ways
 	Pick  uint64  // chooses one of those that are there when it comes to that
 }
@@ -29,12 +29,12 @@ type Deed struct {
 // Deed is the n-th of others. It is the same whenever it is asked for.
 func (p Plan) Deed(n int) Deed {
 	r := p.stream(deedStream, 0, n)
-	d := Deed{Kind: weighted(r, deedKinds), Share: 1, Times: 1, Later: r.IntN(4) == 0, Won: r.IntN(2) == 0,
+	d := Deed{Kind: weighted(r, deedKinds), Share: 1, Times: 1, Later: r.IntN(3) == 0, Won: r.IntN(2) == 0,
 		Pick: r.Uint64()}
 	if r.IntN(3) > 0 {
 		d.Share = r.Float64()
 	}
-	if d.Kind == GiveBack && r.IntN(4) == 0 {
+	if d.Kind == GiveBack && r.IntN(4) == 0 || d.Kind == Decide && r.IntN(2) == 0 {
 		d.Times = 2
 	}
 	return d
