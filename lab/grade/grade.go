@@ -90,13 +90,13 @@ func (p *player) playLevels(ctx context.Context, s settings, say func(string)) (
 			}
 		}
 	}
-	entries, err := p.stand.Ledger(ctx)
+	ledger, err := p.stand.Ledger(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, runs := range levels {
 		for i := range runs {
-			if err := p.setCharges(&runs[i], entries); err != nil {
+			if err := p.setCharges(&runs[i], ledger.Charges); err != nil {
 				return nil, "", err
 			}
 		}
@@ -137,7 +137,7 @@ func (p *player) handshake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range old {
+	for _, e := range old.Charges {
 		p.used[e.AmountCents] = true
 	}
 	run, err := p.play(ctx, plan.Handshake())

@@ -240,7 +240,7 @@ func TestWrongCommandLine(t *testing.T) {
 		want string
 	}{
 		{nil, "no TARGET"},
-		{[]string{"--level", "11", "x"}, `level "11" is not one from 1 to 10`},
+		{[]string{"--level", "12", "x"}, `level "12" is not one from 1 to 11`},
 		{[]string{"--level", "5-3", "x"}, `level "5-3" is not one`},
 		{[]string{"--level", "x", "x"}, `level "x" is not one`},
 		{[]string{"--profile", "nobody", "x"}, "neither payonce, plain nor demo"},

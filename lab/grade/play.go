@@ -101,6 +101,7 @@ type performance struct {
 	closed   bool
 	held     map[int]*httpproxy.Event // charges
 	reports  map[int]*httpproxy.Event // webhooks
+	done     map[int]string           // what others have made last at the PSP, by its id there
 	pending  []sync.WaitGroup
 	hangUp   []func() // by intent
 	contexts []context.Context
@@ -108,8 +109,8 @@ type performance struct {
 
 // play plays a case. An error is one of the grader itself, or of the machine.
 func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
-	f := &performance{player: p, run: judge.Run{Case: c}, held: map[int]*httpproxy.Event{},
-		reports: map[int]*httpproxy.Event{}}
+	f := &performance{player: p, run: judge.Run{Case: c, Unfollowed: map[int]string{}},
+		held: map[int]*httpproxy.Event{}, reports: map[int]*httpproxy.Event{}, done: map[int]string{}}
 	f.run.NotShown = p.notShown(c)
 	if f.run.NotShown != "" {
 		return f.run, nil
@@ -152,11 +153,11 @@ func (f *performance) play(ctx context.Context) error {
 		f.pending[i].Wait()
 	}
 	f.quiet(ctx)
-	entries, err := f.player.stand.Ledger(ctx)
+	ledger, err := f.player.stand.Ledger(ctx)
 	if err != nil {
 		return err
 	}
-	return f.player.setCharges(&f.run, entries)
+	return f.player.setCharges(&f.run, ledger.Charges)
 }
 
 func (f *performance) cannotBeShown() bool {
@@ -198,7 +199,7 @@ func (p *player) notShown(c plan.Case) string {
 		return "the server runs at a URL, so that it cannot be stopped"
 	case !ours && c.Has(plan.HoldAnswer, plan.HoldRequest, plan.Reported, plan.Forge):
 		return "the server runs at a URL, so that nothing stands between it and the PSP"
-	case !ours && c.Has(plan.Disorder, plan.Silence):
+	case !ours && c.Has(plan.Disorder, plan.Silence, plan.GiveBack, plan.Dispute):
 		return "the server runs at a URL, and its PSP is left as it is"
 	case c.Has(plan.Look) && p.profile.Read == nil:
 		return "the profile has no read"
@@ -206,6 +207,8 @@ func (p *player) notShown(c plan.Case) string {
 		return "the profile has no webhooks"
 	case c.Has(plan.Expire) && p.profile.Expiry == nil:
 		return "the profile has no expiry"
+	case c.Level == levelOthers && p.profile.Others == nil:
+		return "the profile has no others"
 	case c.NeedsTwo() && len(s.Servers) < 2: //nolint:mnd // the one that is stopped, and another one
 		return "the profile has one instance, and nobody can take over from it"
 	case c.Has(plan.Crash) && !s.UsesDatabase():
@@ -216,7 +219,7 @@ func (p *player) notShown(c plan.Case) string {
 	return ""
 }
 
-const levelTenants = 10
+const levelTenants, levelOthers = 10, 11
 
 // letGo releases what is still held, and closes what waits.
 func (f *performance) letGo() {
@@ -258,12 +261,12 @@ func (f *performance) doesNotServe(err error) {
 
 // charges is how often the PSP has charged a payment by now.
 func (f *performance) charges(ctx context.Context, intent int) int {
-	entries, err := f.player.stand.Ledger(ctx)
+	ledger, err := f.player.stand.Ledger(ctx)
 	if err != nil {
 		return 0
 	}
 	n := 0
-	for _, e := range entries {
+	for _, e := range ledger.Charges {
 		if e.AmountCents == f.run.Amounts[intent] && e.Executed() {
 			n++
 		}

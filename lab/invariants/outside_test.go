@@ -38,8 +38,8 @@ func returnedByOthers() *returned {
 			AmountCents: 100, Currency: "USD", Status: "succeeded"}},
 		Refunds: []Entry{{ID: "rf_1", Account: "acct", ChargeID: "ch_1", AmountCents: 40, Currency: "USD",
 			Status: "succeeded"}},
-		Disputes: []Entry{{ID: "dp_1", Object: disputeObject, Account: "acct", ChargeID: "ch_1", AmountCents: 20, Currency: "USD",
-			Status: "lost"}},
+		Disputes: []Entry{{ID: "dp_1", Object: disputeObject, Account: "acct", ChargeID: "ch_1", AmountCents: 20,
+			Currency: "USD", Status: "lost"}},
 	}
 	return r.with(r.payment, nil)
 }

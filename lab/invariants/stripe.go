@@ -184,8 +184,8 @@ func stepKey(key, suffix string) string {
 }
 
 // stripeSends is I6 at Stripe, for one payment or refund: each attempt confirms once at most. Creations are not
-// counted, as they move no money, and a lookup sends them again. A refund is sent under one key by all attempts. Where a
-// 500 is saved, later attempts pass on to a further key: the second attempt to the second key at most, and so on.
+// counted, as they move no money, and a lookup sends them again. A refund is sent under one key by all attempts. Where
+// a 500 is saved, later attempts pass on to a further key: the second attempt to the second key at most, and so on.
 func (e Evidence) stripeSends(ctx context.Context, at pspKey, a allowance) (string, error) {
 	type limit struct {
 		suffix string

@@ -50,6 +50,8 @@ type Run struct {
 	Events  []Event
 	// NotFinal are the intents whose until-final step found no end, Unseen those whose look step did not.
 	NotFinal, Unseen []int
+	// Unfollowed is, by intent, what the server did not show, or grant, of what others have done at the PSP.
+	Unfollowed map[int]string
 	// NotShown is why the case could not be played as it is meant.
 	NotShown string
 }

@@ -27,6 +27,7 @@ const (
 	Found   Invariant = "found"   // also if the client never asks again
 	Speaks  Invariant = "speaks"  // each answer is one that the profile knows
 	Forgets Invariant = "forgets" // a key can be used again when its time is over, and that is a new payment
+	Follows Invariant = "follows" // what others give back or dispute at the PSP is shown, and bounds refunds
 )
 
 // Invariants are all of them, with what they say.
@@ -47,6 +48,7 @@ func Invariants() []struct {
 		{Found, "an outcome is found also if the client never asks again"},
 		{Speaks, "each answer is one that the profile has a meaning for"},
 		{Forgets, "a key can be used again when its time is over, and that is a new payment"},
+		{Follows, "what others give back or dispute at the PSP is shown, and bounds refunds"},
 	}
 }
 
@@ -85,6 +87,9 @@ func Judge(r Run) []Verdict {
 		}
 		if r.Case.Has(plan.Renew) {
 			all = append(all, v.forgets())
+		}
+		if r.Case.Has(plan.Shown, plan.Overdraw) {
+			all = append(all, v.verdict(Follows, r.Unfollowed[i] != "", "%s", r.Unfollowed[i]))
 		}
 	}
 	return all

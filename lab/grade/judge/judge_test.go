@@ -127,6 +127,24 @@ func TestKeysThatDoNotEnd(t *testing.T) {
 	}
 }
 
+func TestServerThatDoesNotFollowOthers(t *testing.T) {
+	t.Parallel()
+	for why, want := range map[string]int{"": 0, "shown as nothing": 1} {
+		r := history(t, "charge; send paid A", plan.Shown)
+		r.Unfollowed = map[int]string{0: why}
+		broken, tried := 0, false
+		for _, v := range Judge(r) {
+			tried = tried || v.Invariant == Follows
+			if v.Invariant == Follows && v.Why == why && why != "" {
+				broken++
+			}
+		}
+		if broken != want || !tried {
+			t.Errorf("%q: broken %d, tried %t", why, broken, tried)
+		}
+	}
+}
+
 // A payment that only one case is about says nothing of the invariants of another case.
 func TestVerdictsAreAboutWhatWasTried(t *testing.T) {
 	t.Parallel()

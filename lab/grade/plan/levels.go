@@ -244,3 +244,16 @@ func (d *draw) tenants() []Case {
 		pair("one key, two tenants, an answer is lost", charged[d.IntN(len(charged))], ok, turns...),
 	}
 }
+
+func (d *draw) others() []Case {
+	after := func(name string, more ...Step) Case {
+		paid := steps(Step{Kind: Send, N: d.from(1, 2)}, Step{Kind: Await}, Step{Kind: UntilFinal})
+		return one(name, ok, join(paid, more, end())...)
+	}
+	return []Case{
+		after("a refund in the PSP's dashboard", Step{Kind: GiveBack}, Step{Kind: Shown}),
+		after("a refund in the PSP's dashboard fails later", Step{Kind: GiveBack, Group: 1}, Step{Kind: Shown},
+			Step{Kind: ComeBack, Group: 1}, Step{Kind: Shown}),
+		after("a dispute", Step{Kind: Dispute}, Step{Kind: Shown}, Step{Kind: Overdraw}),
+	}
+}

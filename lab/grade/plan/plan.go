@@ -46,6 +46,15 @@ const (
 	All         int  = -1               // Intent of a step that is about all of them
 )
 
+// The steps of others at the PSP, and what is looked at then.
+const (
+	GiveBack Kind = "refund in the dashboard" // of half of the payment
+	ComeBack Kind = "refund fails"            // that refund, at the customer's bank
+	Dispute  Kind = "dispute"                 // of all that is left of the payment
+	Shown    Kind = "shown"                   // wait until the server shows it
+	Overdraw Kind = "refund of it all"        // the client asks for it
+)
+
 // Intent is one payment that a client wants.
 type Intent struct {
 	Tenant  int    // 0 or 1
@@ -74,7 +83,7 @@ type Case struct {
 func Levels() []string {
 	return []string{
 		"retries, one after another", "at once", "other payloads", "lost answers", "late charges", "kill -9",
-		"SIGSTOP beyond any lease", "crash of the database", "webhooks in disorder", "two tenants",
+		"SIGSTOP beyond any lease", "crash of the database", "webhooks in disorder", "two tenants", "others at the PSP",
 	}
 }
 
@@ -130,7 +139,7 @@ func Of(level int, seed uint64) []Case {
 	d := &draw{rand.New(rand.NewPCG(seed, uint64(level)))} //nolint:gosec // levels are small
 	cases := []func() []Case{
 		d.retries, d.atOnce, d.otherPayloads, d.lostAnswers, d.lateCharges, d.kills, d.pauses, d.crashes, d.webhooks,
-		d.tenants,
+		d.tenants, d.others,
 	}[level-1]()
 	for i := range cases {
 		cases[i].Level = level

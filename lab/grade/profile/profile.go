@@ -49,6 +49,18 @@ type Profile struct {
 	Lease Duration `json:"lease,omitempty"`
 	// Expiry says how the end of keys is tried. Optional: the keys of some servers never end.
 	Expiry *Expiry `json:"expiry,omitempty"`
+	// Others says where the server shows what others do to a payment at the PSP. Optional.
+	Others *Others `json:"others,omitempty"`
+}
+
+// Others are the merchant's people in the PSP's dashboard, and banks. In these requests, $PAYMENT is the server's id of
+// the payment. The others are paths in the JSON of answers, such as payment.id.
+type Others struct {
+	Payment  string  `json:"payment"`  // the id, in the answer to Pay
+	Read     Request `json:"read"`     // asks for the payment
+	Returned string  `json:"returned"` // what was given back of it, in minor units
+	Disputed string  `json:"disputed"` // what disputes hold of it; absent is nothing
+	Refund   Request `json:"refund"`   // asks for a refund of the $AMOUNT
 }
 
 // Expiry is tried with other settings, since keys that end within seconds would disturb everything else.
@@ -218,6 +230,10 @@ func (p Profile) wrong() []error {
 	}
 	if p.Read != nil {
 		wrong = append(wrong, p.Read.check("read")...)
+	}
+	if p.Others != nil {
+		wrong = append(wrong, p.Others.Read.check("others.read")...)
+		wrong = append(wrong, p.Others.Refund.check("others.refund")...)
 	}
 	environments := []map[string]string{p.Env}
 	if p.Expiry != nil {

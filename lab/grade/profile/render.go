@@ -20,6 +20,7 @@ import (
 //	CUSTOMER  an id of the paying customer
 //	TENANT    the tenant's name
 //	API_KEY   the tenant's API key
+//	PAYMENT   the server's id of the payment, in the requests of others
 //
 // and in env:
 //
@@ -30,7 +31,7 @@ import (
 //	WEBHOOK_SECRET    what it signs webhooks with
 //	API_KEYS          key=tenant,key=tenant
 func Names() []string {
-	return []string{"KEY", "AMOUNT", "MAJOR", "TOKEN", "CUSTOMER", "TENANT", "API_KEY",
+	return []string{"KEY", "AMOUNT", "MAJOR", "TOKEN", "CUSTOMER", "TENANT", "API_KEY", "PAYMENT",
 		"PORT", "DATABASE_URL", "PSP_URL", "PSP_SECRET", "WEBHOOK_SECRET", "API_KEYS"}
 }
 
@@ -56,6 +57,7 @@ type Values struct {
 	Token    string
 	Customer string
 	Tenant   Tenant
+	Payment  string
 }
 
 func (v Values) of(name string) string {
@@ -74,6 +76,8 @@ func (v Values) of(name string) string {
 		return v.Tenant.Name
 	case "API_KEY":
 		return v.Tenant.APIKey
+	case "PAYMENT":
+		return v.Payment
 	}
 	return ""
 }
@@ -204,6 +208,20 @@ func (r Rule) fits(status int, header http.Header, body []byte) bool {
 		}
 	}
 	return true
+}
+
+// Member is a value of a JSON answer by its path, as text. It is empty for null, or if there is none.
+func Member(body []byte, path string) string {
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.UseNumber()
+	var value any
+	if in.Decode(&value) != nil {
+		return ""
+	}
+	if value = member(value, path); value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
 }
 
 // member is a value of a JSON document by its path, such as payment.status. It is nil for null, or if there is none.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/demo/mockpsp"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
@@ -114,15 +116,37 @@ func (p *provider) close() {
 
 const askLimit = 10 * time.Second
 
-// ledger is everything that was really charged, oldest first.
-func (p *provider) ledger(ctx context.Context) ([]invariants.Entry, error) {
+// ledger is everything that was really charged, given back and disputed, oldest first.
+func (p *provider) ledger(ctx context.Context) (*invariants.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	all, err := invariants.ReadLedger(ctx, http.DefaultClient, p.url)
 	if err != nil {
 		return nil, fmt.Errorf("%w (is it a mock PSP that answers at %s?)", err, p.url)
 	}
-	return all.Charges, nil
+	return all, nil
+}
+
+func (p *provider) act(ctx context.Context, door, body string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+door, strings.NewReader(body))
+	if err != nil {
+		return "", fmt.Errorf("make request: %w", err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", fmt.Errorf("ask the PSP: %w", err)
+	}
+	defer response.Body.Close()
+	var made struct {
+		ID string `json:"id"`
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("the PSP answers %s with %d", door, response.StatusCode)
+	}
+	err = json.UnmarshalRead(response.Body, &made)
+	return made.ID, err
 }
 
 // disorder sets how webhooks go wrong.

@@ -214,7 +214,12 @@ func (s *Stand) UnholdWebhook(e *httpproxy.Event) {
 }
 
 // Ledger is what the PSP has really charged, oldest first.
-func (s *Stand) Ledger(ctx context.Context) ([]invariants.Entry, error) { return s.psp.ledger(ctx) }
+func (s *Stand) Ledger(ctx context.Context) (*invariants.Ledger, error) { return s.psp.ledger(ctx) }
+
+// Act does at a door of the PSP what nobody asks its API for. It returns the id of what was made or changed there.
+func (s *Stand) Act(ctx context.Context, door, body string) (id string, err error) {
+	return s.psp.act(ctx, door, body)
+}
 
 // Disorder says which part of the webhooks go wrong, in each way, and which part are never sent.
 func (s *Stand) Disorder(ctx context.Context, wrong, dropped float64) error {
