@@ -139,7 +139,7 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		}
 	}
 	r.report.Keys = r.stage.tally.Sum("key")
-	return r.intentFacts(ctx, e)
+	return errors.Join(r.toldOf(ctx), r.intentFacts(ctx, e))
 }
 
 // edges counts the lines of timelines by what they tell.

@@ -124,6 +124,8 @@ func addEdges(add func(since length, group string, names ...string)) {
 // addNative lists what only a native PSP does: it errs, and it executes what everybody has given up.
 func addNative(add func(since length, group string, names ...string)) {
 	add(normalRun, "entry", plan.Odd()...)
+	add(normalRun, "kept", "refund of theirs, by webhook")
+	add(longRun, "kept", "refund of theirs, never by webhook")
 	add(normalRun, "statement", "breaks")
 	add(longRun, "edge", "failed_retryable → completed")
 	// At Stripe, an owner without an answer reads the intent at once, and six events for each payment wait in line: a
