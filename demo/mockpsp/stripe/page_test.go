@@ -10,6 +10,27 @@ import (
 	"payonce/test/golden"
 )
 
+const partlyWon = "https://support.stripe.com/questions/" +
+	"dispute-for-full-charge-amount-after-a-partial-refund-was-issued"
+
+const differs = `## What Stripe does, and the mock does not
+
+- Evidence of a dispute is more than a text: there are files, and what [Visa's
+  rules](https://docs.stripe.com/disputes/api/visa-ce3) ask for. A bank decides in weeks, and a dispute that nobody
+  answers until ` + "`due_by`" + ` is lost. Here, the text or somebody at the door decides.
+- The fee of a dispute depends on country and currency, and [answering
+  costs](https://support.stripe.com/questions/dispute-fees-faq), too. Here it is 1500 of any currency.
+- A lost dispute [gives a part
+  back](` + partlyWon + `)
+  if a refund was made before. Here it takes all of its amount.
+- A charge can be disputed whole after a refund of a part. Here, a dispute is about no more than is left.
+- A dispute can be ` + "`prevented`, and a refund `canceled`, or `pending`" + ` because the balance is
+  [too low](https://docs.stripe.com/changelog/basil/2025-04-30/refund-pending-reason).
+- A bank debit can come back after it succeeded, by a ` + "`payment_failure_refund`" + `.
+- There are events of payouts, and payouts fail.
+
+`
+
 // docs/mock_stripe.md is made of the tables that requests are checked by. With -update, it is written.
 func TestThePageIsWhatTheMockDoes(t *testing.T) {
 	t.Parallel()
@@ -26,7 +47,7 @@ of it, unmodified: ` + "`make sdks`" + `.
 
 An intent is confirmed by a request of its own: ` +
 		"`confirm: true`" + ` at its creation is refused. Nothing is captured
-later, and there are no customers and no payouts.
+later, and there are no customers.
 
 - **Versions.** A ` + "`Stripe-Version`" + ` of one of the release trains basil, clover, dahlia and endive: what the
   mock shows is the same in all of them. Events have the account's version, as Stripe's have:
@@ -36,7 +57,7 @@ later, and there are no customers and no payouts.
 		"`acct_…`" + `, by ` + "`Stripe-Account`" + `.
 - **Events** are sent for payment intents, charges, refunds and disputes, and signed.
 - **Disputes.** A charge that a dispute holds or has taken is not refunded, in whole or in part. After a won dispute,
-  it can be. A dispute takes the amount; there is no fee for it.
+  it can be.
 - **What others do** has doors on the port of the mock, and buttons on its page: ` + "`POST /_refunds`" + `,
   ` + "`/_refunds/{id}/fail`, `/_disputes` and `/_disputes/{id}`" + `. The id of a payment
   intent stands for that of its charge.
@@ -49,6 +70,7 @@ later, and there are no customers and no payouts.
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n\n", expandMember, expansion(e.shows).says)
 	}
+	b.WriteString(differs)
 	b.WriteString("## Payment methods\n\nIds of Stripe's form are charged. `pm_card_visa_chargeDeclined` is the same " +
 		"as\n`pm_card_chargeDeclined`, with each ending.\n\n| payment method | what happens |\n|---|---|\n")
 	for card := range strings.SplitSeq(cards, ", ") {
