@@ -23,6 +23,7 @@ const differs = `## What Stripe does, and the mock does not
 - A lost dispute [gives a part
   back](` + partlyWon + `)
   if a refund was made before. Here it takes all of its amount.
+- A refund of the whole charge [ends an inquiry](https://docs.stripe.com/disputes/how-disputes-work).
 - A charge can be disputed whole after a refund of a part. Here, a dispute is about no more than is left.
 - A dispute can be ` + "`prevented`, and a refund `canceled`, or `pending`" + ` because the balance is
   [too low](https://docs.stripe.com/changelog/basil/2025-04-30/refund-pending-reason).
