@@ -12,7 +12,7 @@ import (
 // flows lists all of them, in the order of the grid.
 func flows() []flow {
 	return []flow{
-		paymentFlow(), silentPaymentFlow(), refundFlow(), otherEndFlow(), ingestFlow(), processFlow(),
+		paymentFlow(), silentPaymentFlow(), refundFlow(), otherEndFlow(), ingestFlow(), processFlow(), afterFlow(),
 		sweepFlow(), claimFlow(), resolveFlow(), scanFlow(), operatorFlow(), pruneFlow(), sceneFlow(),
 		stripeFlow(), stripeLookupFlow(), stripeRefundFlow(), stripeProcessFlow(), stripeScanFlow(), stripeSceneFlow(),
 	}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"time"
 
 	"payonce/lab/world"
@@ -183,4 +185,101 @@ func (s *stage) deniedMoney() error {
 	}
 	s.decision = "retry"
 	return finishDecision(s)
+}
+
+// afterwards is what others do at the PSP to a payment that has succeeded.
+type afterwards struct {
+	name  string                              // as the rows have it
+	write string                              // the statement that stores it
+	do    func(s *stage, charge string) error // has it happen
+	shown string                              // what the books say of the payment, once
+}
+
+func afterwardsAll() []afterwards {
+	return []afterwards{
+		{"a refund elsewhere", "RecordRefundElsewhere", func(s *stage, charge string) error {
+			return s.door("/_refunds", map[string]any{"chargeId": charge, "amountCents": 500}, nil)
+		}, `SELECT count(*) = 1 AND bool_and(r.origin = 'provider' AND r.status = 'succeeded' AND
+			p.refunded_minor = 500) FROM payments AS p JOIN refunds AS r ON r.payment_id = p.id`},
+		{"a dispute that is won", "RecordDispute", func(s *stage, charge string) error {
+			var opened struct {
+				ID string `json:"id"`
+			}
+			err := s.door("/_disputes", map[string]any{"chargeId": charge, "amountCents": 500}, &opened)
+			for _, status := range []string{"under_review", "won"} {
+				err = errors.Join(err, s.door("/_disputes/"+opened.ID, map[string]any{"status": status}, nil))
+			}
+			return err
+		}, `SELECT count(*) = 1 AND bool_and(d.status = 'won' AND p.moved_outside_minor = 0)
+			FROM payments AS p JOIN disputes AS d ON d.payment_id = p.id`},
+		{"a refund that comes back", "ReverseRefund", func(s *stage, _ string) error {
+			heard, _ := s.firstFinal()
+			back := s.refund(path.Base(heard.Header.Get("Location")), "refund-"+s.asked.key())
+			a, err := s.ask(s.api, back)
+			var made struct {
+				ID string `json:"pspRefundId"`
+			}
+			if err := errors.Join(err, json.Unmarshal(a.Body, &made)); err != nil {
+				return err
+			}
+			return s.door("/_refunds/"+made.ID+"/fail", map[string]any{}, nil)
+		}, `SELECT count(*) = 1 AND bool_and(r.status = 'reversed' AND p.refunded_minor = 0)
+			FROM payments AS p JOIN refunds AS r ON r.payment_id = p.id`},
+	}
+}
+
+// afterFlow is what the reconciler does with the events of it. They wait for it all together, and have no order.
+func afterFlow() flow {
+	var rows []row
+	for _, a := range afterwardsAll() {
+		prepare := func(s *stage) error {
+			if err := s.askUntilFinal(); err != nil {
+				return err
+			}
+			var charge string
+			if err := s.w.DB.QueryRow(s.ctx, "SELECT psp_charge_id FROM payments").Scan(&charge); err != nil {
+				return err
+			}
+			if err := a.do(s, charge); err != nil {
+				return err
+			}
+			world.AwaitTold(s.ctx, s.w.PSP.Address)
+			return s.addBlindReconciler()
+		}
+		finish := func(s *stage) error {
+			return errors.Join(s.askUntilFinal(), s.untilHolds("the events' end",
+				"SELECT count(*) > 1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events"))
+		}
+		check := func(s *stage) error { return s.expect(a.name+" is on the payment, once", a.shown) }
+		for _, r := range []row{
+			{window: 8, step: a.name + ": judged | store it",
+				at: boundary{at: database, name: a.write, side: before}},
+			{window: 9, step: a.name + ": stored | its acknowledgement",
+				at: boundary{at: database, name: a.write, side: after, commit: true}},
+		} {
+			r.victim, r.env = world.Reconciler, longWindow()
+			r.prepare, r.begin, r.heal, r.finish = prepare, (*stage).startVictim, (*stage).healLookups, finish
+			r.want = want{posts: [2]int{1, 1}, replayed: "false", check: allOfIt(check, noDeadLetter)}
+			rows = append(rows, r)
+		}
+	}
+	return flow{"after", "webhook: what others do after success", rows}
+}
+
+// door has the mock PSP do what others do.
+func (s *stage) door(door string, body map[string]any, into any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	a, err := s.client.Do(s.ctx, s.w.PSP.Address, world.Request{Method: http.MethodPost, Path: door, Body: string(raw)})
+	switch {
+	case err != nil:
+		return err
+	case a.Status != http.StatusOK:
+		return fmt.Errorf("%s answered %d %s", door, a.Status, a.Body)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(a.Body, into)
 }
