@@ -44,6 +44,42 @@ assert.equal((await all(stripe.charges.list({ payment_intent: made.id })))[0].pa
 assert.equal((await all(stripe.balanceTransactions.list({ expand: ['data.source'] })))[0].source.object, 'refund')
 assert.equal((await all(stripe.paymentIntents.search({ query: `metadata['order']:"a 'quoted' one"` }))).length, 3)
 
+// What happens after success: a refund that fails, and two disputes, of which evidence wins one.
+const until = async (ask, holds) => {
+  for (;;) {
+    const got = await ask()
+    if (holds(got)) return got
+    await new Promise((next) => setTimeout(next, 100))
+  }
+}
+const charged = async (payment_method) =>
+  (await stripe.paymentIntents.confirm((await stripe.paymentIntents.create(intent(payment_method))).id)).id
+const shown = ({ object, amount, status }) => `${object} ${amount} ${status}`
+const refunded = await charged('pm_card_visa')
+const back = await stripe.refunds.create({ payment_intent: refunded, reason: 'pm_refund_returned' })
+assert.equal(back.status, 'succeeded')
+const [failed] = await until(() => all(stripe.refunds.list({ payment_intent: refunded })), ([r]) => r.status === 'failed')
+assert.deepEqual([failed.id, failed.failure_reason], [back.id, 'expired_or_canceled_card'])
+console.log('came back:', shown(failed), failed.failure_reason)
+const disputed = async (method) => {
+  const payment_intent = await charged(method)
+  const [dispute] = await until(() => all(stripe.disputes.list({ payment_intent })), (found) => found.length > 0)
+  assert.equal(dispute.status, 'needs_response')
+  await assert.rejects(stripe.refunds.create({ payment_intent }), { code: 'charge_disputed' })
+  return dispute
+}
+const [{ id: won }, { id: lostOne }] = await Promise.all(
+  ['pm_card_createDispute', 'pm_card_createDisputeProductNotReceived'].map(disputed))
+const evidence = { uncategorized_text: 'winning_evidence' }
+const staged = await stripe.disputes.update(won, { evidence, submit: false })
+assert.deepEqual([staged.status, staged.evidence_details.has_evidence], ['needs_response', true])
+assert.equal((await stripe.disputes.update(won, { submit: true })).status, 'under_review')
+const decided = await until(() => stripe.disputes.retrieve(won, { expand: ['charge'] }), (d) => d.status === 'won')
+assert.deepEqual([decided.charge.disputed, decided.balance_transactions.map((t) => t.amount)], [true, [-1200, 1200]])
+const closed = await stripe.disputes.close(lostOne)
+assert.deepEqual([closed.status, closed.reason], ['lost', 'product_not_received'])
+console.log('disputed:', shown(decided) + ',', shown(closed), closed.reason)
+
 // What the server does not do.
 for (const [param, more] of Object.entries({
   capture_method: { capture_method: 'manual' }, confirm: { confirm: true }, customer: { customer: 'cus_1' },
