@@ -98,8 +98,8 @@ func (s Seen) disagree(rep report, reason string) Step {
 }
 
 // counting adds to a step what our books do not count: a second refund under the marks of one of ours, or a refund that
-// is declined or failed here. A refund that is processing has reserved its own share, one that came back has had it, and
-// one for which an operator has vouched counts already.
+// is declined or failed here. A refund that is processing has reserved its own share, one that came back has had it,
+// and one for which an operator has vouched counts already.
 func (s Seen) counting(step Step, r gateway.Record) Step {
 	asked, refund := s.Request.(gateway.Refund)
 	known := s.Row.Status == payment.Processing || s.Row.Status == payment.Reversed && s.Row.PSPID == r.ID ||

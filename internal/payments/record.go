@@ -56,8 +56,8 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 }
 
 // asItIsNow reads the record of a refund at the PSP if a webhook or a scan of it contradicts the result that was
-// answered. Both tell what was so when they were made, and a bank may have refused the refund since. If the PSP does not
-// have the record, or does not answer, what was told counts. So does a record of a charge: no PSP takes back that a
+// answered. Both tell what was so when they were made, and a bank may have refused the refund since. If the PSP does
+// not have the record, or does not answer, what was told counts. So does a record of a charge: no PSP takes back that a
 // charge has succeeded, so another answer would be the older one.
 func (s *Service) asItIsNow(ctx context.Context, g Gathered, e judge.Record) judge.Record {
 	step := judge.Judge(g.Seen, e)
