@@ -179,10 +179,13 @@ FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::big
           CROSS JOIN LATERAL (SELECT CASE WHEN i.currency = charged.currency THEN i.amount_minor
                                           ELSE charged.amount_minor END AS amount) AS s
           WHERE i.tenant_id = @tenant_id AND i.payment_id = charged.id AND i.status IN ('processing', 'succeeded')
-            AND (i.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                                      WHERE own.tenant_id = @tenant_id AND own.origin = 'api'
-                                        AND own.psp_refund_id IN (i.psp_refund_id, 'operator:' || i.psp_refund_id)
-                                        AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
+            AND (i.origin = 'api' OR
+                 (SELECT own.id FROM refunds AS own
+                  WHERE own.tenant_id = @tenant_id AND own.psp_refund_id = i.psp_refund_id AND own.origin = 'api'
+                    AND own.status IN ('succeeded', 'reversed')) IS NULL AND
+                 (SELECT own.id FROM refunds AS own
+                  WHERE own.tenant_id = @tenant_id AND own.psp_refund_id = 'operator:' || i.psp_refund_id
+                    AND own.origin = 'api') IS NULL)
       ) AS r
       CROSS JOIN LATERAL (
           SELECT coalesce(sum(CASE WHEN i.currency = charged.currency THEN i.amount_minor
@@ -210,17 +213,18 @@ WHERE r.payment_id = excluded.payment_id
     > array_position(ARRAY['processing', 'succeeded', 'reversed'], r.status);
 
 -- name: ReverseRefund :exec
--- succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before.
+-- succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before. IS TRUE as
+-- in NameMovement.
 UPDATE refunds AS r
 SET status = 'reversed', psp_refund_id = @psp_refund_id::text, decline_code = sqlc.narg(decline_code),
     updated_at = payonce_now()
 WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'succeeded'
-  AND r.psp_refund_id IN (@psp_refund_id::text, 'operator:' || @psp_refund_id::text);
+  AND (r.psp_refund_id IN (@psp_refund_id::text, 'operator:' || @psp_refund_id::text)) IS TRUE;
 
 -- name: RecordDispute :exec
--- Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins, unless an
--- operator has found out which of two ends is true (overrules). Of the same status, what the PSP tells of the dispute
--- itself is taken; a line of a statement has neither reason nor dates.
+-- Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins, unless
+-- an operator has found out which of two ends is true (overrules). Of the same status, what the PSP tells of the
+-- dispute itself is taken; a line of a statement has neither reason nor dates.
 INSERT INTO disputes AS d (
     tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at)
 VALUES (@tenant_id, @payment_id, @psp_id, @amount_minor, @currency, sqlc.narg(reason), @status,
@@ -241,10 +245,13 @@ WHERE array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', '
 -- The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours.
 SELECT r.* FROM refunds AS r
 WHERE r.tenant_id = @tenant_id AND r.payment_id = @payment_id AND r.id < @before
-  AND (r.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                            WHERE own.tenant_id = @tenant_id AND own.origin = 'api'
-                              AND own.psp_refund_id IN (r.psp_refund_id, 'operator:' || r.psp_refund_id)
-                              AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
+  AND (r.origin = 'api' OR
+       (SELECT own.id FROM refunds AS own
+        WHERE own.tenant_id = @tenant_id AND own.psp_refund_id = r.psp_refund_id AND own.origin = 'api'
+          AND own.status IN ('succeeded', 'reversed')) IS NULL AND
+       (SELECT own.id FROM refunds AS own
+        WHERE own.tenant_id = @tenant_id AND own.psp_refund_id = 'operator:' || r.psp_refund_id
+          AND own.origin = 'api') IS NULL)
 ORDER BY r.id DESC
 LIMIT @max_rows;
 

@@ -102,8 +102,8 @@ WHERE l.day = @day AND m.object = l.object AND m.psp_id = l.psp_id
 -- back. If other programs use the account (shared), a line without a reference that changes no payment of ours is
 -- of_others.
 --
--- A break is raised again when the status of our movement has changed. While the movement was processing, nobody has
--- judged the break.
+-- A break is raised again when the status of our movement has changed, or what others have done to a payment: while the
+-- movement was processing, nobody has judged the break.
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
     their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by,
@@ -157,9 +157,9 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
     last_seen = excluded.last_seen, gone_at = NULL,
     raised_by = CASE WHEN b.gone_at IS NULL AND b.our_status IS NOT DISTINCT FROM excluded.our_status
-                          AND (b.their_status, b.their_amount_minor, b.their_currency)
-                              IS NOT DISTINCT FROM (excluded.their_status, excluded.their_amount_minor,
-                                                    excluded.their_currency)
+                          AND (b.kind <> 'missing_here' OR
+                               (b.their_status, b.their_amount_minor, b.their_currency) IS NOT DISTINCT FROM
+                               (excluded.their_status, excluded.their_amount_minor, excluded.their_currency))
                      THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by;
 
 -- name: FindAbsent :exec

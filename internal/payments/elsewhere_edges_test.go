@@ -3,8 +3,6 @@ package payments
 import (
 	"testing"
 
-	"github.com/google/uuid"
-
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -149,7 +147,7 @@ func TestFurtherLinesOfAStatementAreCases(t *testing.T) {
 	s.wantResolved(judge.Break{Kind: judge.BreakDuplicate, Account: "acme", Object: gateway.ChargeObject, PSPID: "ch_x",
 		Theirs: &judge.Side{AmountMinor: 500, Currency: "USD", Status: "succeeded"}}, false)
 	ours := s.refunding("refund-000000001", p, 5000).succeeded()
-	id := uuid.UUID(ours.lease.Subject)
+	id := ours.lease.Subject
 	s.wantResolved(judge.Break{Kind: judge.BreakDuplicate, Account: "acme", Object: gateway.RefundObject,
 		PSPID: "re_twice", Subject: &id, Reference: payment.RefundID(id).String(), Moved: ours.record.Created,
 		Theirs: &judge.Side{AmountMinor: 5000, Currency: "USD", Status: "succeeded"},

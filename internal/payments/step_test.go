@@ -46,10 +46,11 @@ func TestEachPartOfAStepIsWritten(t *testing.T) {
 		e     judge.Evidence
 		calls int
 	}{
-		"nothing":           {paid, judge.Nothing{}, 0},
-		"a note":            {paid, chargedBy(judge.SourceWebhook), 1},
-		"an id":             {vouched, chargedBy(judge.SourceScan), 1},
-		"an id and a note":  {vouched, chargedBy(judge.SourceWebhook), 2},
+		"nothing": {paid, judge.Nothing{}, 0},
+		"a note":  {paid, chargedBy(judge.SourceWebhook), 1},
+		// With the lock of the payment, and its totals.
+		"an id":             {vouched, chargedBy(judge.SourceScan), 3},
+		"an id and a note":  {vouched, chargedBy(judge.SourceWebhook), 4},
 		"a case":            {nobodys, chargedBy(judge.SourceScan), 0},
 		"a case of the key": {seenAs("psp_2"), chargedBy(judge.SourceScan), 1},
 		"an answered case":  {nobodys, listed, 1},

@@ -750,10 +750,13 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 const listRefunds = `-- name: ListRefunds :many
 SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at FROM refunds AS r
 WHERE r.tenant_id = $1 AND r.payment_id = $2 AND r.id < $3
-  AND (r.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                            WHERE own.tenant_id = $1 AND own.origin = 'api'
-                              AND own.psp_refund_id IN (r.psp_refund_id, 'operator:' || r.psp_refund_id)
-                              AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
+  AND (r.origin = 'api' OR
+       (SELECT own.id FROM refunds AS own
+        WHERE own.tenant_id = $1 AND own.psp_refund_id = r.psp_refund_id AND own.origin = 'api'
+          AND own.status IN ('succeeded', 'reversed')) IS NULL AND
+       (SELECT own.id FROM refunds AS own
+        WHERE own.tenant_id = $1 AND own.psp_refund_id = 'operator:' || r.psp_refund_id
+          AND own.origin = 'api') IS NULL)
 ORDER BY r.id DESC
 LIMIT $4
 `
@@ -1041,9 +1044,9 @@ type RecordDisputeParams struct {
 	Overrules     bool
 }
 
-// Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins, unless an
-// operator has found out which of two ends is true (overrules). Of the same status, what the PSP tells of the dispute
-// itself is taken; a line of a statement has neither reason nor dates.
+// Stores a dispute. Competes with other evidence of the same object, which may be older: the later status wins, unless
+// an operator has found out which of two ends is true (overrules). Of the same status, what the PSP tells of the
+// dispute itself is taken; a line of a statement has neither reason nor dates.
 func (q *Queries) RecordDispute(ctx context.Context, arg RecordDisputeParams) error {
 	_, err := q.db.Exec(ctx, recordDispute,
 		arg.TenantID,
@@ -1352,7 +1355,7 @@ UPDATE refunds AS r
 SET status = 'reversed', psp_refund_id = $1::text, decline_code = $2,
     updated_at = payonce_now()
 WHERE r.tenant_id = $3 AND r.id = $4 AND r.status = 'succeeded'
-  AND r.psp_refund_id IN ($1::text, 'operator:' || $1::text)
+  AND (r.psp_refund_id IN ($1::text, 'operator:' || $1::text)) IS TRUE
 `
 
 type ReverseRefundParams struct {
@@ -1362,7 +1365,8 @@ type ReverseRefundParams struct {
 	ID          uuid.UUID
 }
 
-// succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before.
+// succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before. IS TRUE as
+// in NameMovement.
 func (q *Queries) ReverseRefund(ctx context.Context, arg ReverseRefundParams) error {
 	_, err := q.db.Exec(ctx, reverseRefund,
 		arg.PspRefundID,
@@ -1387,10 +1391,13 @@ FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::big
           CROSS JOIN LATERAL (SELECT CASE WHEN i.currency = charged.currency THEN i.amount_minor
                                           ELSE charged.amount_minor END AS amount) AS s
           WHERE i.tenant_id = $1 AND i.payment_id = charged.id AND i.status IN ('processing', 'succeeded')
-            AND (i.origin = 'api' OR (SELECT own.id FROM refunds AS own
-                                      WHERE own.tenant_id = $1 AND own.origin = 'api'
-                                        AND own.psp_refund_id IN (i.psp_refund_id, 'operator:' || i.psp_refund_id)
-                                        AND own.status IN ('succeeded', 'reversed') LIMIT 1) IS NULL)
+            AND (i.origin = 'api' OR
+                 (SELECT own.id FROM refunds AS own
+                  WHERE own.tenant_id = $1 AND own.psp_refund_id = i.psp_refund_id AND own.origin = 'api'
+                    AND own.status IN ('succeeded', 'reversed')) IS NULL AND
+                 (SELECT own.id FROM refunds AS own
+                  WHERE own.tenant_id = $1 AND own.psp_refund_id = 'operator:' || i.psp_refund_id
+                    AND own.origin = 'api') IS NULL)
       ) AS r
       CROSS JOIN LATERAL (
           SELECT coalesce(sum(CASE WHEN i.currency = charged.currency THEN i.amount_minor
