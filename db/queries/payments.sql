@@ -213,8 +213,8 @@ WHERE r.payment_id = excluded.payment_id
     > array_position(ARRAY['processing', 'succeeded', 'reversed'], r.status);
 
 -- name: ReverseRefund :exec
--- succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before. IS TRUE as
--- in NameMovement.
+-- succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before. IS TRUE
+-- as in NameMovement.
 UPDATE refunds AS r
 SET status = 'reversed', psp_refund_id = @psp_refund_id::text, decline_code = sqlc.narg(decline_code),
     updated_at = payonce_now()

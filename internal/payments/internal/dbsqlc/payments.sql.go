@@ -1365,8 +1365,8 @@ type ReverseRefundParams struct {
 	ID          uuid.UUID
 }
 
-// succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before. IS TRUE as
-// in NameMovement.
+// succeeded -> reversed: the money of a refund of ours has come back. The payment's row must be locked before. IS TRUE
+// as in NameMovement.
 func (q *Queries) ReverseRefund(ctx context.Context, arg ReverseRefundParams) error {
 	_, err := q.db.Exec(ctx, reverseRefund,
 		arg.PspRefundID,
