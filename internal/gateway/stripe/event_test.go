@@ -284,7 +284,8 @@ func TestEventOfWhatOthersHaveDoneMoves(t *testing.T) {
 	}
 }
 
-// What a balance transaction is about is told by its source, whatever its type is called.
+// A transaction that moves a customer's money is about its source. Any other one changes only the balance, whatever its
+// source is.
 func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 	t.Parallel()
 	day := today().Truncate(24 * time.Hour).Add(-24 * time.Hour)
@@ -309,15 +310,25 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 			"refund txn_1 of pi_c1: 650 succeeded"},
 		"a payment that was reversed, in euros": {line("payment_reversal", "charge_failure", -600, "eur", ch),
 			"refund txn_1 of pi_c1: 700 succeeded"},
-		"a charge that gives us something": {line("adjustment", "other_adjustment", 5, "eur", ch),
+		"a reversal that gives us something": {line("payment_reversal", "charge_failure", 5, "eur", ch),
 			"refund  of pi_c1: 0 "},
+		"a hold on a charge": {line("payment_network_reserve_hold", "payment_network_reserve_hold", -1000, "usd", ch),
+			"  of pi_c1: 0 "},
+		"a new type about a charge": {line("brand_new_type", "brand_new_type", -7, "usd", ch), "  of pi_c1: 0 "},
+		"a new type about a refund": {line("brand_new_type", "brand_new_type", -7, "usd", refundIs("succeeded")),
+			"  of pi_1: 0 "},
+		"an adjustment about a dispute": {line("adjustment", "other_adjustment", -7, "usd", disputeIs("lost")),
+			"  of pi_1: 0 "},
+		"a dispute without its object": {line("adjustment", "dispute", -700, "usd", ch),
+			"refund txn_1 of pi_c1: 700 succeeded"},
 		"a fee":                   {line("stripe_fee", "fee", -5, "usd", ch), "fee  of : 0 "},
 		"a fee of a dispute":      {line("adjustment", "fee", -1500, "usd", disputeIs("lost")), "fee  of : 0 "},
 		"an adjustment alone":     {line("adjustment", "other_adjustment", -5, "usd", "null"), "  of : 0 "},
 		"a payout":                {line("payout", "payout", -5, "usd", payout), "payout po_1 of : 0 "},
 		"a payout that came back": {line("payout_failure", "payout_reversal", 5, "usd", payout), "payout  of : 0 "},
 		"a refund on its way":     {line("refund", "refund", -500, "usd", refundIs("pending")), "refund  of pi_1: 0 "},
-		"a charge of no intent": {line("payment_reversal", "x", -5, "usd", replace(ch, `"pi_c1"`, "null")),
+		"a charge of no intent": {line("payment_reversal", "charge_failure", -5, "usd",
+			replace(ch, `"pi_c1"`, "null")),
 			"refund  of : 0 "},
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, row.line))}})
@@ -333,7 +344,7 @@ func TestStatementHasWhatOthersHaveDone(t *testing.T) {
 	for kind, source := range map[string]string{ // which may be about a payment of ours
 		"charge": `"ch_1"`, "payment": `"py_1"`, "refund": `"re_1"`, "payment_refund": `"pyr_1"`,
 		"refund_failure": `"re_1"`, "payment_reversal": `{"object":"charge","amount":"7"}`,
-		"adjustment": `{"object":"dispute","amount":"7"}`,
+		"dispute": `{"object":"dispute","amount":"7"}`,
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, line(kind, "x", -500, "usd", source)))}})
 		err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(gateway.Line) error { return nil })

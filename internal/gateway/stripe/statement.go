@@ -69,13 +69,11 @@ type transaction struct {
 	Source   jsontext.Value `json:"source"`
 }
 
-// readTransaction reads what a transaction is about, by its source: that is the object which has moved the money,
-// whatever the type of the transaction is called. There are more than forty types, and adjustment alone has several
-// meanings (https://docs.stripe.com/reports/reporting-categories). A fee may have any source, and moves no money of a
-// customer.
+// readTransaction reads the movement of a customer's money that a transaction is about. Its source is the object which
+// has moved the money.
 func (in reader) readTransaction(t transaction) (r gateway.Record, err error) {
-	if t.Category == "fee" {
-		return r, foreign
+	if !t.ofCustomer() {
+		return r, foreign // a fee, a payout, a hold
 	}
 	switch wire.TextIn(t.Source, "object") {
 	case "refund": // also by a refund_failure, by which its money comes back
@@ -88,35 +86,38 @@ func (in reader) readTransaction(t transaction) (r gateway.Record, err error) {
 		}
 		return t.reversal(in.account)
 	}
-	if slices.Contains(ofCustomers, t.Type) || slices.Contains(ofCustomers, t.Category) {
-		return r, errNoRecord
-	}
-	return r, foreign // a payout, a transfer
+	return r, errNoRecord
 }
 
 // object says which kind of line a transaction is that has no record: a fee, a payout
-// (https://docs.stripe.com/reports/balance-transaction-types), or of a movement that is not ours, or not final. payment
-// is the intent of such a movement, and id that of a payout.
+// (https://docs.stripe.com/reports/balance-transaction-types), of a movement that is not ours, or not final, or of an
+// unknown type. payment is the intent that the line is about, and id that of a payout.
 func (t transaction) object() (o gateway.Object, id, payment string) {
-	if t.Category == "fee" {
+	source := wire.TextIn(t.Source, "object")
+	switch {
+	case t.Category == "fee":
 		return gateway.FeeObject, "", ""
-	}
-	switch source := wire.TextIn(t.Source, "object"); source {
-	case "payout":
+	case source == "payout":
 		if t.Type == "payout" { // not its failure, by which the money comes back
 			id = wire.TextIn(t.Source, "id")
 		}
 		return gateway.PayoutObject, id, ""
-	case "charge":
+	case !t.ofCustomer():
+	case source != "charge":
+		o = gateway.Object(source)
+	case t.Type == "charge" || t.Type == "payment":
+		o = gateway.ChargeObject
+	default:
 		o = gateway.RefundObject
-		if t.Type == "charge" || t.Type == "payment" {
-			o = gateway.ChargeObject
-		}
-		return o, "", wire.TextIn(t.Source, "payment_intent")
-	case "refund", "dispute":
-		return gateway.Object(source), "", wire.TextIn(t.Source, "payment_intent")
 	}
-	return gateway.UnknownObject, "", ""
+	return o, "", wire.TextIn(t.Source, "payment_intent")
+}
+
+// ofCustomer reports whether the transaction moves a customer's money. Its source alone does not say that: a hold of
+// the payment network may name a charge. adjustment has several meanings, and only its category tells which
+// (https://docs.stripe.com/reports/reporting-categories).
+func (t transaction) ofCustomer() bool {
+	return t.Category != "fee" && (slices.Contains(ofCustomers, t.Type) || slices.Contains(ofCustomers, t.Category))
 }
 
 // ofCustomers are the types and the reporting categories of transactions that move a customer's money. Each has a
