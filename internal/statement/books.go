@@ -62,7 +62,7 @@ func (p Payout) Amount() string { return majorOf(p.Currency, p.AmountMinor) + " 
 // Paid says which lines the payout has paid.
 func (p Payout) Paid() string {
 	if p.Lines == 0 {
-		return "the PSP does not tell which lines it has paid"
+		return "the PSP has not told which lines it has paid"
 	}
 	return fmt.Sprintf("%d lines, of which we have %d with a net of %s %s", p.Lines, p.Known,
 		majorOf(p.Currency, p.KnownMinor), p.Currency)

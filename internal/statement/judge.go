@@ -89,10 +89,12 @@ func (j *judgement) begin(ctx context.Context) error {
 	for _, account := range found {
 		j.Judged = account.Judged
 	}
-	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
+	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle. It does
+	// while the lines of a payout are read.
 	// The temporary tables have no indexes: they are read as a whole.
 	// Citus may pass on a setting to the workers, with all that the message has beside it: the tables have their own.
-	for _, message := range []string{"SET LOCAL statement_timeout = 0;" + scansOn, createTables} {
+	settings := "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;" + scansOn
+	for _, message := range []string{settings, createTables} {
 		if _, err := j.tx.Exec(ctx, message); err != nil {
 			return fmt.Errorf("make room for lines: %w", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"payonce/internal/gateway"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -33,16 +32,21 @@ func (j *judgement) keep(ctx context.Context) error {
 	return nil
 }
 
-// keepPaid keeps which lines a payout has paid. If the PSP does not tell, there are none.
+// keepPaid keeps which lines a payout has paid. If the PSP does not tell, or its answer cannot be read, there are none:
+// that is no reason to lose what was judged of the day.
 func (j *judgement) keepPaid(ctx context.Context, payoutID string) error {
-	p := dbsqlc.KeepPaidParams{Account: j.Account, PayoutID: payoutID}
-	read := int64(0)
-	write := func() error {
-		err := j.q.KeepPaid(ctx, p)
-		p.LineIds = p.LineIds[:0]
-		return err
+	tx, err := j.tx.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin savepoint: %w", err)
 	}
-	err := j.config.PSPs.Of(j.Psp).PayoutLines(ctx, j.Account, payoutID, func(lineID string) error {
+	p := dbsqlc.KeepPaidParams{Account: j.Account, PayoutID: payoutID}
+	read, notWritten := int64(0), error(nil)
+	write := func() error {
+		notWritten = j.q.KeepPaid(ctx, p)
+		p.LineIds = p.LineIds[:0]
+		return notWritten
+	}
+	notRead := j.config.PSPs.Of(j.Psp).PayoutLines(ctx, j.Account, payoutID, func(lineID string) error {
 		if read++; read > j.config.MaxLines {
 			return ErrTooLong
 		}
@@ -51,8 +55,13 @@ func (j *judgement) keepPaid(ctx context.Context, payoutID string) error {
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, gateway.ErrNoPayoutLines) {
-		return err
+	switch {
+	case notWritten != nil:
+		return notWritten
+	case notRead != nil:
+		return errors.Join(tx.Rollback(ctx), ctx.Err())
+	case write() != nil:
+		return notWritten
 	}
-	return write()
+	return tx.Commit(ctx)
 }

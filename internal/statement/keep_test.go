@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/payment"
 	"payonce/internal/statement/internal/dbsqlc"
 	"payonce/test/pgtest"
+	"payonce/test/wait"
 )
 
 // books are both books of acme's day, a row each, as the JSON report has them.
@@ -77,7 +80,7 @@ func TestBothBooksAreSummedUpByCurrency(t *testing.T) {
 	d.want("missing_here ch_x", "missing_there ch_nowhere") // No line that moves no customer's money is a break.
 	table := d.written(Table)
 	for _, want := range []string{"charge of others USD", "adjustment (unknown type) USD", "-0.10", "232.44",
-		"Payout po_1 of 50.00 USD: the PSP does not tell which lines it has paid\n"} {
+		"Payout po_1 of 50.00 USD: the PSP has not told which lines it has paid\n"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
@@ -155,26 +158,62 @@ func TestPayoutHasPaidLinesOfEarlierDays(t *testing.T) {
 	}
 }
 
-// A payout whose lines cannot be read would pass for one that has paid none.
-func TestDayWhosePayoutCannotBeReadChangesNothing(t *testing.T) {
+// What was judged of the day stays. Of the lines that were read before the fault, none is kept.
+func TestPayoutThatCannotBeReadIsNotTold(t *testing.T) {
 	t.Parallel()
+	many := make([]string, keptAtOnce+2)
+	for i := range many {
+		many[i] = fmt.Sprint("ch_", i)
+	}
 	for name, c := range map[string]struct {
 		lines []string
 		most  int64
-	}{"an id that is none": {[]string{"a b"}, 5}, "lines without end": {make([]string, 3), 2}} {
+	}{
+		"an id that is none": {[]string{"ch_1", "a b"}, 5}, "lines without end": {many, keptAtOnce + 1},
+	} {
 		d := setup(t)
-		for i := range c.lines {
-			if c.lines[i] == "" {
-				c.lines[i] = fmt.Sprint("ch_", i)
-			}
-		}
 		d.config.MaxLines = c.most
-		d.payouts["po_1"] = c.lines
-		d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12))
-		_, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
-		if err == nil || !strings.Contains(err.Error(), "keep what po_1 has paid: ") || d.persisted() != "" {
-			t.Errorf("%s: %v, %s", name, err, d.persisted())
+		d.payouts["po_1"], d.payouts["po_2"] = c.lines, []string{"ch_2"}
+		d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12),
+			d.other(gateway.PayoutObject, "po_2", 7, 13))
+		_, got := d.books()
+		want := []Payout{{"po_1", "USD", "5000", 0, 0, "0"}, {"po_2", "USD", "7", 1, 0, "0"}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: payouts differ (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// slow is a PSP whose answers about payouts take their time.
+type slow struct {
+	gateway.PSP
+
+	wait func()
+}
+
+func (s slow) PayoutLines(ctx context.Context, account, payoutID string, each func(string) error) error {
+	s.wait()
+	return s.PSP.PayoutLines(ctx, account, payoutID, each)
+}
+
+func TestRunOutlastsAPSPThatIsSlowAboutPayouts(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.exec(`DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = 300', current_database());
+		END $$`)
+	d.pool.Reset() // A session takes the setting when it begins.
+	d.config.PSPs[native.Name] = slow{d.config.PSPs[native.Name], func() {
+		wait.Until(t, "the session has been idle, or is dead", func() bool {
+			return d.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND state = 'idle in transaction' AND state_change > clock_timestamp() - interval '600 ms'`) == 0
+		})
+	}}
+	d.payouts["po_1"] = []string{"ch_1"}
+	d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12))
+	d.run()
+	if _, got := d.books(); len(got) != 1 || got[0].Lines != 1 {
+		t.Errorf("payouts %+v", got)
 	}
 }
 

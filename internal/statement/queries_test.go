@@ -29,6 +29,7 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		d.files["acct_acme "+day] = header + "total,0,,,,,,,,,\r\n"
 	}
 	d.publish("acct_acme", d.day, d.other(gateway.PayoutObject, "po_1", 5000, 12))
+	d.payouts["po_1"] = []string{"ch_1"}
 	o := d.outages()
 	for _, c := range []struct {
 		fragment string
@@ -52,6 +53,8 @@ func TestRunEndsWithTheStatementThatFails(t *testing.T) {
 		{"name: ForgetBooked", 1, "forget the lines of an earlier run"},
 		{"name: KeepBooked", 1, "keep lines"},
 		{"name: DayPayouts", 1, "find payouts"},
+		{"savepoint", 1, "keep what po_1 has paid: begin savepoint"},
+		{"savepoint", 2, "keep what po_1 has paid"},
 		{"name: KeepPaid", 1, "keep what po_1 has paid"},
 		{"name: ForgetPresent", 1, "look for the absent"},
 		{"name: CountAbsent", 1, "count absent movements"},

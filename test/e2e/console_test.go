@@ -531,7 +531,7 @@ func TestConsoleShowsBothBooksOfADay(t *testing.T) {
 	}
 	body := string(b.get("/console/books?account=acme&day=2026-11-20").body)
 	for _, want := range []string{">240.00<", ">120.00<", ">7.56<", ">232.44<", "&lt;b&gt;fee&lt;/b&gt; (unknown type)",
-		">-99999999999999999999<", ">net<", "po_1</bdi> of 50.00 USD: the PSP does not tell which lines it has paid"} {
+		">-99999999999999999999<", ">net<", "po_1</bdi> of 50.00 USD: the PSP has not told which lines it has paid"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s\n%s", want, body)
 		}

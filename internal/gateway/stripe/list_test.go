@@ -521,7 +521,7 @@ func TestLinesOfAPayoutAreThoseThatStripeListsUnderIt(t *testing.T) {
 	if _, _, err := read(answer{status: 400}); !errors.Is(err, gateway.ErrNoPayoutLines) {
 		t.Errorf("a payout that is not automatic: %v", err)
 	}
-	for name, second := range map[string]answer{"a failure": {status: 503},
+	for name, second := range map[string]answer{"a failure": {status: 503}, "a refusal": {status: 400},
 		"a line without an id": ok(listOf(false, `{"type":"charge"}`))} {
 		if _, _, err := read(first, second); err == nil || errors.Is(err, gateway.ErrNoPayoutLines) {
 			t.Errorf("%s: %v", name, err)

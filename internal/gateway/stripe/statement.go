@@ -191,9 +191,10 @@ func (in reader) bookOf(raw []byte, w window, each func(gateway.Line) error) err
 func (c *Client) PayoutLines(
 	ctx context.Context, account, payoutID string, each func(lineID string) error,
 ) error {
-	for p := c.pages(account, transactionsPath, url.Values{"payout": {payoutID}}); !p.done; {
+	p := c.pages(account, transactionsPath, url.Values{"payout": {payoutID}})
+	for first := true; !p.done; first = false {
 		objects, err := p.next(ctx)
-		if errors.Is(err, wire.StatusError(http.StatusBadRequest)) {
+		if first && errors.Is(err, wire.StatusError(http.StatusBadRequest)) {
 			return gateway.ErrNoPayoutLines
 		}
 		if err != nil {
