@@ -1,6 +1,13 @@
 package gateway
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // The objects of a line that moves no customer's money.
 const (
@@ -28,20 +35,28 @@ type Line struct {
 	BalanceCurrency string
 }
 
+// balanceForm is that of a balance's currency. Not all of them have a code of ISO 4217: a balance may be in USDC.
+var balanceForm = regexp.MustCompile(`^[A-Z0-9]{3,8}$`)
+
+// maxType bounds the provider's word, in bytes.
+const maxType = 255
+
 // Accept returns the line in the form in which it can be stored, as [Record.Accept] does. Any other object than those
-// above becomes UnknownObject.
+// above becomes UnknownObject. A line without a Status is only summed up, so an odd word in it must not stop the
+// comparison of the whole day.
 func (l Line) Accept() (Line, error) {
-	switch {
-	case !IsID(l.LineID):
+	if !IsID(l.LineID) {
 		return Line{}, errors.New("line with a malformed id")
-	case !IsID(l.Type):
-		return Line{}, errors.New("line with a malformed type")
-	case !currencyForm.MatchString(l.BalanceCurrency):
-		return Line{}, errors.New("line with a malformed currency")
 	}
 	switch l.Object {
 	case ChargeObject, RefundObject, DisputeObject:
 		if l.Status != "" {
+			if !IsID(l.Type) {
+				return Line{}, errors.New("line with a malformed type")
+			}
+			if !currencyForm.MatchString(l.BalanceCurrency) {
+				return Line{}, errors.New("line with a malformed currency")
+			}
 			r, err := l.Record.Accept()
 			l.Record = r
 			return l, err
@@ -50,9 +65,34 @@ func (l Line) Accept() (Line, error) {
 	default:
 		l.Object = UnknownObject
 	}
-	if l.ID != "" && !IsID(l.ID) || l.ChargeID != "" && !IsID(l.ChargeID) {
-		return Line{}, errors.New("line about something malformed")
+	if !balanceForm.MatchString(l.BalanceCurrency) {
+		return Line{}, errors.New("line with a malformed currency")
 	}
-	l.Record = Record{ID: l.ID, Object: l.Object, Account: l.Account, ChargeID: l.ChargeID, Created: l.Created.UTC()}
+	l.Type = typeText(l.Type)
+	r := Record{Object: l.Object, Account: l.Account, Created: l.Created.UTC()}
+	if IsID(l.ID) {
+		r.ID = l.ID
+	}
+	if IsID(l.ChargeID) {
+		r.ChargeID = l.ChargeID
+	}
+	l.Record = r
 	return l, nil
+}
+
+// typeText is a provider's word as a text of one line.
+func typeText(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsGraphic(c) {
+			return c
+		}
+		return utf8.RuneError
+	}, s)
+	if len(s) > maxType {
+		s = s[:maxType]
+		for !utf8.ValidString(s) { // the cut has split a character
+			s = s[:len(s)-1]
+		}
+	}
+	return cmp.Or(s, "none")
 }

@@ -25,6 +25,8 @@ const (
 	maxLine = 64 << 10
 	// readAhead is how much a csv.Reader may have read of the following lines, in bytes.
 	readAhead = 4 << 10
+
+	longestID = 255 // of an id that can be stored, see gateway.IsID
 )
 
 var (
@@ -153,8 +155,8 @@ func (s *settlement) lineOf(f []string) (gateway.Line, error) {
 }
 
 // lineID names a line. The PSP has no ids for lines, and a movement may have several: when it is made, and when its
-// money comes back.
-func lineID(id, createdAt string) string { return id + "@" + createdAt }
+// money comes back. A name that is too long for an id is hashed.
+func lineID(id, createdAt string) string { return gateway.FitKey(id+"@"+createdAt, longestID) }
 
 // signed reads an amount with a sign.
 func signed(text string) (int64, error) {

@@ -50,13 +50,15 @@ func toStripe(minor int64, currency string) (amount int64, u *gateway.Unacceptab
 	return amount, nil
 }
 
-// fromStripe converts an amount of Stripe into the minor unit of ISO 4217. ok is false if it cannot be counted in it.
+// fromStripe converts an amount of Stripe into the minor unit of ISO 4217. If it cannot be counted in it, ok is false,
+// and minor is the nearest amount towards zero.
 func fromStripe(amount int64, currency string) (minor int64, ok bool) {
 	switch currency {
 	case "ISK", "UGX":
 		return amount / 100, amount%100 == 0
 	case "MGA":
-		return amount * 100, amount <= math.MaxInt64/100
+		counted := max(math.MinInt64/100, min(amount, math.MaxInt64/100))
+		return counted * 100, counted == amount
 	}
 	return amount, true
 }

@@ -476,6 +476,8 @@ func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
 		"of another day": listOf(false, bookIs("charge", at-200, chargeIs(1, "succeeded", at))),
 		"malformed source": listOf(false, bookIs("charge", at, replace(chargeIs(1, "succeeded", at), `"usd"`,
 			`"US"`))),
+		"a fee of less than a króna": listOf(false, replace(bookIs("charge", at, chargeIs(1, "succeeded", at)), `"eur"`,
+			`"isk"`)),
 		"source not expanded": listOf(false, bookIs("charge", at, `"ch_1"`)),
 		"a dispute without its source": listOf(false, replace(bookIs("adjustment", at, `null`), `"type"`,
 			`"reporting_category":"dispute","type"`)),

@@ -173,7 +173,7 @@ func (in reader) bookOf(raw []byte, w window, each func(gateway.Line) error) err
 	var whole, counted bool
 	l.FeeMinor, whole = fromStripe(t.Fee, l.BalanceCurrency)
 	l.NetMinor, counted = fromStripe(t.Net, l.BalanceCurrency)
-	if !whole || !counted {
+	if l.Status != "" && (!whole || !counted) {
 		return errors.New("balance transaction with an amount that cannot be counted")
 	}
 	if l, err = l.Accept(); err != nil {
