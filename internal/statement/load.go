@@ -82,10 +82,12 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 
 // findOurs finds our movements for the lines of a day.
 func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
-	if err := j.q.FetchOurs(ctx, dbsqlc.FetchOursParams{Day: dateOf(day), TenantID: j.Tenant}); err != nil {
+	err := j.q.FetchOurs(ctx, dbsqlc.FetchOursParams{Day: dateOf(day), TenantID: j.Tenant,
+		OwnPrefix: payment.OperatorPSPID})
+	if err != nil {
 		return fmt.Errorf("find movements: %w", err)
 	}
-	err := j.q.FetchCharges(ctx, dbsqlc.FetchChargesParams{Day: dateOf(day), TenantID: j.Tenant})
+	err = j.q.FetchCharges(ctx, dbsqlc.FetchChargesParams{Day: dateOf(day), TenantID: j.Tenant})
 	if err != nil {
 		return fmt.Errorf("find the payments that others have changed: %w", err)
 	}

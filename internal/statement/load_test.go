@@ -339,3 +339,27 @@ func TestLineIsAboutItsOwnMovementAlone(t *testing.T) {
 		"refund missing_here rf_of_globex_too", "refund missing_here rf_unknown",
 		"refund psp_id rf_by_id")
 }
+
+// The line of the charge has told its id, so the refund is not of others.
+func TestRefundOfAChargeOfTheSameDayIsOfOurPayment(t *testing.T) {
+	t.Parallel()
+	vouched := func(m *movement) { m.psp = payment.OperatorPSPID + m.created.String() }
+	for name, edit := range map[string]func(*movement){"processing": open, "vouched for": vouched} {
+		d := setup(t)
+		p := d.paid("", 1, edit)
+		charged := lineOf(p, func(l *line) { l.id = "ch_1" })
+		refused := lineOf(p, func(l *line) { l.id, l.status, l.created = "ch_0", "declined", d.at(0.5) })
+		d.publish("acct_acme", d.day, refused, charged, line{id: "rf_1", object: gateway.RefundObject, charge: "ch_1",
+			amount: 500, currency: "USD", status: "succeeded", created: d.at(2)})
+		d.run()
+		ours := d.count("SELECT count(*) FROM booked_lines WHERE payment = $1 AND psp_id IN ('ch_1', 'rf_1')", p.id)
+		if ours != 2 {
+			t.Errorf("%s: %d lines are of the payment", name, ours)
+		}
+		breaks := []string{"missing_here rf_1", "status ch_1"}
+		if name == "vouched for" {
+			breaks = breaks[:1]
+		}
+		d.want(breaks...)
+	}
+}

@@ -209,27 +209,35 @@ func (q *Queries) FetchElsewhere(ctx context.Context, arg FetchElsewhereParams) 
 
 const fetchOurs = `-- name: FetchOurs :exec
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
-SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
-FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
-WHERE l.day = $1 AND m.tenant_id = $2 AND m.origin = 'api'
+(SELECT DISTINCT ON (m.object, m.id) m.object, m.id,
+        CASE WHEN m.object = 'charge' AND l.executed
+                  AND coalesce(starts_with(m.psp_id, $1::text), true) THEN l.psp_id
+             ELSE m.psp_id END, m.amount_minor, m.currency, m.status
+ FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
+ WHERE l.day = $2 AND m.tenant_id = $3 AND m.origin = 'api'
+ ORDER BY m.object, m.id, l.executed DESC, l.line)
 UNION ALL
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l
 JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
-WHERE l.day = $1 AND m.tenant_id = $2 AND m.origin = 'api'
+WHERE l.day = $2 AND m.tenant_id = $3 AND m.origin = 'api'
 ON CONFLICT (object, id) DO NOTHING
 `
 
 type FetchOursParams struct {
-	Day      pgtype.Date
-	TenantID string
+	OwnPrefix string
+	Day       pgtype.Date
+	TenantID  string
 }
 
 // Copies our movements that the day's lines refer to, or that have the PSP's id of a line, into statement_ours. The
 // comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
 // table and read a distributed one for each row. The SQL is the same on one server.
+//
+// If we do not know the PSP's id of a charge, it is that of the line which says that the charge was executed. By it, the
+// day's other lines say which charge they change.
 func (q *Queries) FetchOurs(ctx context.Context, arg FetchOursParams) error {
-	_, err := q.db.Exec(ctx, fetchOurs, arg.Day, arg.TenantID)
+	_, err := q.db.Exec(ctx, fetchOurs, arg.OwnPrefix, arg.Day, arg.TenantID)
 	return err
 }
 
