@@ -205,14 +205,17 @@ DELETE FROM booked_lines AS l WHERE l.account = @account AND l.day = @day;
 
 -- name: KeepBooked :exec
 -- Keeps the lines of the day, and sums them up together with our movements of the day that have succeeded
--- (statement_absent, before ForgetPresent). A movement is of a payment of ours if it is that payment or changes it.
+-- (statement_absent, before ForgetPresent). A movement is of a payment of ours if it is that payment or changes it. The
+-- sign is that of the balance. A small amount may be nothing in the balance's currency: then the object says the sign.
 -- Refunds and disputes of others, and refunds whose money came back, have no day in our books that is that of the file.
 -- For these, a line's side counts on our side, too, if our books say that the money has moved to that side.
 WITH kept AS (
     INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, payment, amount_minor, currency,
         fee_minor, net_minor, balance_currency, booked_at)
     SELECT @account, l.day, l.line, l.line_id, l.type, l.object, l.psp_id, coalesce(m.id, c.id),
-           CASE WHEN l.status = '' THEN NULL WHEN l.fee_minor::numeric + l.net_minor < 0 THEN -l.amount_minor
+           CASE WHEN l.status = '' THEN NULL
+                WHEN l.fee_minor::numeric + l.net_minor < 0 THEN -l.amount_minor
+                WHEN l.fee_minor::numeric + l.net_minor = 0 AND l.object <> 'charge' THEN -l.amount_minor
                 ELSE l.amount_minor END, nullif(l.currency, ''),
            l.fee_minor, l.net_minor, l.balance_currency, l.created_at
     FROM statement_lines AS l

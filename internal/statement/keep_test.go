@@ -341,3 +341,19 @@ func TestLineOfWhatIsNotFinalIsKeptAndNotCompared(t *testing.T) {
 	}
 	d.wantRows(j, "lines", "SELECT payment || ' ' || (amount_minor IS NULL) FROM booked_lines", p.id.String()+" true")
 }
+
+// A customer's money of less than the balance's smallest unit is booked as nothing.
+func TestSignOfALineThatIsNothingInTheBalanceIsThatOfItsObject(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	j := d.judging()
+	pgtest.Exec(t, j.tx, `INSERT INTO statement_lines (day, line, object, psp_id, reference, amount_minor, currency,
+		charge_id, status, created_at, line_id, type, balance_currency)
+		SELECT $1, n, o, o, '', 5, 'KRW', '', 'succeeded', $2, o, o, 'USD'
+		FROM unnest(ARRAY['charge', 'refund', 'dispute']) WITH ORDINALITY AS l (o, n)`, d.day, d.at(2))
+	if err := j.keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.wantRows(j, "lines", "SELECT object || ' ' || amount_minor FROM booked_lines", "charge 5", "refund -5",
+		"dispute -5")
+}
