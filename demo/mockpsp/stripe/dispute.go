@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -196,7 +197,7 @@ const (
 	losingEvidence  = "losing_evidence"
 )
 
-// updateDispute takes evidence and, unless it is only staged, brings it to the bank.
+// updateDispute takes evidence and, unless it is only staged, brings it to the bank. Metadata alone brings nothing.
 func (s *Server) updateDispute(c *call) (func() (reply, error), error) {
 	id, p := c.r.PathValue("id"), c.params
 	if s.store.disputeOf(c.account, id) == nil {
@@ -205,9 +206,8 @@ func (s *Server) updateDispute(c *call) (func() (reply, error), error) {
 	return func() (reply, error) {
 		return s.withDispute(c.account, id, func(of *dispute) (reply, error) {
 			next := *of
-			if evidence := p.text("evidence[uncategorized_text]"); evidence != "" {
-				next.Evidence = evidence
-			}
+			evidence, submit := p.text("evidence[uncategorized_text]"), p.text("submit")
+			next.Evidence = cmp.Or(evidence, of.Evidence)
 			if next.Metadata = shownMetadata(of.Metadata); len(p.metadata()) > 0 {
 				for name, value := range p.metadata() {
 					next.Metadata[name] = value
@@ -215,7 +215,7 @@ func (s *Server) updateDispute(c *call) (func() (reply, error), error) {
 			}
 			w := &work{change: change{Dispute: &next}}
 			w.tell(next.Account, disputeUpdated...)
-			if next.Evidence != "" && p.text("submit") != "false" {
+			if submit == "true" && next.Evidence != "" || submit != "false" && evidence != "" {
 				status := underReview
 				if of.Status == warningNeedsResponse {
 					status = warningUnderReview

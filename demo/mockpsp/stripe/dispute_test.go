@@ -53,6 +53,7 @@ func TestADisputeIsWonByEvidence(t *testing.T) {
 	wait.Until(t, "the dispute is won", func() bool { return p.dialect.Due() == 0 })
 	p.get(path).want(http.StatusOK, "status", "won")
 	p.post(path, "", "evidence[uncategorized_text]=more").want(http.StatusBadRequest)
+	p.post(path, "", "submit=true").want(http.StatusBadRequest)
 	p.post(path+"/close", "", "").want(http.StatusBadRequest, "error.message", "This dispute is already closed.")
 	if amounts, categories := p.balance(id); !slices.Equal(amounts, []any{-1000.0, 1000.0}) ||
 		!slices.Equal(categories, []any{"dispute", "dispute_reversal"}) {
@@ -65,6 +66,7 @@ func TestADisputeIsWonByEvidence(t *testing.T) {
 	}
 	p.refund(intent, "", "").want(http.StatusOK, "status", "succeeded")
 	p.get("/v1/disputes/du_none").want(http.StatusNotFound, "error.code", "resource_missing")
+	p.post(path, "", "metadata[a]=b").want(http.StatusOK, "status", "won", "metadata.a", "b")
 }
 
 func TestTokensDisputeAndDecideAlsoAfterARestart(t *testing.T) {
