@@ -178,9 +178,9 @@ func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 		t.Fatalf("a balancer would send the next request on a connection that is about to end: %v", h)
 	}
 	a.Drain()
-	for _, path := range []string{"/payments", "/docs", "/none"} {
+	for path, method := range map[string]string{"/payments": "POST", "/docs": "GET", "/none": "PUT"} {
 		rec := httptest.NewRecorder()
-		r := httptest.NewRequest("POST", path, nil)
+		r := httptest.NewRequest(method, path, nil)
 		r.Header.Set(keyHeader, `"order-0000000042"`)
 		a.ServeHTTP(rec, r)
 		d := problemOf(t, rec)

@@ -67,14 +67,13 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 	}
 }
 
-// echoKey reads the key of a POST, and repeats a valid key in the answer, whatever the answer is. So a client finds out
-// from any answer which of its requests was answered.
+// echoKey reads the key of a request, and repeats a valid key in the answer, whatever the method and the answer are. So
+// a client finds out from any answer which of its requests was answered.
 func (a *API) echoKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if k := knownOf(r); r.Method == http.MethodPost {
-			if k.key, k.keyErr = keyOf(r.Header); k.keyErr == nil {
-				w.Header().Set(keyHeader, k.key.String())
-			}
+		k := knownOf(r)
+		if k.key, k.keyErr = keyOf(r.Header); k.keyErr == nil {
+			w.Header().Set(keyHeader, k.key.String())
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -25,7 +25,7 @@ type known struct {
 	requestID string
 	principal tenants.Principal // set after authentication
 	resource  string            // for the log: the path of the payment or refund that the answer is about
-	key       idempotency.Key   // of a POST
+	key       idempotency.Key   // that was sent
 	keyErr    error             // what is wrong with it, or that it has not been read
 	ref       idempotency.Ref   // of a request with an Idempotency-Key, once its tenant is known
 	code      problem.Code      // of the problem that was answered
