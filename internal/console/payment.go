@@ -28,9 +28,9 @@ type paymentView struct {
 	KeyURL   string
 	Trace    string // the id of its trace; or ""
 	Refunds  []payment.Refund
-	Older    string                 // the address of the page with older refunds; or ""
-	Lines    []statement.BookedLine // of settlement files
-	Life     []step                 // nil if the page does not have all refunds
+	Older    string                // the address of the page with older refunds; or ""
+	Lines    statement.BookedLines // of settlement files
+	Life     []step                // nil if the page does not have all refunds
 	Open     []operator.Found
 	Waits    string    // what it waits for, if it has no outcome; or ""
 	Since    time.Time // since when it waits
@@ -84,7 +84,7 @@ func (c *Console) readPayment(r *http.Request) (paymentView, error) {
 		return v, err
 	}
 	if f.Before == nil && v.Older == "" {
-		v.Life = lifeOf(v.Payment, v.Refunds, v.Lines)
+		v.Life = lifeOf(v.Payment, v.Refunds, v.Lines.Shown)
 	}
 	ref := idempotency.StoredRef(tenant, payment.CreateOperation, v.Key)
 	if v.Open, err = c.config.Operators.OpenAbout(r.Context(), ref); err != nil || v.Status != payment.Processing {

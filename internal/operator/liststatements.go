@@ -61,7 +61,7 @@ func (s *Service) Books(q *query.Query) Page[statement.Books] {
 }
 
 // LinesOf reads the lines of settlement files about a payment.
-func (s *Service) LinesOf(ctx context.Context, id payment.ID) ([]statement.BookedLine, error) {
+func (s *Service) LinesOf(ctx context.Context, id payment.ID) (statement.BookedLines, error) {
 	return statement.LinesOf(ctx, s.config.DB, id)
 }
 

@@ -95,7 +95,7 @@ func ReadBooks(ctx context.Context, db *postgres.DB, account string, day time.Ti
 	return b, nil
 }
 
-// linesShown is how many lines about a payment are read.
+// linesShown is how many lines about a payment are shown.
 const linesShown = 100
 
 // BookedLine is a line about a payment of ours.
@@ -112,17 +112,25 @@ type BookedLine struct {
 // Major is an amount of the line for people.
 func (l BookedLine) Major(minor string) string { return majorOf(l.Currency, minor) + " " + l.Currency }
 
-// LinesOf reads the lines about a payment, the oldest first.
-func LinesOf(ctx context.Context, db *postgres.DB, id payment.ID) ([]BookedLine, error) {
+// BookedLines are the lines about a payment, the oldest first.
+type BookedLines struct {
+	Shown []BookedLine
+	More  bool // whether there are newer ones
+}
+
+// LinesOf reads the lines about a payment.
+func LinesOf(ctx context.Context, db *postgres.DB, id payment.ID) (BookedLines, error) {
 	rows, err := dbsqlc.New(db.Reader()).LinesOfPayment(ctx, dbsqlc.LinesOfPaymentParams{
-		Payment: uuid.UUID(id), MaxRows: linesShown})
+		Payment: uuid.UUID(id), MaxRows: linesShown + 1})
 	if err != nil {
-		return nil, fmt.Errorf("read the lines of a payment: %w", err)
+		return BookedLines{}, fmt.Errorf("read the lines of a payment: %w", err)
 	}
+	more := len(rows) > linesShown
+	rows = rows[:min(len(rows), linesShown)]
 	lines := make([]BookedLine, len(rows))
 	for i, r := range rows {
 		lines[i] = BookedLine(r)
 		lines[i].BookedAt = r.BookedAt.UTC()
 	}
-	return lines, nil
+	return BookedLines{lines, more}, nil
 }

@@ -149,7 +149,7 @@ func TestPayoutHasPaidLinesOfEarlierDays(t *testing.T) {
 		t.Fatalf("payouts differ (-want +got):\n%s", diff)
 	}
 	lines, err := LinesOf(t.Context(), d.config.DB, payment.ID(early.id))
-	booked := []BookedLine{{d.at(-5), "charge", "USD", "12000", "378", "11622", "po_1"}}
+	booked := BookedLines{Shown: []BookedLine{{d.at(-5), "charge", "USD", "12000", "378", "11622", "po_1"}}}
 	if diff := cmp.Diff(booked, lines); err != nil || diff != "" {
 		t.Errorf("lines of the payment differ (-want +got):\n%s%v", diff, err)
 	}

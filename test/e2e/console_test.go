@@ -526,8 +526,16 @@ func TestConsoleShowsBothBooksOfADay(t *testing.T) {
 	b := w.browse()
 	b.signIn(operatorKey)
 	page := string(b.get("/console/payments/" + paid).body)
-	if !strings.Contains(page, ">3.78 USD<") || !strings.Contains(page, "po_2") {
-		t.Errorf("the payment has no line\n%s", page)
+	if !strings.Contains(page, ">3.78 USD<") || !strings.Contains(page, "po_2") ||
+		strings.Contains(page, "oldest lines") {
+		t.Errorf("the payment has no line, or not all of them\n%s", page)
+	}
+	w.exec(`INSERT INTO booked_lines (account, day, line, line_id, type, object, psp_id, payment, fee_minor, net_minor,
+		balance_currency, booked_at) SELECT 'acme', '2026-11-20', 2 + n, 'l' || n, 'hold', '', '', id, 0, 1, 'USD', now()
+		FROM payments, generate_series(1, 100) AS n`)
+	page = string(b.get("/console/payments/" + paid).body)
+	if strings.Count(page, ">hold<") != 99 || !strings.Contains(page, "These are the oldest lines") {
+		t.Errorf("the page does not say that there are more lines\n%s", page)
 	}
 	body := string(b.get("/console/books?account=acme&day=2026-11-20").body)
 	for _, want := range []string{">240.00<", ">120.00<", ">7.56<", ">232.44<", "&lt;b&gt;fee&lt;/b&gt; (unknown type)",
