@@ -21,8 +21,8 @@ SELECT pg_try_advisory_xact_lock(hashtextextended(@name, 0)) AS locked, payonce_
 -- comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
 -- table and read a distributed one for each row. The SQL is the same on one server.
 --
--- If we do not know the PSP's id of a charge, it is that of the line which says that the charge was executed. By it, the
--- day's other lines say which charge they change.
+-- If we do not know the PSP's id of a charge, it is that of the line which says that the charge was executed. The day's
+-- other lines name the charge by it.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 (SELECT DISTINCT ON (m.object, m.id) m.object, m.id,
         CASE WHEN m.object = 'charge' AND l.executed

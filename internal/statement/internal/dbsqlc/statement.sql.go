@@ -234,8 +234,8 @@ type FetchOursParams struct {
 // comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
 // table and read a distributed one for each row. The SQL is the same on one server.
 //
-// If we do not know the PSP's id of a charge, it is that of the line which says that the charge was executed. By it, the
-// day's other lines say which charge they change.
+// If we do not know the PSP's id of a charge, it is that of the line which says that the charge was executed. The day's
+// other lines name the charge by it.
 func (q *Queries) FetchOurs(ctx context.Context, arg FetchOursParams) error {
 	_, err := q.db.Exec(ctx, fetchOurs, arg.OwnPrefix, arg.Day, arg.TenantID)
 	return err
