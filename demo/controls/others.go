@@ -21,7 +21,7 @@ func deeds() []deed {
 		{"dispute", "Open a dispute", "The payer's bank takes 5.00 USD until the dispute is decided."},
 		{"win", "Win", "The money of the last dispute is given back."},
 		{"lose", "Lose", "The money of the last dispute is gone."},
-		{"pay-out", "Pay out", "The PSP pays the whole balance to the merchant's bank. The settlement file has it."},
+		{"pay-out", "Pay out", "The PSP pays the whole balance to the merchant's bank. The settlement file has it: reconciler statement --date today reads it."},
 	}
 }
 

@@ -170,7 +170,7 @@ func (s *Server) fillPage(view *pageView) {
 			view.Charges++
 		case ObjectRefund:
 			view.Refunds++
-		default:
+		case ObjectDispute:
 			view.Disputes++
 		}
 		if len(view.Entries) < pageEntries && r.shownFor("", filter{account: view.Account, key: view.Key}) {

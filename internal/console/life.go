@@ -48,14 +48,7 @@ func lifeOf(p payment.Payment, refunds []payment.Refund, lines []statement.Booke
 	for _, d := range p.Disputes {
 		steps = append(steps, stepsOfDispute(p, d)...)
 	}
-	for _, l := range lines {
-		s := step{At: l.BookedAt, What: "booked as " + l.Type, Where: atThePSP, Amount: l.Major(l.GrossMinor),
-			More: "net " + l.Major(l.NetMinor)}
-		if l.PayoutID != "" {
-			s.More += ", paid out by " + l.PayoutID
-		}
-		steps = append(steps, s)
-	}
+	steps = append(steps, stepsOfPayouts(lines)...)
 	slices.SortStableFunc(steps[1:], func(a, b step) int { return a.At.Compare(b.At) })
 	kept := payment.AmountMinor(0)
 	for i := range steps {
@@ -64,6 +57,24 @@ func lifeOf(p payment.Payment, refunds []payment.Refund, lines []statement.Booke
 		s.Kept = kept
 		if s.Amount == "" && s.moves != 0 {
 			s.Amount = signed(p.Currency, s.moves)
+		}
+	}
+	return steps
+}
+
+// stepsOfPayouts has one step for each payout that has paid lines of the payment, at the time of the last of them.
+func stepsOfPayouts(lines []statement.BookedLine) (steps []step) {
+	of := map[string]int{}
+	for _, l := range lines {
+		i, known := of[l.PayoutID]
+		if l.PayoutID != "" && !known {
+			i, of[l.PayoutID] = len(steps), len(steps)
+			steps = append(steps, step{What: "paid out", Where: atThePSP, ID: l.PayoutID})
+		}
+		if l.PayoutID != "" {
+			s := &steps[i]
+			s.At = l.BookedAt
+			s.More = strings.TrimPrefix(s.More+", "+l.Type+" "+l.Major(l.NetMinor), ", ")
 		}
 	}
 	return steps

@@ -32,7 +32,9 @@ func TestLifeIsInOrderOfTimeAndAddsUp(t *testing.T) {
 		refund(9, payment.Succeeded, 1000, payment.OriginProvider),
 		refund(3, payment.Succeeded, 500, payment.OriginAPI)}
 	lines := []statement.BookedLine{{BookedAt: at(1), Type: "charge", Currency: "USD", GrossMinor: "12000",
-		FeeMinor: "378", NetMinor: "11622", PayoutID: "po_1"}}
+		FeeMinor: "378", NetMinor: "11622", PayoutID: "po_1"},
+		{BookedAt: at(1), Type: "refund", Currency: "USD", GrossMinor: "-500", NetMinor: "-500", PayoutID: "po_1"},
+		{BookedAt: at(9), Type: "refund", Currency: "USD", GrossMinor: "-1000", NetMinor: "-1000"}}
 	var got []string
 	steps := lifeOf(p, refunds, lines)
 	for _, s := range steps {
@@ -40,7 +42,7 @@ func TestLifeIsInOrderOfTimeAndAddsUp(t *testing.T) {
 	}
 	want := []string{
 		"2 charge, here +120.00 USD: 120.00 USD",
-		"1 booked as charge, at the PSP 120.00 USD: 120.00 USD", // dated by a clock that is behind
+		"1 paid out, at the PSP : 120.00 USD", // dated by a clock that is behind
 		"3 refund, here −5.00 USD: 115.00 USD",
 		"5 dispute opened, at the PSP −20.00 USD: 95.00 USD",
 		"6 inquiry opened, at the PSP : 95.00 USD",
@@ -60,7 +62,7 @@ func TestLifeIsInOrderOfTimeAndAddsUp(t *testing.T) {
 	if end := steps[len(steps)-1].Kept; end != p.Amount-p.Refunded-p.Disputed() {
 		t.Errorf("%d is kept at the end, and the payment says %d", end, p.Amount-p.Refunded-p.Disputed())
 	}
-	if steps[1].More != "net 116.22 USD, paid out by po_1" || steps[7].ID != "re_9" {
+	if steps[1].ID != "po_1" || steps[1].More != "charge 116.22 USD, refund -5.00 USD" || steps[7].ID != "re_9" {
 		t.Errorf("%+v, %+v", steps[1], steps[7])
 	}
 }

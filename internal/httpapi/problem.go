@@ -45,8 +45,8 @@ func problemFor(err error, again string) *requestError {
 			detail: "Only a payment that has succeeded, under an id of the PSP, can be refunded."}
 	case errors.Is(err, payments.ErrRefundExceedsPayment):
 		return &requestError{code: problem.RefundExceedsPayment,
-			detail: "All refunds of a payment together cannot exceed its amount. " +
-				"The payment and its refunds tell what was given back, or may be."}
+			detail: "All refunds of a payment together, and what is disputed, cannot exceed its amount. " +
+				"The payment, its refunds and its disputes tell what is left. Nothing was returned by this request."}
 	case postgres.Unavailable(err):
 		return &requestError{code: problem.IdempotencyStoreUnavailable, after: afterStoreFailure,
 			detail: "The store is not available. " + again}

@@ -64,6 +64,8 @@ func RefundStatus(r gateway.Record) payment.Status {
 	return payment.Reversed // Its money has come back, or has never left.
 }
 
+const foundOut = "The payment has succeeded, so there is nothing left to decide."
+
 // movedOutside adds the case of money that has moved out of a payment which has not succeeded here, or in another
 // currency than the payment's. Money can move out of a payment only after the charge was executed. So while its key is
 // unknown, the dead letter holds the key: it is not released, and not completed as a decline. When the payment has
@@ -82,8 +84,11 @@ func (s Seen) movedOutside(step Step, rep report, r gateway.Record, moved bool) 
 		step.open = s.foundRecord(deadletters.MovedOutside, rep,
 			reason+", and we do not know that the payment has succeeded")
 	case s.Held:
-		step.answer = s.foundRecord(deadletters.MovedOutside, rep,
-			"The payment has succeeded, so there is nothing left to decide.")
+		step.answer = s.foundRecord(deadletters.MovedOutside, rep, foundOut)
+		step.answer.Source = rep.source
+	case step.elsewhere != nil && r.Object == gateway.RefundObject:
+		// Before the charge's id was known here, the refund was one of nobody.
+		step.answer = Seen{Account: s.Account}.foundRecord(deadletters.UnknownMovement, rep, foundOut)
 		step.answer.Source = rep.source
 	}
 	return step

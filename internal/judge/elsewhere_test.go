@@ -36,7 +36,7 @@ func TestRefundElsewhereNeverGoesBack(t *testing.T) {
 			case step.elsewhere != nil && *step.elsewhere == r:
 				got = stores
 			}
-			if got != want || step.answer != nil {
+			if got != want || step.answer != nil && got != stores {
 				t.Errorf("%q is known, and %s says %q: %s, want %s", c.known, source, c.told, got, want)
 			}
 			for _, other := range []Stored{{Status: c.known, AmountMinor: 501, Currency: "USD"},

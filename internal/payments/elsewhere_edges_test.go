@@ -155,3 +155,20 @@ func TestFurtherLinesOfAStatementAreCases(t *testing.T) {
 	s.wantOutside(5000)
 	s.wantDeadLetters("duplicate_movement record acme ch_x", "duplicate_movement refund record acme re_twice")
 }
+
+// A refund may be told before the id of its charge is known here. It is nobody's then, and its case ends by itself.
+func TestCaseOfARefundEndsWhenItsChargeIsKnown(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").lost().windowPasses()
+	refund := byOthers(gateway.RefundObject, g.record.ID, "re_1", "succeeded", 500)
+	if l := is[DeadLettered](t, s.evidenceBy(judge.SourceWebhook, refund)); l.Kind != deadletters.UnknownMovement {
+		t.Errorf("dead letter %s", l.Kind)
+	}
+	is[Completed](t, s.evidenceBy(judge.SourceWebhook, g.record))
+	s.tells(judge.SourceScan, refund, false)
+	s.wantOutside(500)
+	if open := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"); open != 0 {
+		t.Errorf("%d cases are open", open)
+	}
+}

@@ -44,7 +44,7 @@ func (w *tableWriter) begin(report Report, totals []Total) error {
 	for _, s := range report.Runs {
 		note := ""
 		if s.Partial {
-			note = "the day is not over"
+			note = "the day is not over: OURS lacks its last minutes"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", shown(s.Account, maxAccount),
 			s.Day.Format(time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)

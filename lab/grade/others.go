@@ -100,10 +100,10 @@ func (f *performance) shown(ctx context.Context, i int, charge string) {
 	p := f.player.profile
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.EndsWithin))
 	defer cancel()
-	why := "the payment was never shown"
+	why, status, body := "the payment was never shown", 0, []byte(nil)
 	for wait := againAfter; ctx.Err() == nil; wait = min(2*wait, againCap) {
 		ledger, err := f.player.stand.Ledger(ctx)
-		status, body := f.follow(ctx, i, p.Others.Read)
+		status, body = f.follow(ctx, i, p.Others.Read)
 		if err == nil && status == http.StatusOK {
 			there := [2]int64{moved(ledger.Refunds, charge), moved(ledger.Disputes, charge)}
 			here := [2]int64{number(body, p.Others.Returned), number(body, p.Others.Disputed)}
@@ -113,6 +113,12 @@ func (f *performance) shown(ctx context.Context, i int, charge string) {
 			}
 			why = fmt.Sprintf("shown as returned: %s, as disputed: %s; at the PSP it is %s, and %s", money(here[0]),
 				money(here[1]), money(there[0]), money(there[1]))
+		}
+		if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+			f.mu.Lock()
+			f.run.NotShown = fmt.Sprintf("the server shows no payment: %s is answered %d", p.Others.Read.Path, status)
+			f.mu.Unlock()
+			return
 		}
 		world.Wait(ctx, wait)
 	}
