@@ -95,8 +95,9 @@ func (b Break) judge(s Seen) Step {
 		return Step{open: s.foundRecord(deadletters.UnknownMovement, rep,
 			"the PSP's statement has a "+object+" that nothing of ours asked for")}
 	case BreakDuplicate:
-		return s.counting(Step{open: s.foundRecord(deadletters.DuplicateMovement, rep,
-			"the PSP's statement has a further "+object+" for one of ours")}, b.assumed(s))
+		// It is not counted: the line may have our reference by mistake, and change another charge. The scan tells.
+		return Step{open: s.foundRecord(deadletters.DuplicateMovement, rep,
+			"the PSP's statement has a further "+object+" for one of ours")}
 	case BreakPSPID:
 		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
 		return Step{open: s.foundRecord(deadletters.ContradictsCompleted, rep,

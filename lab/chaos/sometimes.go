@@ -66,8 +66,7 @@ func mustHappen(of length, stripe bool, without []plan.BlowKind) []required {
 	add(quickRun, "others", "refund", "dispute", "inquiry", "came back of ours", "came back of theirs",
 		"dispute under_review")
 	add(normalRun, "others", "dispute needs_response", "dispute closed", "dispute won", "dispute lost")
-	add(quickRun, "kept", "refund of theirs succeeded", "refund of theirs reversed", "refund of ours reversed",
-		"dispute needs_response")
+	add(quickRun, "kept", "refund of theirs succeeded", "refund of theirs reversed", "refund of ours reversed")
 	add(normalRun, "kept", "dispute won", "dispute lost")
 	addEdges(add)
 	addEnds(add)

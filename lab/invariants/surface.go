@@ -131,8 +131,8 @@ func beforeKey(code problem.Code) bool {
 }
 
 func (f face) key() string {
-	// A store that is away is met by authentication, or behind the header.
-	unread := f.code == problem.IdempotencyStoreUnavailable && len(f.Header.Values("Idempotency-Key")) == 0
+	// A store that is away is met by authentication, before the key is asked for.
+	unread := f.code == problem.IdempotencyStoreUnavailable && len(f.Header.Values("Idempotent-Replayed")) == 0
 	if unread || beforeKey(f.code) {
 		return ""
 	}
