@@ -119,6 +119,12 @@ func TestLinesAboutTheSameAreDuplicates(t *testing.T) {
 			m := d.paid("ch_1", 4)
 			return []line{lineOf(m), lineOf(m, func(l *line) { l.id, l.status = "ch_no", "declined" })}
 		}, nil},
+		"a refund that came back before we knew of its success": {func(d *fixture) []line {
+			m := d.paid("rf_1", 4, refund)
+			d.exec("ALTER TABLE refunds DISABLE TRIGGER USER")
+			d.exec("UPDATE refunds SET status = 'declined', decline_code = 'expired_card' WHERE id = $1", m.id)
+			return []line{lineOf(m), lineOf(m, func(l *line) { l.status = "declined" })}
+		}, nil},
 		"charged again where it was declined": {func(d *fixture) []line {
 			m := d.paid("ch_1", 4)
 			return []line{lineOf(m, func(l *line) { l.status = "declined" }),

@@ -261,7 +261,8 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 	}
 	told[m.ID] = true
 	succeeded := m.Status == string(payment.Succeeded)
-	add("status", !succeeded && m.Status != string(payment.Reversed))
+	cameBack := object == refundObject && e.Status == "failed" && m.Status == string(payment.Declined)
+	add("status", !succeeded && m.Status != string(payment.Reversed) && !cameBack)
 	adopted := m != b.subjectOf(e)
 	add("psp_id", succeeded && (adopted || m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payment.OperatorPSPID)))
 	add("amount", m.Amount != e.AmountCents)

@@ -1150,6 +1150,7 @@ CROSS JOIN LATERAL (VALUES
         ELSE x.nth_last = 1 AND x.as_known IS NOT TRUE END),
     ('duplicate', NOT x.of_others AND x.changed IS NULL AND x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', CASE WHEN x.executed THEN x.nth_about = 1 AND x.our_status NOT IN ('succeeded', 'reversed')
+                         AND NOT (x.object = 'refund' AND x.our_status = 'declined' AND x.our_psp_id = x.psp_id)
                     ELSE x.our_status = 'succeeded'
                          AND (x.nth_about = 1 OR x.object = 'refund' AND x.psp_id = x.our_psp_id) END),
     ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded'
@@ -1190,8 +1191,8 @@ type WriteLineBreaksParams struct {
 // A line about no movement of ours may change a payment of ours: then that payment is the break's subject, unless our
 // books have the object already as the line says (as_known). Such an object may have several lines, of which the last
 // one counts: a dispute has one when it is opened and one when it is won. A refund of ours has two if its money came
-// back. If other programs use the account (shared), a line without a reference that changes no payment of ours is
-// of_others.
+// back. If that was known before its success, it is declined here, under the same id. If other programs use the account
+// (shared), a line without a reference that changes no payment of ours is of_others.
 //
 // A break is raised again when the status of our movement has changed, or what others have done to a payment: while the
 // movement was processing, nobody has judged the break.
