@@ -34,7 +34,7 @@ const (
 // A new walk begins ScanOverlap before the watermark, or before the beginning of the last walk if that is earlier. A
 // scan leaves a key alone while somebody else is working on it, if a lookup finds the record, too. The next walk should
 // see the record again after that work has ended; it does not if the record was old when it was read, as after an
-// outage. A dispute changes for weeks after it was opened. So the first walk of each hour begins before the oldest
+// outage. A dispute changes for weeks after it was opened. So one walk in each ScanOverlap begins before the oldest
 // dispute that is open. The first walk begins ScanOverlap before the tenant was created: older records of the account
 // are not ours. Within a walk, the position is a time of the PSP's clock.
 func (r *Reconciler) Scan(

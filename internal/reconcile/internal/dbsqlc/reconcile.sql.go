@@ -52,7 +52,10 @@ FROM tenants AS t WHERE t.psp_account = $3
 ON CONFLICT (account, object) DO UPDATE
 SET resume_after = coalesce(w.resume_after,
         greatest(least(w.scanned_to, w.walk_began,
-                       CASE WHEN date_trunc('hour', w.walk_began) < date_trunc('hour', payonce_now())
+                       CASE WHEN floor(extract(epoch FROM w.walk_began)
+                                       / nullif(extract(epoch FROM $2::interval), 0))
+                                 < floor(extract(epoch FROM payonce_now())
+                                         / nullif(extract(epoch FROM $2::interval), 0))
                             THEN $4::timestamptz END) - $2::interval,
                  excluded.resume_after)),
     walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
@@ -75,8 +78,8 @@ type BeginWalkRow struct {
 // Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
 // not read. A new walk begins overlap before the watermark, or before the beginning of the last walk if that is
 // earlier: the last walk may have left records alone because somebody was working on them, and they must be read again.
-// If a dispute of the list is open, the first walk of each hour begins there: the list is in the order of creation, and
-// an old dispute changes.
+// If a dispute of the list is open, one walk in each overlap of time begins there: the list is in the order of creation,
+// and an old dispute changes.
 func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
 	row := q.db.QueryRow(ctx, beginWalk,
 		arg.Object,
