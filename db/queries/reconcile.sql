@@ -10,8 +10,8 @@ SELECT psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account 
 -- Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
 -- not read. A new walk begins overlap before the watermark, or before the beginning of the last walk if that is
 -- earlier: the last walk may have left records alone because somebody was working on them, and they must be read again.
--- If a dispute of the list is open, one walk in each overlap of time begins there: the list is in the order of creation,
--- and an old dispute changes.
+-- If a dispute of the list is open, one walk in each overlap of time begins there: the list is in the order of
+-- creation, and an old dispute changes.
 INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, resume_after, walk_began)
 SELECT t.psp_account, @object, '0001-01-01 00:00:00Z', t.created_at, t.created_at - @overlap::interval, payonce_now()
 FROM tenants AS t WHERE t.psp_account = @account

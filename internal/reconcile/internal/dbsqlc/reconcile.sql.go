@@ -78,8 +78,8 @@ type BeginWalkRow struct {
 // Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
 // not read. A new walk begins overlap before the watermark, or before the beginning of the last walk if that is
 // earlier: the last walk may have left records alone because somebody was working on them, and they must be read again.
-// If a dispute of the list is open, one walk in each overlap of time begins there: the list is in the order of creation,
-// and an old dispute changes.
+// If a dispute of the list is open, one walk in each overlap of time begins there: the list is in the order of
+// creation, and an old dispute changes.
 func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
 	row := q.db.QueryRow(ctx, beginWalk,
 		arg.Object,
