@@ -26,7 +26,8 @@ type ask func(r *http.Request) (payments.Answer, error)
 // the request.
 func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		key, err := knownOf(r).key, knownOf(r).keyErr
+		known := knownOf(r)
+		key, err := known.key, known.keyErr
 		switch {
 		case errors.Is(err, errKeyMissing):
 			a.refuse(w, r, problem.IdempotencyKeyMissing,
@@ -50,14 +51,14 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 		k := payments.Keyed{Merchant: payment.Merchant{Tenant: p.Tenant, PSP: string(p.PSP), PSPAccount: p.PSPAccount},
 			Key:     key,
 			Subject: id}
-		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
+		known.ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
 		r, end := a.trace(w, r, operation, id)
 		defer end()
 		wish := preferenceOf(r.Header)
 		var answer payments.Answer
 		question, err := h(w, r, k)
 		if err == nil {
-			answer, err = a.put(w, r, knownOf(r).ref, wish, question)
+			answer, err = a.put(w, r, known.ref, wish, question)
 		}
 		if err != nil {
 			a.fail(w, r, err)

@@ -32,9 +32,17 @@ func (s Seen) ChangedBy(e Record) bool {
 // ofAnotherProgram reports whether a record is about a charge of another program.
 func (s Seen) ofAnotherProgram(r gateway.Record) bool { return !s.Known() && s.Shared && !r.Marked() }
 
-// judgeElsewhere is for a refund of the payment that others have made. The record of a refund that came back may arrive
-// before the one by which it succeeded.
+// judgeElsewhere is for what others have done to the payment: a dispute, or a refund.
 func judgeElsewhere(s Seen, rep report, r gateway.Record) Step {
+	if r.Object == gateway.DisputeObject {
+		return judgeDispute(s, rep, r)
+	}
+	return judgeRefundElsewhere(s, rep, r)
+}
+
+// judgeRefundElsewhere is for a refund of the payment that others have made. The record of a refund that came back may
+// arrive before the one by which it succeeded.
+func judgeRefundElsewhere(s Seen, rep report, r gateway.Record) Step {
 	step := Step{elsewhere: &r}
 	known, status := payment.Status(s.Stored.Status), RefundStatus(r)
 	switch {

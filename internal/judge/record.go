@@ -21,8 +21,6 @@ func (e Record) judge(s Seen) Step {
 	rep := report{source: e.Source, account: r.Account, object: r.Object, id: r.ID, moved: r.Executed(),
 		record: r.Evidence()}
 	switch {
-	case s.ChangedBy(e) && r.Object == gateway.DisputeObject:
-		return judgeDispute(s, rep, r)
 	case s.ChangedBy(e):
 		return judgeElsewhere(s, rep, r)
 	case s.ofAnotherProgram(r):

@@ -83,9 +83,6 @@ func (b Break) judge(s Seen) Step {
 			r := b.line()
 			r.ChargeID = cmp.Or(s.Row.PSPID, s.charge().ObjectID)
 			rep.record, rep.whole = r.Evidence(), nil
-			if r.Object == gateway.DisputeObject {
-				return judgeDispute(s, rep, r)
-			}
 			return judgeElsewhere(s, rep, r)
 		}
 		if b.OtherTenant {

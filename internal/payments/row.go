@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -76,10 +77,8 @@ func paymentOf(row dbsqlc.Payment) (payment.Payment, error) {
 		Status:      payment.Status(row.Status),
 		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
 		Refunded: payment.AmountMinor(row.RefundedMinor), Key: row.IdempotencyKey, Created: row.CreatedAt,
+		Updated:     changedAt(row.CreatedAt, row.UpdatedAt),
 		PSPObjectID: postgres.Text(row.PspObjectID),
-	}
-	if p.Updated = row.CreatedAt; row.UpdatedAt != nil {
-		p.Updated = *row.UpdatedAt
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {
@@ -91,18 +90,22 @@ func paymentOf(row dbsqlc.Payment) (payment.Payment, error) {
 
 // refundOf is the only mapper of a refund's row.
 func refundOf(row dbsqlc.Refund) payment.Refund {
-	updated := row.CreatedAt
-	if row.UpdatedAt != nil {
-		updated = *row.UpdatedAt
-	}
 	return payment.Refund{
 		ID: payment.RefundID(row.ID), PaymentID: payment.ID(row.PaymentID),
 		Amount:   payment.AmountMinor(row.AmountMinor),
 		Currency: payment.Currency(row.Currency), Reason: postgres.Text(row.Reason), Status: payment.Status(row.Status),
 		Origin:      payment.Origin(row.Origin),
 		PSPRefundID: postgres.Text(row.PspRefundID), DeclineCode: postgres.Text(row.DeclineCode),
-		Key: row.IdempotencyKey, Created: row.CreatedAt, Updated: updated,
+		Key: row.IdempotencyKey, Created: row.CreatedAt, Updated: changedAt(row.CreatedAt, row.UpdatedAt),
 	}
+}
+
+// changedAt is when a row was last changed. A row that got its outcome at once does not say, see RecordPayments.
+func changedAt(created time.Time, updated *time.Time) time.Time {
+	if updated != nil {
+		return *updated
+	}
+	return created
 }
 
 type reading = postgres.Reading

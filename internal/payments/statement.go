@@ -47,7 +47,7 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 		g, err = b.gatherBy(ctx, own, postgres.In(tx))
 	}
 	if err == nil && e.Kind == judge.BreakMissingHere {
-		g, err = withStored(ctx, dbsqlc.New(tx), g, gateway.Record{Object: e.Object, ID: e.PSPID})
+		g, err = withStored(ctx, dbsqlc.New(tx), g, e)
 	}
 	if errors.Is(err, errNotOurs) {
 		return Gathered{}, nil
@@ -56,9 +56,9 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 }
 
 // withStored adds what our books have of the object of a line about what others have done to the payment.
-func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, r gateway.Record) (Gathered, error) {
+func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, e judge.Break) (Gathered, error) {
 	row, err := q.KnownElsewhere(ctx, dbsqlc.KnownElsewhereParams{
-		TenantID: g.Seen.Tenant, PaymentID: g.movement.subject(), Object: string(r.Object), PspID: r.ID,
+		TenantID: g.Seen.Tenant, PaymentID: g.movement.subject(), Object: string(e.Object), PspID: e.PSPID,
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return g, fmt.Errorf("read what others have done: %w", err)

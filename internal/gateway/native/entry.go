@@ -28,6 +28,17 @@ func parseRecord(raw []byte) (gateway.Record, error) {
 // failed is the status of a refund whose money has come back, by the PSP's name.
 const failed = "failed"
 
+// recordStatus is the status of a record about an object whose status at the PSP is this one.
+func recordStatus(o gateway.Object, status string) string {
+	switch {
+	case o == gateway.RefundObject && status == failed:
+		return gateway.StatusDeclined
+	case o == gateway.DisputeObject:
+		return gateway.DisputeStatus(status).Record()
+	}
+	return status
+}
+
 // asStored is a record of the PSP in the form in which we store records. The PSP's form is the same, except for a
 // dispute and for a refund that came back.
 func asStored(raw []byte) ([]byte, error) {
@@ -36,13 +47,8 @@ func asStored(raw []byte) ([]byte, error) {
 		Status string         `json:"status"`
 	}
 	_ = json.Unmarshal(raw, &said) // ParseRecord tells what is wrong.
-	var status any
-	switch {
-	case said.Object == gateway.RefundObject && said.Status == failed:
-		status = gateway.StatusDeclined
-	case said.Object == gateway.DisputeObject:
-		status = gateway.DisputeStatus(said.Status).Record()
-	default:
+	status := recordStatus(said.Object, said.Status)
+	if said.Object != gateway.DisputeObject && status == said.Status {
 		return raw, nil
 	}
 	members := map[string]jsontext.Value{}

@@ -121,16 +121,13 @@ func (s *settlement) lineOf(f []string) (gateway.Line, error) {
 			return gateway.Line{}, errMalformed
 		}
 	}
+	object, status := gateway.Object(f[1]), cmp.Or(f[7], "none") // A movement without a status is malformed.
 	l := gateway.Line{LineID: lineID(f[0], f[10]), Type: f[1], BalanceCurrency: f[6], Record: gateway.Record{
-		ID: f[0], Object: gateway.Object(f[1]), Account: s.account, Key: f[2], Reference: f[3], ChargeID: f[4],
-		AmountMinor: -1, Currency: f[6], Status: cmp.Or(f[7], "none"), // A movement without a status is malformed.
+		ID: f[0], Object: object, Account: s.account, Key: f[2], Reference: f[3], ChargeID: f[4],
+		AmountMinor: -1, Currency: f[6], Status: recordStatus(object, status),
 	}}
-	switch {
-	case l.Object == gateway.RefundObject && l.Status == failed:
-		l.Status = gateway.StatusDeclined
-	case l.Object == gateway.DisputeObject:
-		l.Dispute.Status = gateway.DisputeStatus(l.Status)
-		l.Status = l.Dispute.Status.Record()
+	if object == gateway.DisputeObject {
+		l.Dispute.Status = gateway.DisputeStatus(status)
 	}
 	if amount, err := strconv.ParseInt(f[5], 10, 64); err == nil && amountForm.MatchString(f[5]) {
 		l.AmountMinor = amount
