@@ -136,7 +136,7 @@ func (s *Server) openDispute(about *intent, made *dispute) (*work, error) {
 		made.Amount = left
 	}
 	if made.Amount < 1 || made.Amount > left {
-		return nil, invalidCode("amount_too_large", "amount", "The charge does not have so much left.")
+		return nil, exceedsCharge()
 	}
 	made.ID, made.Account, made.Intent = newID("du_"), about.Account, about.ID
 	made.Charge, made.Currency = of.ID, of.Currency
@@ -151,6 +151,10 @@ func (s *Server) openDispute(about *intent, made *dispute) (*work, error) {
 	return w, nil
 }
 
+func exceedsCharge() apiError {
+	return invalidCode("amount_too_large", "amount", "The charge does not have so much left.")
+}
+
 // changeDispute returns the work of a dispute's next version, with another status. The caller holds the lock of the
 // intent.
 func (s *Server) changeDispute(of *dispute, status string) (*work, error) {
@@ -162,7 +166,7 @@ func (s *Server) changeDispute(of *dispute, status string) (*work, error) {
 	next.Status, next.Due = status, nil
 	charged.Held += next.held() - of.held()
 	if charged.Held+charged.Refunded > charged.Amount {
-		return nil, invalidCode("amount_too_large", "amount", "The charge does not have so much left.")
+		return nil, exceedsCharge()
 	}
 	w := &work{change: change{Charge: &charged, Dispute: &next}}
 	w.tell(next.Account, events...)
@@ -170,11 +174,19 @@ func (s *Server) changeDispute(of *dispute, status string) (*work, error) {
 	return w, nil
 }
 
-// withDispute does something to the newest version of a dispute, one request at a time.
-func (s *Server) withDispute(account, id string, do func(*dispute) (reply, error)) (reply, error) {
+func (s *Server) findDispute(account, id string) (*dispute, error) {
 	of := s.store.disputeOf(account, id)
 	if of == nil {
-		return reply{}, noSuch("dispute", "id", id)
+		return nil, noSuch("dispute", "id", id)
+	}
+	return of, nil
+}
+
+// withDispute does something to the newest version of a dispute, one request at a time.
+func (s *Server) withDispute(account, id string, do func(*dispute) (reply, error)) (reply, error) {
+	of, err := s.findDispute(account, id)
+	if err != nil {
+		return reply{}, err
 	}
 	found := s.store.intentSlot(account, of.Intent)
 	found.changing.Lock()
@@ -184,9 +196,9 @@ func (s *Server) withDispute(account, id string, do func(*dispute) (reply, error
 
 func (s *Server) getDispute(c *call) (reply, error) {
 	id := c.r.PathValue("id")
-	of := s.store.disputeOf(c.account, id)
-	if of == nil {
-		return reply{}, noSuch("dispute", "id", id)
+	of, err := s.findDispute(c.account, id)
+	if err != nil {
+		return reply{}, err
 	}
 	return s.ok(c, of.shown())
 }
@@ -200,8 +212,8 @@ const (
 // updateDispute takes evidence and, unless it is only staged, brings it to the bank. Metadata alone brings nothing.
 func (s *Server) updateDispute(c *call) (func() (reply, error), error) {
 	id, p := c.r.PathValue("id"), c.params
-	if s.store.disputeOf(c.account, id) == nil {
-		return nil, noSuch("dispute", "id", id)
+	if _, err := s.findDispute(c.account, id); err != nil {
+		return nil, err
 	}
 	return func() (reply, error) {
 		return s.withDispute(c.account, id, func(of *dispute) (reply, error) {
@@ -247,8 +259,8 @@ func (s *Server) decideLater(by asked, d *dispute) {
 // closeDispute gives a dispute up.
 func (s *Server) closeDispute(c *call) (func() (reply, error), error) {
 	id := c.r.PathValue("id")
-	if s.store.disputeOf(c.account, id) == nil {
-		return nil, noSuch("dispute", "id", id)
+	if _, err := s.findDispute(c.account, id); err != nil {
+		return nil, err
 	}
 	return func() (reply, error) {
 		return s.withDispute(c.account, id, func(of *dispute) (reply, error) {
