@@ -27,7 +27,7 @@ func (f *performance) others(ctx context.Context, i int, s plan.Step) {
 		return
 	}
 	switch s.Kind {
-	case plan.GiveBack:
+	case plan.RefundElsewhere:
 		f.act(ctx, i, "/_refunds", fmt.Sprintf(`{"chargeId":%q,"amountCents":%d}`, charge, f.run.Amounts[i]/2),
 			"gives half of the payment back, in its dashboard") //nolint:mnd // half of it
 	case plan.ComeBack:

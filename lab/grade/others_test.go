@@ -18,7 +18,7 @@ import (
 // A server that does not see what others do, counts it twice, or refunds what a dispute holds.
 func TestServerThatDoesNotFollowOthersIsFound(t *testing.T) {
 	t.Parallel()
-	back, held := []plan.Kind{plan.GiveBack, plan.Shown}, []plan.Kind{plan.Dispute, plan.Shown, plan.Overdraw}
+	back, held := []plan.Kind{plan.RefundElsewhere, plan.Shown}, []plan.Kind{plan.Dispute, plan.Shown, plan.Overdraw}
 	for name, row := range map[string]struct {
 		shows   string
 		refunds int
@@ -28,9 +28,9 @@ func TestServerThatDoesNotFollowOthersIsFound(t *testing.T) {
 		"it follows":                     {`{"back":500}`, 0, back, ""},
 		"it sees nothing":                {`{}`, 0, back, "returned: 0.00 USD"},
 		"it counts twice":                {`{"back":1000}`, 0, back, "returned: 10.00 USD"},
-		"it follows a refund that fails": {`{}`, 0, []plan.Kind{plan.GiveBack, plan.ComeBack, plan.Shown}, ""},
-		"it keeps a refund that fails": {`{"back":500}`, 0, []plan.Kind{plan.GiveBack, plan.ComeBack, plan.Shown},
-			"at the PSP it is 0.00"},
+		"it follows a refund that fails": {`{}`, 0, []plan.Kind{plan.RefundElsewhere, plan.ComeBack, plan.Shown}, ""},
+		"it keeps a refund that fails": {`{"back":500}`, 0,
+			[]plan.Kind{plan.RefundElsewhere, plan.ComeBack, plan.Shown}, "at the PSP it is 0.00"},
 		"it follows a dispute":    {`{"held":1000}`, http.StatusConflict, held, ""},
 		"it refunds what is held": {`{"held":1000}`, http.StatusCreated, held, "answered 201"},
 		"it shows no payment":     {``, http.StatusConflict, held, ""},

@@ -199,7 +199,7 @@ func (p *player) notShown(c plan.Case) string {
 		return "the server runs at a URL, so that it cannot be stopped"
 	case !ours && c.Has(plan.HoldAnswer, plan.HoldRequest, plan.Reported, plan.Forge):
 		return "the server runs at a URL, so that nothing stands between it and the PSP"
-	case !ours && c.Has(plan.Disorder, plan.Silence, plan.GiveBack, plan.Dispute):
+	case !ours && c.Has(plan.Disorder, plan.Silence, plan.RefundElsewhere, plan.Dispute):
 		return "the server runs at a URL, and its PSP is left as it is"
 	case c.Has(plan.Look) && p.profile.Read == nil:
 		return "the profile has no read"

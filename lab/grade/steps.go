@@ -80,7 +80,7 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 		}
 	case plan.Forge:
 		f.forge(ctx, i)
-	case plan.GiveBack, plan.ComeBack, plan.Dispute, plan.Shown, plan.Overdraw:
+	case plan.RefundElsewhere, plan.ComeBack, plan.Dispute, plan.Shown, plan.Overdraw:
 		f.others(ctx, i, s)
 	case plan.Expire:
 		f.event("client", "waits until the key's time is over")

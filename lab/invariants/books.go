@@ -25,6 +25,7 @@ type books struct {
 	deadLetters  []deadLetterRow            // by age
 	byPSPID      map[string]*movementRow    // by the tenant's account and the PSP's id
 	deadLettered map[string]bool            // the PSP's ids of the records that dead letters hold or name
+	told         map[outsideName]bool       // the PSP's ids of the records that dead letters tell of about a payment
 	auditEntries []auditRow                 // what operators did, or were refused, in order
 	events       []eventRow                 // by key, in order
 	outside      []outsideRow               // what others have done to payments

@@ -42,11 +42,15 @@ func kindsOfStrays() []deadletters.Kind {
 // noteNamed notes which records of the PSP the dead letters hold or name. An id is one of 130 random bits, so it needs
 // no account.
 func (b *books) noteNamed() {
-	b.deadLettered = map[string]bool{}
+	b.deadLettered, b.told = map[string]bool{}, map[outsideName]bool{}
 	for _, l := range b.deadLetters {
-		if slices.Contains(kindsOfStrays(), deadletters.Kind(l.Kind)) {
-			for _, id := range l.records() {
+		strays := slices.Contains(kindsOfStrays(), deadletters.Kind(l.Kind))
+		for _, id := range l.records() {
+			if strays {
 				b.deadLettered[id] = true
+			}
+			if l.Subject != nil {
+				b.told[outsideName{*l.Subject, id}] = true
 			}
 		}
 	}

@@ -40,7 +40,12 @@ FROM disputes`
 
 // holds reports whether the money is not the merchant's, or perhaps not: what is so holds a part of the payment.
 func (r outsideRow) holds() bool {
-	return slices.Contains([]string{"processing", "succeeded", "needs_response", "under_review", "lost"}, r.Status)
+	return isHeld(r.Status) || r.Status == "processing" || r.Status == "succeeded"
+}
+
+// isHeld reports whether the money of a dispute with this status is not the merchant's.
+func isHeld(dispute string) bool {
+	return slices.Contains([]string{"needs_response", "under_review", "lost"}, dispute)
 }
 
 // seen is when we have known of the row in its status, at the latest. The id of a refund has the time at which its row
@@ -74,7 +79,7 @@ func (w world) outsideMoves() map[string]outsideMove {
 	for _, c := range w.ledger.Charges {
 		charges[c.Account+" "+c.ID] = c
 	}
-	kept, told := w.books.keptOutside(), w.books.told()
+	kept := w.books.keptOutside()
 	for _, e := range slices.Concat(w.ledger.Refunds, w.ledger.Disputes) {
 		if w.books.subjectOf(e) != nil || sent[pspKey{e.Account, e.IdempotencyKey}] {
 			continue
@@ -84,7 +89,7 @@ func (w world) outsideMoves() map[string]outsideMove {
 		of := cmp.Or(w.books.byPSPID[charge], w.books.subjectOf(charges[charge]))
 		if of != nil && of.PaymentID == nil {
 			at := outsideName{of.ID, e.ID}
-			found[e.Account+" "+e.ID] = outsideMove{of, w.missing(e, of, kept[at], told[at])}
+			found[e.Account+" "+e.ID] = outsideMove{of, w.missing(e, of, kept[at], w.books.told[at])}
 		}
 	}
 	return found
@@ -96,19 +101,6 @@ func (b *books) keptOutside() map[outsideName]string {
 		kept[outsideName{r.Payment, r.PSPID}] = r.Status
 	}
 	return kept
-}
-
-// told is what dead letters tell of, each about the payment.
-func (b *books) told() map[outsideName]bool {
-	told := map[outsideName]bool{}
-	for _, l := range b.deadLetters {
-		for _, id := range l.records() {
-			if l.Subject != nil {
-				told[outsideName{*l.Subject, id}] = true
-			}
-		}
-	}
-	return told
 }
 
 // keptAs is the status that is kept of the entry, if we know all that the PSP does. A refund that the PSP has refused
@@ -160,10 +152,9 @@ func unnoticed(w world) (found []Violation) {
 			found = append(found, Violation{"I10", m.of.keyName().String(), m.missing})
 		}
 	}
-	told := w.books.told()
 	for _, e := range w.ledger.Refunds {
 		m := w.books.subjectOf(e)
-		if m != nil && e.cameBack() && m.Status == string(payment.Succeeded) && !told[outsideName{m.ID, e.ID}] {
+		if m != nil && e.cameBack() && m.Status == string(payment.Succeeded) && !w.books.told[outsideName{m.ID, e.ID}] {
 			found = append(found, Violation{"I10", m.keyName().String(),
 				fmt.Sprintf("the money of %s came back as %s, and it is still %s", m, e.ID, m.Status)})
 		}
@@ -178,12 +169,12 @@ func outsideAgrees(w world) []Violation {
 	for _, what := range w.books.reopened {
 		found = append(found, Violation{"I10", "a dispute", what})
 	}
-	theirs, told, sums := map[string]Entry{}, w.books.told(), map[uuid.UUID]int64{}
+	theirs, sums := map[string]Entry{}, map[uuid.UUID]int64{}
 	for _, e := range slices.Concat(w.ledger.Refunds, w.ledger.Disputes) {
 		theirs[e.Account+" "+e.ID] = e
 	}
 	for _, r := range w.books.outside {
-		if wrong := w.keptWrongly(r, theirs, told[outsideName{r.Payment, r.PSPID}]); wrong != "" {
+		if wrong := w.keptWrongly(r, theirs, w.books.told[outsideName{r.Payment, r.PSPID}]); wrong != "" {
 			found = append(found, Violation{"I10", r.Tenant + " " + r.PSPID, wrong})
 		}
 		if r.holds() && !w.books.isOwn(r) {
@@ -251,10 +242,10 @@ func (w world) sumsDiffer() (found []Violation) {
 	for _, e := range slices.Concat(w.ledger.Refunds, w.ledger.Disputes) {
 		charge := e.Account + " " + e.ChargeID
 		s := theirs[charge]
-		switch e.Status {
-		case "succeeded":
+		switch {
+		case e.Executed():
 			s.returned += e.AmountCents
-		case "needs_response", "under_review", "lost":
+		case isHeld(e.Status):
 			s.disputed += e.AmountCents
 		}
 		theirs[charge], explained[charge] = s, explained[charge] || named[e.ID]

@@ -178,10 +178,10 @@ func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[str
 
 // lines is how often the money of an entry has moved, as if all of it were on the day of its creation: a run is short.
 func (e Entry) lines() int64 {
-	switch e.Status {
-	case "succeeded", "needs_response", "under_review", "lost":
+	switch {
+	case e.Executed(), isHeld(e.Status):
 		return 1
-	case "failed", "won":
+	case e.cameBack(), e.Status == "won":
 		return 2
 	}
 	return 0
@@ -261,7 +261,7 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 	}
 	told[m.ID] = true
 	succeeded := m.Status == string(payment.Succeeded)
-	cameBack := object == refundObject && e.Status == "failed" && m.Status == string(payment.Declined)
+	cameBack := object == refundObject && e.cameBack() && m.Status == string(payment.Declined)
 	add("status", !succeeded && m.Status != string(payment.Reversed) && !cameBack)
 	adopted := m != b.subjectOf(e)
 	add("psp_id", succeeded && (adopted || m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payment.OperatorPSPID)))

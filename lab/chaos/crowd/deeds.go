@@ -32,8 +32,8 @@ func (c *Crowd) ActElsewhere(ctx context.Context) {
 
 func (c *Crowd) act(ctx context.Context, d plan.Deed) {
 	switch d.Kind {
-	case plan.GiveBack:
-		c.giveBack(ctx, d)
+	case plan.RefundElsewhere:
+		c.refundElsewhere(ctx, d)
 	case plan.Dispute:
 		c.dispute(ctx, d)
 	case plan.ComeBack:
@@ -76,7 +76,7 @@ func (c *Crowd) newestCharge(ctx context.Context, tenant string) paid {
 	return paid{}
 }
 
-func (c *Crowd) giveBack(ctx context.Context, d plan.Deed) {
+func (c *Crowd) refundElsewhere(ctx context.Context, d plan.Deed) {
 	of, by := c.victim(ctx, d)
 	c.atOnce(d.Times, func(int) {
 		if !c.change(ctx, "/_refunds", of, d, "pending") {

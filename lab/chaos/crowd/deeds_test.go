@@ -27,9 +27,9 @@ func TestOthersActAtTheDoorsOfThePSP(t *testing.T) {
 		deed plan.Deed
 		want string
 	}{
-		"a part": {plan.Deed{Kind: plan.GiveBack, Share: .5, Times: 1},
+		"a part": {plan.Deed{Kind: plan.RefundElsewhere, Share: .5, Times: 1},
 			`/_refunds {"amountCents":51,"chargeId":"ch_1","pending":false}`},
-		"all": {plan.Deed{Kind: plan.GiveBack, Share: 1, Times: 1, Later: true},
+		"all": {plan.Deed{Kind: plan.RefundElsewhere, Share: 1, Times: 1, Later: true},
 			`/_refunds {"chargeId":"ch_1","pending":true}`},
 		"inquiry": {plan.Deed{Kind: plan.Dispute, Share: 1, Later: true},
 			`/_disputes {"chargeId":"ch_1","inquiry":true}`},
@@ -53,7 +53,7 @@ func TestOthersActAtTheDoorsOfThePSP(t *testing.T) {
 		if !slices.Equal(asked, []string{row.want}) {
 			t.Errorf("%s: asked %q", name, asked)
 		}
-		changed := row.deed.Kind == plan.GiveBack || row.deed.Kind == plan.Dispute
+		changed := row.deed.Kind == plan.RefundElsewhere || row.deed.Kind == plan.Dispute
 		if _, some := b.returned.pick(0); some != changed {
 			t.Errorf("%s: the clients may refund it: %t", name, some)
 		}

@@ -5,16 +5,16 @@ type DeedKind string
 
 // The deeds of others: the merchant's people in the dashboard, customers, and banks.
 const (
-	GiveBack DeedKind = "refund"    // in the dashboard
-	Dispute  DeedKind = "dispute"   // by the payer's bank
-	ComeBack DeedKind = "come-back" // the money of a refund, of ours or of others
-	Decide   DeedKind = "decide"    // the next step of a dispute that is open
+	RefundElsewhere DeedKind = "refund"    // in the dashboard
+	Dispute         DeedKind = "dispute"   // by the payer's bank
+	ComeBack        DeedKind = "come-back" // the money of a refund, of ours or of others
+	Decide          DeedKind = "decide"    // the next step of a dispute that is open
 )
 
-var deedKinds = []weight[DeedKind]{{GiveBack, 5}, {Dispute, 3}, {ComeBack, 2}, {Decide, 4}}
+var deedKinds = []weight[DeedKind]{{RefundElsewhere, 5}, {Dispute, 3}, {ComeBack, 2}, {Decide, 4}}
 
 // DeedKinds lists all kinds.
-func DeedKinds() []DeedKind { return []DeedKind{GiveBack, Dispute, ComeBack, Decide} }
+func DeedKinds() []DeedKind { return []DeedKind{RefundElsewhere, Dispute, ComeBack, Decide} }
 
 // Deed is one thing that others do.
 type Deed struct {
@@ -34,7 +34,7 @@ func (p Plan) Deed(n int) Deed {
 	if r.IntN(3) > 0 {
 		d.Share = r.Float64()
 	}
-	if d.Kind == GiveBack && r.IntN(4) == 0 || d.Kind == Decide && r.IntN(2) == 0 {
+	if d.Kind == RefundElsewhere && r.IntN(4) == 0 || d.Kind == Decide && r.IntN(2) == 0 {
 		d.Times = 2
 	}
 	return d

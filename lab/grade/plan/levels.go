@@ -251,8 +251,8 @@ func (d *draw) others() []Case {
 		return one(name, ok, join(paid, more, end())...)
 	}
 	return []Case{
-		after("a refund in the PSP's dashboard", Step{Kind: GiveBack}, Step{Kind: Shown}),
-		after("a refund in the PSP's dashboard fails later", Step{Kind: GiveBack, Group: 1}, Step{Kind: Shown},
+		after("a refund in the PSP's dashboard", Step{Kind: RefundElsewhere}, Step{Kind: Shown}),
+		after("a refund in the PSP's dashboard fails later", Step{Kind: RefundElsewhere, Group: 1}, Step{Kind: Shown},
 			Step{Kind: ComeBack, Group: 1}, Step{Kind: Shown}),
 		after("a dispute", Step{Kind: Dispute}, Step{Kind: Shown}, Step{Kind: Overdraw}),
 	}

@@ -48,11 +48,11 @@ const (
 
 // The steps of others at the PSP, and what is looked at then.
 const (
-	GiveBack Kind = "refund in the dashboard" // of half of the payment
-	ComeBack Kind = "refund fails"            // that refund, at the customer's bank
-	Dispute  Kind = "dispute"                 // of all that is left of the payment
-	Shown    Kind = "shown"                   // wait until the server shows it
-	Overdraw Kind = "refund of it all"        // the client asks for it
+	RefundElsewhere Kind = "refund in the dashboard" // of half of the payment
+	ComeBack        Kind = "refund fails"            // that refund, at the customer's bank
+	Dispute         Kind = "dispute"                 // of all that is left of the payment
+	Shown           Kind = "shown"                   // wait until the server shows it
+	Overdraw        Kind = "refund of it all"        // the client asks for it
 )
 
 // Intent is one payment that a client wants.
