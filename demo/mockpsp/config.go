@@ -32,7 +32,8 @@ type Config struct {
 	SlowDelay time.Duration
 	// HangLimit is the longest that a request is held that never gets an answer. It ends earlier when the client goes.
 	HangLimit time.Duration
-	// LateDelay is how long after closing the connection pm_late_charge lands.
+	// LateDelay is how long after closing the connection pm_late_charge lands, and how long after it was made an entry
+	// is booked that is booked late.
 	LateDelay time.Duration
 
 	// WebhookURL is who is told of each entry. Empty tells nobody.

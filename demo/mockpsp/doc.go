@@ -18,7 +18,8 @@
 //	fault.go      the test tokens, and what each of them does
 //	rates.go      how often chance picks a fault
 //	wrong.go      movements that are not what was asked for, and records that are hard to read
-//	late.go       charges that land after their connection was closed, and what happens to entries by itself
+//	late.go       charges that land after their connection was closed, what happens to entries by itself, and what is
+//	              booked late
 //	doors.go      what others do: refunds in the dashboard, refunds that come back, disputes
 //	reply.go      the answer, or the silence
 //	dialect.go    the seam for another dialect over the same ledger: see package stripe below
@@ -42,7 +43,7 @@
 //   - What is random is drawn from [Config.Rand] alone: one seed and one order of requests give the same faults, and
 //     the same ledger but for its ids and times.
 //   - Entries become visible in the order of the file, with strictly growing createdAt. A cursor therefore misses
-//     nothing.
+//     nothing but what is booked late (pm_booked_late): that comes up behind the cursor, [Config.LateDelay] later.
 //   - Refunds and the disputes that hold money never exceed their charge: one goroutine decides all of them.
 //   - After a failed write nobody can tell what is on the disk. The server then answers 500 to everything under /v1
 //     until a restart has read the file: "not found" would be a lie if the line were there after all.
@@ -50,7 +51,8 @@
 //     dropped: what the file of ended webhooks does not name is sent after the next start. Silent and stuck entries
 //     have none.
 //   - No webhook goes before the call that made its entry has ended.
-//   - Each movement of money is in one settlement file: that of the UTC day of its line. Only today's still grows.
+//   - Each movement of money is in one settlement file: that of the UTC day of its line. Only today's still grows,
+//     and for [Config.LateDelay] that of a day with an entry that is booked late.
 //
 // Bounded are: bodies, keys, pages, held requests (by [Config.HangLimit]), late charges, the log of calls, and the
 // webhooks that are sent at once. The ledger itself is not, nor the webhooks that wait, one at most for each entry;

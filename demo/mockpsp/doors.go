@@ -119,7 +119,7 @@ func (s *Server) refundElsewhere(_ string, body []byte) (any, error) {
 	if charge.dialect {
 		return s.doors.RefundElsewhere(charge.Entry.Account, in.ChargeID, in.AmountCents, in.Pending)
 	}
-	draft := draftAbout(charge, ObjectRefund, faultOK)
+	draft := draftAbout(charge, ObjectRefund, fault(s.DrawElsewhere()))
 	draft.Entry.AmountCents, draft.Entry.Status = in.AmountCents, StatusSucceeded
 	if in.Pending {
 		draft.Entry.Status = StatusPending
@@ -148,7 +148,7 @@ func (s *Server) openDispute(_ string, body []byte) (any, error) {
 	if charge.dialect {
 		return s.doors.OpenDispute(charge.Entry.Account, in.ChargeID, in.AmountCents, reason, in.Inquiry)
 	}
-	draft := disputeOf(charge, StatusNeedsResponse, faultOK)
+	draft := disputeOf(charge, StatusNeedsResponse, fault(s.DrawElsewhere()))
 	draft.Entry.AmountCents, draft.Entry.Reason = in.AmountCents, reason
 	if in.Inquiry {
 		draft.Entry.Status = StatusInquiry

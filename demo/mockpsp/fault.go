@@ -11,6 +11,8 @@ type fault string
 const (
 	faultOK    fault = "pm_ok"
 	faultNever fault = "pm_never"
+
+	faultBookedLate fault = "pm_booked_late"
 )
 
 // randomFaults are the faults that can be drawn, in the order in which they share the unit interval. A drawn fault says
@@ -22,7 +24,7 @@ func randomFaults() []fault {
 		"pm_wrong_currency", "pm_wrong_reference", "pm_no_reference", "pm_wrong_key", "pm_wrong_account",
 		"pm_wrong_charge", "pm_wrong_id", "pm_charged_twice", "pm_decline_after_charge",
 		"pm_decline_after_wrong_amount", "pm_forgotten_key", "pm_duplicate_member", "pm_invalid_utf8",
-		"pm_huge_member", "pm_large_metadata", "pm_unknown_status",
+		"pm_huge_member", "pm_large_metadata", "pm_unknown_status", faultBookedLate,
 	}
 }
 
@@ -66,6 +68,7 @@ type behaviour struct {
 	harm        harm    // … and is hard to read through the API
 	lookupsFail bool    // … and, if money has moved, cannot be read through the API
 	noWebhook   bool    // … and no webhook reports it
+	bookedLate  bool    // … and lists and settlement files have it only later
 	ending      Ending
 }
 
@@ -103,6 +106,10 @@ var behaviours = map[fault]behaviour{
 	"pm_stuck": {
 		means: "charged, never answered, no webhook, lookups fail",
 		moves: true, lookupsFail: true, noWebhook: true, ending: EndSilence,
+	},
+
+	faultBookedLate: {
+		means: "charged; in lists and settlement files only some seconds later", moves: true, bookedLate: true,
 	},
 
 	// The faults of a PSP that does something else than it was asked for, or writes what is hard to read.

@@ -85,8 +85,22 @@ func (l *ledger) unfinished() (unfinished []*record) {
 	return unfinished
 }
 
+// lacks reports whether the account's books, its lists and settlement files, do not have the entry yet. It is booked
+// some time after it was made, as in an eventually consistent list of a real provider, and comes up behind the place
+// that a reader of the list has reached. The answer follows from the entry and the clock, so a restart changes nothing.
+//
+// A lookup by id or by key finds the entry at once. If it did not, "not found" after the grace period would prove
+// nothing, and nobody could ever know that a movement was not executed.
+func (l *ledger) lacks(r *record) bool {
+	if does := behaviours[r.Fault]; !does.bookedLate {
+		return false
+	}
+	made, _ := time.Parse(timeLayout, r.Entry.CreatedAt) // as we have written it
+	return l.now().Before(made.Add(l.late))
+}
+
 // Due counts the late charges and refunds that have not landed yet, and what is still to happen to entries by itself. A
-// test that waits until it is 0 has seen all of them.
+// test that waits until it is 0 has seen all of them, but for what is booked late: nothing happens to that.
 func (s *Server) Due() int { return s.late.Len() }
 
 // Timers run what is due later: late charges, webhooks, and what happens by itself in another dialect. The zero value

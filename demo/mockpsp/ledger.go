@@ -16,6 +16,7 @@ import (
 // ledger holds every entry since its file was created, in memory for reading and in the file for good.
 type ledger struct {
 	now     func() time.Time
+	late    time.Duration // how long lists and settlement files lack an entry that is booked late
 	log     *slog.Logger
 	file    *journal // nil when the ledger lives in memory only
 	queue   chan pendingWrite
@@ -53,6 +54,7 @@ type book struct {
 func openLedger(config Config) (*ledger, error) {
 	l := &ledger{
 		now:      config.Now,
+		late:     config.LateDelay,
 		log:      config.Log,
 		queue:    make(chan pendingWrite, queueLength),
 		stopped:  make(chan struct{}),
@@ -200,13 +202,6 @@ func (l *ledger) find(object, account, id string) *record {
 		return nil
 	}
 	return r
-}
-
-// findAnywhere returns the entry of whatever account, kind and dialect, or nil.
-func (l *ledger) findAnywhere(id string) *record {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.newest[id]
 }
 
 // lines returns all entries so far in all their versions, in the order of the file.

@@ -37,6 +37,13 @@ func (s *Server) get(c *call, object string, none error) (Reply, error) {
 	return Reply{Status: http.StatusOK, Body: found.shown()}, nil
 }
 
+// findAnywhere returns the entry of whatever account, kind and dialect, or nil.
+func (l *ledger) findAnywhere(id string) *record {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.newest[id]
+}
+
 func noSuchCharge() apiError {
 	return apiError{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
 }
@@ -75,7 +82,8 @@ func pageOf(records []*record, next string) []byte {
 }
 
 // list returns up to limit matching entries, oldest first, and whether there are more. Stuck charges fail a lookup by
-// key; a page of everything leaves them out, or one of them would end all scans for good.
+// key; a page of everything leaves them out, or one of them would end all scans for good. It also lacks what is booked
+// late.
 func (l *ledger) list(q listQuery) (page []*record, more bool, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -88,6 +96,9 @@ func (l *ledger) list(q listQuery) (page []*record, more bool, err error) {
 			if q.key != "" {
 				return nil, false, lookupFails()
 			}
+			continue
+		}
+		if q.key == "" && l.lacks(r) {
 			continue
 		}
 		if len(page) == q.limit {

@@ -100,6 +100,55 @@ func TestFiltersCombine(t *testing.T) {
 	}
 }
 
+func TestWhatIsBookedLateIsFoundAtOnceAndListedLater(t *testing.T) {
+	t.Parallel()
+	at, path := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), ledgerPath(t)
+	clock := func(c *Config) { c.Now = func() time.Time { return at } }
+	p := setup(t, onFile(path, clock)) // late is an hour
+	p.putFaults(`{"rates":{"booked_late":1}}`).want(t, http.StatusOK, "")
+	charge := p.charge("key-1", "pm_ok").entry(t)
+	refund := p.refund(charge.ID, "key-2", "", 300).entry(t)
+	elsewhere := p.door("/_refunds", `{"chargeId":"`+charge.ID+`","amountCents":200}`).view(t)
+	dispute := p.disputed(charge.ID, "")
+	p.putFaults(`{"rates":{}}`).want(t, http.StatusOK, "")
+	newer := p.charge("key-3", "pm_ok").entry(t)
+
+	wantBooked := func(when string, charges, refunds, disputes, settled int) {
+		t.Helper()
+		for list, want := range map[string]int{"charges": charges, "refunds": refunds, "disputes": disputes} {
+			if got := p.list("/v1/" + list).Data; len(got) != want {
+				t.Errorf("%s: %d %s, want %d: %+v", when, len(got), list, want, got)
+			}
+		}
+		if got := p.settlement("2026-11-20"); len(got) != settled {
+			t.Errorf("%s: settled %v, want %d", when, got, settled)
+		}
+	}
+	wantBooked("at once", 1, 0, 0, 1)
+	if page := p.list("/v1/charges?limit=1"); page.Data[0] != newer || page.HasMore {
+		t.Errorf("first is %+v", page)
+	}
+	for query, want := range map[string]entry{"charges?idempotencyKey=key-1": charge,
+		"refunds?idempotencyKey=key-2": refund} {
+		if got := p.list("/v1/" + query).Data; len(got) != 1 || got[0] != want {
+			t.Errorf("%s finds %+v", query, got)
+		}
+	}
+	for _, read := range []string{"/v1/charges/" + charge.ID, "/v1/disputes/" + dispute.ID} {
+		p.get(read).want(t, http.StatusOK, "")
+	}
+	p.stop()
+
+	at = at.Add(time.Hour - time.Second)
+	p = setup(t, onFile(path, clock))
+	wantBooked("after a restart", 1, 0, 0, 1)
+	at = at.Add(2 * time.Second)
+	wantBooked("later", 2, 2, 1, 5)
+	if got := p.list("/v1/charges").Data; got[0] != charge || p.list("/v1/refunds").Data[1] != elsewhere.entry {
+		t.Errorf("listed %+v: not in the order in which they were made", got)
+	}
+}
+
 func TestBadListQueryIsRefused(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)

@@ -50,6 +50,15 @@ func split(source *rand.Rand) *rand.Rand {
 // DrawFault draws for a request that picked none. It returns pm_ok or another test token.
 func (s *Server) DrawFault() string { return "pm_" + s.faults.one() }
 
+// DrawElsewhere draws for what others do at a door. Nobody waits for an answer there that could get lost, so the only
+// fault is that the PSP books late. It returns pm_ok or pm_booked_late.
+func (s *Server) DrawElsewhere() string {
+	if s.faults.Hit(faultBookedLate.rateName()) {
+		return string(faultBookedLate)
+	}
+	return string(faultOK)
+}
+
 // one returns the name of one fault, each with its rate, or else "ok". Nothing is drawn while all rates are 0, so that
 // a run with a given seed does not depend on what was sent before the rates were set.
 func (r *Rates) one() string {

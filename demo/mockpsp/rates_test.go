@@ -72,7 +72,7 @@ func TestRatesDoNotApplyToARequestThatNamesAFault(t *testing.T) {
 }
 
 const (
-	slowByHalf = `"rates":{"500_charged":0,"500_not_charged":0,"charged_twice":0,"decline_after_charge":0,"decline_after_wrong_amount":0,` +
+	slowByHalf = `"rates":{"500_charged":0,"500_not_charged":0,"booked_late":0,"charged_twice":0,"decline_after_charge":0,"decline_after_wrong_amount":0,` +
 		`"declined":0,"duplicate_member":0,"forgotten_key":0,"huge_member":0,"invalid_utf8":0,"large_metadata":0,"late_charge":0,` +
 		`"no_reference":0,"reset_charged":0,"silent_charged":0,"slow":0.5,"stuck":0,"timeout_charged":0,"timeout_not_charged":0,` +
 		`"unknown_status":0,"wrong_account":0,"wrong_amount":0,"wrong_charge":0,"wrong_currency":0,"wrong_id":0,"wrong_key":0,"wrong_reference":0}`

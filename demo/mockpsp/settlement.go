@@ -20,7 +20,7 @@ const settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCent
 // back has a second line, and so has a dispute that was won, each with the time at which the money has moved. Declined
 // entries moved nothing and are not in it; stuck charges are, for another system makes such files. The last line is a
 // trailer with the number of lines before it, the header not counted, so that a reader knows when something is missing.
-// Today's file has what there is so far.
+// Today's file has what there is so far, and that of a day that has just ended may lack what is booked late.
 func (s *Server) getSettlement(c *call) (Reply, error) {
 	date, ok := strings.CutSuffix(c.r.PathValue("file"), ".csv")
 	if !ok {
@@ -32,7 +32,7 @@ func (s *Server) getSettlement(c *call) (Reply, error) {
 	if date > s.config.Now().UTC().Format(time.DateOnly) {
 		return Reply{}, apiError{http.StatusNotFound, "settlement_not_found", "the day has not begun, in UTC"}
 	}
-	records := ofDay(s.ledger.lines(), date)
+	records := slices.DeleteFunc(slices.Clone(ofDay(s.ledger.lines(), date)), s.ledger.lacks)
 	return Reply{
 		Status: http.StatusOK,
 		csv:    func(w io.Writer) { writeSettlement(w, records, c.account) },

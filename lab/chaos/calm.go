@@ -29,7 +29,7 @@ const (
 // more, and waits again.
 func (r *trial) calm(ctx context.Context) {
 	began := time.Now()
-	// What the PSP has promised to itself is seen by nobody until it lands.
+	// What the PSP has promised to itself is seen by nobody until it lands, and what it books late is in no list yet.
 	world.Wait(ctx, world.PSPLandsAt+time.Second/2)
 	if r.settings.Target == naive {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)

@@ -50,7 +50,7 @@ func mustHappen(of length, stripe bool, without []plan.BlowKind) []required {
 	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged",
 		"pm_timeout_not_charged", "pm_500_charged",
 		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck",
-		"pm_forgotten_key")
+		"pm_forgotten_key", "pm_booked_late")
 	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
 	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after", "400 after")
 	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",

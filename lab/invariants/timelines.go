@@ -147,7 +147,8 @@ func (e Entry) silenced() bool {
 // honest reports whether the PSP has told of it what its ledger says, to everybody it has told anything.
 func (e Entry) honest() bool {
 	return e.silenced() || slices.Contains([]string{"pm_ok", "pm_declined", "pm_slow", "pm_timeout_not_charged",
-		"pm_500_not_charged", wrongAmount, "pm_requires_action", "pm_bank_debit", "pm_bank_debit_fails"}, e.Fault)
+		"pm_500_not_charged", wrongAmount, "pm_booked_late", "pm_requires_action", "pm_bank_debit",
+		"pm_bank_debit_fails"}, e.Fault)
 }
 
 // silent is the part of I8 about a line that is not there. Only the owner completes a key without one, and it needs the

@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,4 +193,36 @@ func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
 	if n := w.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing'"); n > 4 {
 		t.Fatalf("%d dead letters of four lists", n)
 	}
+}
+
+// A refund that somebody makes at the PSP is booked late: the scan has passed its place before the list has it, and no
+// webhook tells of it. The overlap brings the next scan back.
+func TestRefundThatIsBookedBehindTheScanIsFoundByTheOverlap(t *testing.T) {
+	t.Parallel()
+	eachProvider(t, func(t *testing.T, at func(*options)) {
+		const late = time.Hour
+		var ahead atomic.Int64 // of our time, the PSP's clock
+		ahead.Store(int64(-10 * time.Second))
+		w := setupOpen(t, at, func(o *options) {
+			o.webhooks = false
+			o.psp = func(c *mockpsp.Config) {
+				c.LateDelay = late
+				c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			}
+		})
+		w.reconcile(func(c *config.Reconciler) { scanning(c); c.ScanOverlap = 2 * late })
+		behind, newer := w.pay(freshKey(), "pm_ok"), w.pay(freshKey(), "pm_ok")
+		w.hand(http.MethodPut, "/_faults", "", "", `{"rates":{"booked_late":1}}`).expect(t, http.StatusOK, "")
+		w.door("/_refunds", `{"chargeId":"`+behind.text(t, "pspChargeId")+`","amountCents":4500}`)
+		w.hand(http.MethodPut, "/_faults", "", "", `{"rates":{}}`).expect(t, http.StatusOK, "")
+		ahead.Store(0)
+		w.door("/_refunds", `{"chargeId":"`+newer.text(t, "pspChargeId")+`"}`)
+		w.wantPayment(newer.text(t, "paymentId"), `"amountRefundedCents":12000`)
+		if all := w.refundsOf(behind.text(t, "paymentId")); len(all) > 0 {
+			t.Fatalf("the list had the refund at once: %q", all)
+		}
+		ahead.Store(int64(late))
+		w.wantPayment(behind.text(t, "paymentId"), `"amountRefundedCents":4500`)
+		w.wantNoOtherDeadLetters()
+	})
 }

@@ -95,9 +95,10 @@ func (s *scene) checkVerdict() {
 }
 
 // checkLists reads both lists to their ends. They have each movement of the account, oldest first. A stuck one is on no
-// list, because the mock hides it.
+// list, because the mock hides it. What is booked late is booked by then.
 func (s *scene) checkLists() {
 	s.t.Helper()
+	s.clock.advance(2 * due)
 	for _, o := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
 		records, unreadable := s.list(o, time.Time{})
 		got, want := map[string]bool{}, map[string]bool{}

@@ -76,7 +76,7 @@ func nativeFaults() []Fault {
 		"pm_stuck", "pm_wrong_currency", "pm_wrong_reference", "pm_no_reference", "pm_wrong_key", "pm_wrong_account",
 		"pm_wrong_charge", "pm_wrong_id", "pm_charged_twice", "pm_decline_after_charge",
 		"pm_decline_after_wrong_amount", "pm_forgotten_key", "pm_duplicate_member", "pm_invalid_utf8",
-		"pm_huge_member", "pm_large_metadata", "pm_unknown_status",
+		"pm_huge_member", "pm_large_metadata", "pm_unknown_status", "pm_booked_late",
 	)
 	faults = with(faults, forgets, "pm_forgotten_key")
 	faults = with(faults, twice, "pm_charged_twice")

@@ -130,7 +130,7 @@ func stripeTokens() []string {
 	return []string{
 		"pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged",
 		"pm_never", "pm_500_charged", "pm_500_not_charged", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount",
-		"pm_stuck", "pm_forgotten_key", "pm_bank_debit", "pm_bank_debit_fails",
+		"pm_stuck", "pm_forgotten_key", "pm_booked_late", "pm_bank_debit", "pm_bank_debit_fails",
 	}
 }
 

@@ -24,6 +24,7 @@ type work struct {
 // commit writes the work on one line and publishes it. It returns the result, if the work has one.
 func (s *Server) commit(by asked, w *work) (reply, error) {
 	s.disturb(w)
+	w.Late = w.fault.bookedLate
 	var result reply
 	var written time.Time
 	line := &mockpsp.Line{

@@ -21,7 +21,9 @@ func (s *Server) RefundElsewhere(account, charge string, amountCents int64, isPe
 	if refused, isRefused := refuseRefund(of, wanted); isRefused {
 		return atDoor(reply{}, refused)
 	}
-	return atDoor(s.refundCharge(asked{}, found, wanted, fault{token: methodOK, debit: isPending}))
+	f, _ := faultOf(s.psp.DrawElsewhere())
+	f.debit = isPending
+	return atDoor(s.refundCharge(asked{}, found, wanted, f))
 }
 
 // OpenDispute implements [mockpsp.Doors].
@@ -37,6 +39,7 @@ func (s *Server) OpenDispute(account, charge string, amountCents int64, reason s
 	if err != nil {
 		return atDoor(reply{}, err)
 	}
+	w.fault, _ = faultOf(s.psp.DrawElsewhere())
 	return atDoor(s.commit(asked{}, w))
 }
 

@@ -20,6 +20,7 @@ type fault struct {
 	stuck       bool // executed, and cannot be read any more
 	silent      bool // executed, and no webhook reports it
 	forgets     bool // executed, and the key is forgotten
+	bookedLate  bool // executed, and lists have it only later
 	broken      bool // ends with a 500
 	ending      mockpsp.Ending
 
@@ -62,6 +63,7 @@ var faults = map[string]fault{
 	"pm_wrong_amount":        {wrongAmount: true},
 	"pm_stuck":               {stuck: true, silent: true, ending: mockpsp.EndSilence},
 	"pm_forgotten_key":       {forgets: true, ending: mockpsp.EndCut},
+	"pm_booked_late":         {bookedLate: true},
 
 	"pm_requires_action":           {action: true},
 	"pm_requires_action_abandoned": {action: true, abandoned: true},

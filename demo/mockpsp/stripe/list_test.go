@@ -117,6 +117,43 @@ func TestTheSearchLagsBehind(t *testing.T) {
 	p.get("/v1/payment_intents/search?query=reference~pay").want(http.StatusBadRequest, "error.param", "query")
 }
 
+func TestWhatIsBookedLateIsFoundAtOnceAndListedLater(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_800_000_000, 0)
+	clock := func(b *bundle) { b.psp.Now = func() time.Time { return at } }
+	p := setup(t, withFile(t)).restart(clock) // late is an hour
+	p.faults(`{"rates":{"booked_late":1}}`)
+	id := p.charged()
+	p.refund(id, "", "&amount=300").want(http.StatusOK)
+	p.back(http.MethodPost, "/_refunds", `{"chargeId":"`+id+`","amountCents":200}`).want(http.StatusOK)
+	p.back(http.MethodPost, "/_disputes", `{"chargeId":"`+id+`"}`).want(http.StatusOK)
+	p.faults(`{"rates":{}}`)
+	p.charged()
+
+	want := map[string]int{"charges": 1, "refunds": 0, "disputes": 0, "balance_transactions": 1}
+	wantBooked := func(when string) {
+		t.Helper()
+		for list, n := range want {
+			if got := p.data("/v1/" + list); len(got) != n {
+				t.Errorf("%s: %d %s, want %d", when, len(got), list, n)
+			}
+		}
+	}
+	wantBooked("at once")
+	if got := p.data("/v1/refunds?payment_intent=" + id); len(got) != 2 {
+		t.Errorf("a lookup finds the refunds %v", got)
+	}
+	if got := p.data("/v1/disputes?payment_intent=" + id); len(got) != 1 {
+		t.Errorf("a lookup finds the disputes %v", got)
+	}
+	at = at.Add(time.Hour - time.Second)
+	p = p.restart()
+	wantBooked("after a restart")
+	at = at.Add(2 * time.Second)
+	want = map[string]int{"charges": 2, "refunds": 2, "disputes": 1, "balance_transactions": 5}
+	wantBooked("later")
+}
+
 func TestTheSearchHasPages(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)

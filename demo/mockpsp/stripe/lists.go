@@ -47,7 +47,7 @@ func (p *params) listing() listing {
 
 // pageOf returns a page of the series, newest first. Objects that are added while a reader goes from page to page move
 // nothing: a page begins at an object, not at a number. Matches tells which objects are on the list.
-func pageOf[T any](in series[T], l listing, matches func(T) bool) (page []T, more bool, err error) {
+func pageOf[T any](in series[T], l listing, matches func(*slot[T]) bool) (page []T, more bool, err error) {
 	end := len(in.all)
 	if l.after != "" {
 		known := in.byID[l.after]
@@ -61,7 +61,7 @@ func pageOf[T any](in series[T], l listing, matches func(T) bool) (page []T, mor
 		switch {
 		case created < l.from-clockSkew: // nothing behind it is wanted
 			return page, false, nil
-		case created < l.from || created >= l.to || !matches(s.newest):
+		case created < l.from || created >= l.to || !matches(s):
 		case len(page) == l.limit:
 			return page, true, nil
 		default:
@@ -85,14 +85,19 @@ func (t *transaction) about() (string, bool) { return t.payout, false } // anoth
 
 // list answers with a page of one of the account's series. It leaves what is stuck out, or one of them would end all
 // scans for good. But the list of one intent fails: a reader would take a list without the charge or refund for proof.
+// For the same reason, only a list of everything lacks what is booked late.
 func list[T member](of func(*book) series[T]) func(*Server, *call) (reply, error) {
 	return func(s *Server, c *call) (answered reply, err error) {
 		asked, fails := cmp.Or(c.params.text("payment_intent"), c.params.text("payout")), false
+		booked := s.now().Add(-s.psp.Config().LateDelay)
 		var found []T
 		var more bool
 		s.store.read(c.account, func(b *book) {
-			found, more, err = pageOf(of(b), c.params.listing(), func(one T) bool {
-				intent, stuck := one.about()
+			found, more, err = pageOf(of(b), c.params.listing(), func(one *slot[T]) bool {
+				if asked == "" && one.late && one.since.After(booked) {
+					return false
+				}
+				intent, stuck := one.newest.about()
 				wanted := asked == "" || intent == asked
 				fails = fails || asked != "" && wanted && stuck
 				return wanted && !stuck
@@ -154,9 +159,9 @@ func (s *Server) searchIntents(c *call) (reply, error) {
 	var more bool
 	var err error
 	s.store.read(c.account, func(b *book) {
-		found, more, err = pageOf(b.intents.before(s.now().Add(-s.config.SearchLag)), l, func(i *intent) bool {
-			has, known := i.Metadata[key]
-			return known && has == value && !i.Stuck
+		found, more, err = pageOf(b.intents.before(s.now().Add(-s.config.SearchLag)), l, func(i *slot[*intent]) bool {
+			has, known := i.newest.Metadata[key]
+			return known && has == value && !i.newest.Stuck
 		})
 	})
 	if err != nil {

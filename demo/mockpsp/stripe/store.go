@@ -35,6 +35,7 @@ type slot[T any] struct {
 	newest   T
 	position int
 	since    time.Time // when the first version was published
+	late     bool      // lists have it only some time after that
 
 	changing sync.Mutex // held by the one request that changes the object, also while it waits for the disk
 }
@@ -57,6 +58,7 @@ type change struct {
 	Forgets *keyFilter `json:"forgets,omitempty"` // these keys are forgotten
 	Promise *refund    `json:"promise,omitempty"` // this refund will land
 	Broken  string     `json:"broken,omitempty"`  // the promise that could not be kept, by its id
+	Late    bool       `json:"late,omitempty"`    // lists have what it makes only some time later
 }
 
 // publish shows a change that is durable, and returns the version of the intent that the change has replaced.
@@ -66,24 +68,24 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	if i := ch.Intent; i != nil {
 		intents := &s.book(i.Account).intents
 		replaced = intents.newest(i.ID)
-		intents.put(i.ID, i, at)
+		intents.put(i.ID, i, at, ch.Late)
 		s.newest[i.ID] = i
 	}
 	var b *book // of the transactions
 	if c := ch.Charge; c != nil {
 		b = s.book(c.Account)
-		b.charges.put(c.ID, c, at)
+		b.charges.put(c.ID, c, at, ch.Late)
 		s.newest[c.ID] = c
 	}
 	if r := ch.Refund; r != nil {
 		b = s.book(r.Account)
-		b.refunds.put(r.ID, r, at)
+		b.refunds.put(r.ID, r, at, ch.Late)
 		s.newest[r.ID] = r
 		delete(s.promises, r.ID)
 	}
 	if d := ch.Dispute; d != nil {
 		b = s.book(d.Account)
-		b.disputes.put(d.ID, d, at)
+		b.disputes.put(d.ID, d, at, ch.Late)
 		s.newest[d.ID] = d
 	}
 	if p := ch.Payout; p != nil {
@@ -97,13 +99,13 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 	}
 	for _, t := range ch.transactions() {
 		if s.newest[t.id] == nil { // an earlier version of its source may have brought it
-			b.transactions.put(t.id, t, at)
+			b.transactions.put(t.id, t, at, ch.Late)
 			s.newest[t.id] = t
 		}
 	}
 	for _, e := range ch.Events {
 		e.take(ch)
-		s.book(e.Account).events.put(e.ID, e, at)
+		s.book(e.Account).events.put(e.ID, e, at, ch.Late)
 	}
 	if ch.Mark != "" {
 		s.marks[ch.Mark] = true
@@ -123,7 +125,7 @@ func (s *store) book(account string) *book {
 	return s.books[account]
 }
 
-func (s *series[T]) put(id string, version T, at time.Time) {
+func (s *series[T]) put(id string, version T, at time.Time, late bool) {
 	if known := s.byID[id]; known != nil {
 		known.newest = version
 		return
@@ -131,7 +133,7 @@ func (s *series[T]) put(id string, version T, at time.Time) {
 	if s.byID == nil {
 		s.byID = map[string]*slot[T]{}
 	}
-	added := &slot[T]{newest: version, position: len(s.all), since: at}
+	added := &slot[T]{newest: version, position: len(s.all), since: at, late: late}
 	s.all = append(s.all, added)
 	s.byID[id] = added
 }

@@ -21,6 +21,7 @@ var (
 		"timeout_charged": .015, "timeout_not_charged": .015, "500_charged": .02, "500_not_charged": .02,
 		"reset_charged": .02,
 		"late_charge":   .015, "declined": .03, "slow": .03, "wrong_amount": .002, "silent_charged": .01,
+		"booked_late": .03,
 	}
 	middleStripe = map[string]float64{
 		"create_500_saved": .01, "rate_limited": .015, "conflict": .02, "key_forgotten": .02, "requires_action": .02,
