@@ -95,8 +95,7 @@ func (l *ledger) lacks(r *record) bool {
 	if does := behaviours[r.Fault]; !does.bookedLate {
 		return false
 	}
-	made, _ := time.Parse(timeLayout, r.Entry.CreatedAt) // as we have written it
-	return l.now().Before(made.Add(l.late))
+	return r.Entry.CreatedAt > l.now().UTC().Add(-l.late).Format(timeLayout)
 }
 
 // Due counts the late charges and refunds that have not landed yet, and what is still to happen to entries by itself. A

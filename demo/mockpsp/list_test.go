@@ -113,15 +113,15 @@ func TestWhatIsBookedLateIsFoundAtOnceAndListedLater(t *testing.T) {
 	p.putFaults(`{"rates":{}}`).want(t, http.StatusOK, "")
 	newer := p.charge("key-3", "pm_ok").entry(t)
 
-	wantBooked := func(when string, charges, refunds, disputes, settled int) {
+	wantBooked := func(when string, charges, refunds, disputes, lines int) {
 		t.Helper()
 		for list, want := range map[string]int{"charges": charges, "refunds": refunds, "disputes": disputes} {
 			if got := p.list("/v1/" + list).Data; len(got) != want {
 				t.Errorf("%s: %d %s, want %d: %+v", when, len(got), list, want, got)
 			}
 		}
-		if got := p.settlement("2026-11-20"); len(got) != settled {
-			t.Errorf("%s: settled %v, want %d", when, got, settled)
+		if got := p.settlement("2026-11-20"); len(got) != lines {
+			t.Errorf("%s: the settlement file has %v, want %d lines", when, got, lines)
 		}
 	}
 	wantBooked("at once", 1, 0, 0, 1)
