@@ -23,7 +23,7 @@ var ErrMoving = errors.New("not quiet")
 // not answer is not quiet. The error says what was still moving when ctx ended.
 //
 // A charge that the PSP has promised to itself and not yet made is seen by nobody. Who lets the PSP charge late waits
-// for that first.
+// for that first. What the PSP has made and books late is in its ledger: Quiet waits until a list has brought it here.
 func Quiet(ctx context.Context, e Evidence) error {
 	e, done := e.withClient()
 	defer done()
