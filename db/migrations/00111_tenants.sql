@@ -30,6 +30,10 @@ CREATE TABLE tenants (
         CONSTRAINT tenants_psp_account_format CHECK (psp_account ~ '^[A-Za-z0-9_-]{1,64}$'),
     requests_per_second integer NOT NULL DEFAULT 50 CHECK (requests_per_second BETWEEN 1 AND 100000),
     request_burst       integer NOT NULL DEFAULT 100 CHECK (request_burst BETWEEN 1 AND 100000),
+    -- Whether the tenant wants the feed of its events, and whether an event is written for each change: the tenant has
+    -- the feed or an endpoint. Nobody else pays for events.
+    feed                boolean NOT NULL DEFAULT false,
+    tells               boolean NOT NULL DEFAULT false,
     created_at          timestamptz NOT NULL DEFAULT payonce_now()
 );
 

@@ -100,8 +100,9 @@ SELECT payonce_now()::timestamptz AS read_at, t.* FROM taken AS t;
 -- name: CompleteKeys :many
 -- in_progress -> completed, by the owners of the leases. Competes with the sweeper, ExpireLease and evidence.
 -- generation and attempt are the fence. An owner may complete after the end of its lease, as long as nobody has moved
--- the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. If a key is not
--- returned, somebody has moved it, or such a dead letter is open.
+-- the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. tells: an event
+-- follows in this transaction. Without it, no tenant that wants events is served: the caller has not heard of that yet.
+-- If a key is not returned, somebody has moved it, such a dead letter is open, or an event is missing.
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = c.response_status, response_content_type = c.response_content_type,
@@ -111,6 +112,7 @@ FROM (
     SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
            unnest(@keys::text[]) AS key, unnest(@generations::integer[]) AS generation,
            unnest(@attempts::integer[]) AS attempt, unnest(@unless_charged::boolean[]) AS unless_charged,
+           unnest(@tells::boolean[]) AS tells,
            unnest(@response_statuses::smallint[]) AS response_status,
            unnest(@response_content_types::text[]) AS response_content_type,
            unnest(@response_locations::text[]) AS response_location,
@@ -120,17 +122,19 @@ FROM (
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
   AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
+  AND (c.tells OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = c.tenant_id AND t.tells))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
 -- name: ReleaseKey :one
 -- in_progress -> failed_retryable, by the owner, with proof that nothing was executed. Competes as CompleteKeys does.
--- A key is not released while an operator has to decide about it.
+-- A key is not released while an operator has to decide about it. tells is as in CompleteKeys.
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
       AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
+      AND (@tells::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -142,12 +146,14 @@ SELECT expires_at FROM released;
 
 -- name: LoseKey :one
 -- in_progress -> unknown, by the owner, whose send may or may not have been executed. Competes as CompleteKeys does.
+-- tells is as there.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now() + sqlc.arg(first_lookup)::interval
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'in_progress'
+      AND (@tells::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (

@@ -66,6 +66,89 @@ WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
 RETURNING p.id;
 
+-- name: WriteEvents :exec
+-- Tells what has become of movements, after the statements of a step, in their transaction: for tenants that want
+-- events, one row for each payment, with what can change of it. What is told is read from the rows and never taken from
+-- the caller, so nothing is told that the transaction does not commit. If the step did not pass, or is sent again, an
+-- earlier event has told what the rows say, and nothing is written. A movement that is processing is told only when
+-- its key is unknown.
+--
+-- The payment's row must be locked by this transaction, so that a greater version is never older.
+INSERT INTO events (
+    tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes,
+    refund)
+SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
+                                    WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id),
+                                   (extract(epoch FROM payonce_now()) * 1000000)::bigint), n.type, p.status,
+       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund
+FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
+             unnest(@objects::text[]) AS object, unnest(@refund_ids::uuid[]) AS refund_id,
+             unnest(@psp_ids::text[]) AS psp_id) AS e
+JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
+JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
+LEFT JOIN LATERAL (
+    SELECT i.status, i.finished_at FROM idempotency_keys AS i
+    WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments' AND i.key = p.idempotency_key
+      AND i.subject = p.id) AS k ON true
+LEFT JOIN LATERAL (
+    SELECT i.id, i.status, i.origin, i.idempotency_key, to_jsonb(i) AS refund FROM refunds AS i
+    WHERE e.object = 'refund' AND e.psp_id = '' AND i.tenant_id = p.tenant_id AND i.id = e.refund_id
+      AND i.payment_id = p.id
+    UNION ALL
+    SELECT i.id, i.status, i.origin, i.idempotency_key, to_jsonb(i) FROM refunds AS i
+    WHERE e.object = 'refund' AND e.psp_id <> '' AND i.tenant_id = p.tenant_id AND i.psp_refund_id = e.psp_id
+      AND i.origin = 'provider' AND i.payment_id = p.id) AS r ON true
+LEFT JOIN LATERAL (
+    SELECT jsonb_agg(i ORDER BY i.opened_at, i.psp_id) AS disputes, max(i.updated_at) AS changed_at,
+           max(i.status) FILTER (WHERE i.psp_id = e.psp_id) AS status
+    FROM disputes AS i WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) AS d ON true
+CROSS JOIN LATERAL (
+    SELECT CASE e.object
+           WHEN 'charge' THEN 'payment.' || CASE
+               WHEN p.status <> 'processing' THEN p.status WHEN k.status = 'unknown' THEN 'unknown' END
+           WHEN 'refund' THEN 'refund.' || CASE
+               WHEN r.status = 'reversed' THEN 'failed'
+               WHEN r.status <> 'processing' OR r.origin = 'provider' THEN r.status
+               WHEN EXISTS (SELECT FROM idempotency_keys AS i
+                            WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments/{id}/refunds'
+                              AND i.key = r.idempotency_key AND i.subject = r.id AND i.status = 'unknown')
+                   THEN 'unknown' END
+           WHEN 'dispute' THEN 'dispute.' || d.status END AS type,
+           greatest(p.created_at, p.updated_at, d.changed_at,
+                    CASE WHEN p.status <> 'processing' THEN k.finished_at END) AS changed_at) AS n
+WHERE n.type IS NOT NULL
+  AND NOT EXISTS (SELECT FROM events AS i
+                  WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id AND i.type = n.type
+                    AND (i.psp_charge_id, i.decline_code, i.refund)
+                        IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund)
+                    AND (e.object <> 'dispute' OR i.disputes IS NOT DISTINCT FROM d.disputes)
+                    AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at));
+
+-- name: ReadEvents :many
+-- Events, with what never changes of their payments.
+SELECT sqlc.embed(p), e.version, e.type, e.status, e.psp_charge_id, e.decline_code, e.refunded_minor, e.changed_at,
+       e.disputes, e.refund
+FROM (SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM events AS i
+                    WHERE i.tenant_id = @tenant_id AND i.payment_id = asked.payment_id
+                      AND i.version = asked.version) AS e
+JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id;
+
+-- name: LockLost :many
+-- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked.
+WITH lost AS MATERIALIZED (
+    SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,
+           CASE WHEN e.refund THEN (SELECT r.payment_id FROM refunds AS r
+                                    WHERE r.tenant_id = e.tenant_id AND r.id = e.subject)
+                ELSE e.subject END AS payment_id
+    FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@refunds::boolean[]) AS refund,
+                 unnest(@subjects::uuid[]) AS subject) AS e
+    JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
+)
+SELECT p.tenant_id, p.id, l.refund_id::uuid AS refund_id
+FROM lost AS l JOIN payments AS p ON p.tenant_id = l.tenant_id AND p.id = l.payment_id
+ORDER BY p.tenant_id, p.id, l.refund_id FOR NO KEY UPDATE OF p;
+
 -- name: GetPayment :one
 SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
 

@@ -4,7 +4,7 @@
 -- All that authentication needs. The API reads it as a whole and caches it for seconds. Keys expire by the database's
 -- clock.
 SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label,
-       t.psp, t.psp_account, t.requests_per_second, t.request_burst
+       t.psp, t.psp_account, t.requests_per_second, t.request_burst, t.tells
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
 

@@ -48,9 +48,8 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 			a.fail(w, r, err)
 			return
 		}
-		k := payments.Keyed{Merchant: payment.Merchant{Tenant: p.Tenant, PSP: string(p.PSP), PSPAccount: p.PSPAccount},
-			Key:     key,
-			Subject: id}
+		k := payments.Keyed{Merchant: payment.Merchant{Tenant: p.Tenant, PSP: string(p.PSP), PSPAccount: p.PSPAccount,
+			Tells: p.Tells}, Key: key, Subject: id}
 		known.ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
 		r, end := a.trace(w, r, operation, id)
 		defer end()

@@ -160,7 +160,7 @@ func TestLostKeyNeedsNoEvidence(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	var out GuardResult
-	b.send(b.keys.Lose(lease, "no answer", nil, &out))
+	b.send(b.keys.Lose(lease, "no answer", nil, false, &out))
 	if !out.Passed || b.events()[0].Evidence != nil {
 		t.Fatalf("through is %t, timeline %+v", out.Passed, b.events())
 	}

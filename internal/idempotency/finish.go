@@ -14,6 +14,8 @@ type Completion struct {
 	Response Response
 	// UnlessCharged: the completion does not pass while an open dead letter of the key says that money has moved.
 	UnlessCharged bool
+	// Tells: an event follows in the transaction. Without it, no completion passes of a tenant that wants events.
+	Tells bool
 }
 
 // Complete is the call of in_progress → completed, for the owners of the leases. out gets a result for each completion,
@@ -28,6 +30,7 @@ func (k *Keys) Complete(completions []Completion, out *[]GuardResult) postgres.C
 		p.Generations = append(p.Generations, c.Lease.Generation)
 		p.Attempts = append(p.Attempts, c.Lease.Attempt)
 		p.UnlessCharged = append(p.UnlessCharged, c.UnlessCharged)
+		p.Tells = append(p.Tells, c.Tells)
 		status, version := c.Response.columns()
 		p.ResponseStatuses = append(p.ResponseStatuses, status)
 		p.ResponseContentTypes = append(p.ResponseContentTypes, c.Response.ContentType)
@@ -67,24 +70,24 @@ func guardResults[Key any, Row dbsqlc.CompleteKeysRow | dbsqlc.ResolveKeysRow](
 
 // Release is the call of in_progress → failed_retryable, for an owner who can prove that nothing was executed. It does
 // not pass while an open dead letter forbids to release the key.
-func (k *Keys) Release(l Lease, reason string, out *GuardResult) postgres.Call {
+func (k *Keys) Release(l Lease, reason string, tells bool, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.ReleaseKey(ctx, dbsqlc.ReleaseKeyParams{
 			TenantID: l.Ref.Tenant, Operation: string(l.Ref.Operation), Key: l.Ref.Key.value, Reason: reason,
-			Attempt: l.Attempt, Generation: l.Generation,
+			Attempt: l.Attempt, Generation: l.Generation, Tells: tells,
 		})
 	})
 }
 
 // Lose is the call of in_progress → unknown, for an owner who does not know whether its request was executed. evidence
-// is JSON or nil.
-func (k *Keys) Lose(l Lease, reason string, evidence []byte, out *GuardResult) postgres.Call {
+// is JSON or nil. tells is as in a Completion.
+func (k *Keys) Lose(l Lease, reason string, evidence []byte, tells bool, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.LoseKey(ctx, dbsqlc.LoseKeyParams{
 			TenantID: l.Ref.Tenant, Operation: string(l.Ref.Operation), Key: l.Ref.Key.value, Reason: reason,
 			Evidence:    evidence,
 			FirstLookup: k.terms.FirstLookup,
-			Attempt:     l.Attempt, Generation: l.Generation,
+			Attempt:     l.Attempt, Generation: l.Generation, Tells: tells,
 		})
 	})
 }

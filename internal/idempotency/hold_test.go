@@ -107,7 +107,7 @@ func TestDeadLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
 		step     func(Lease, *GuardResult) postgres.Call
 	}{
 		"an owner's release": {InProgressStatus, `{}`,
-			func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "never sent", out) }},
+			func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "never sent", false, out) }},
 		"a release": {UnknownStatus, `{}`, func(l Lease, out *GuardResult) postgres.Call {
 			b.loseLongAgo()
 			return b.keys.ReleaseUnknown(l.Execution(), b.view().AskedAt, Proof{}, nothing(), out)

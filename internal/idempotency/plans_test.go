@@ -122,7 +122,7 @@ func overArrays(n int) map[string]planned {
 			strings.Join([]string{keys, all("sha256('x')", "bytea"), ids, ids, "'30 s'", "'48 h'"}, ", "),
 			inOrder},
 		"completion" + of: {func(q *dbsqlc.Queries) { _, _ = q.CompleteKeys(ctx, dbsqlc.CompleteKeysParams{}) },
-			strings.Join([]string{keys, ones, ones, all("true", "bool"), response}, ", "), inOrder},
+			strings.Join([]string{keys, ones, ones, all("true", "bool"), all("false", "bool"), response}, ", "), inOrder},
 		"resolution" + of: {func(q *dbsqlc.Queries) { _, _ = q.ResolveKeys(ctx, dbsqlc.ResolveKeysParams{}) },
 			strings.Join([]string{"'48 h'", keys, ids, ones, ones, all("'unknown'", "text"),
 				all("true", "bool"), all("'lookup'", "text"),

@@ -232,7 +232,7 @@ func TestGuardResultIsResetByEachTry(t *testing.T) {
 		"resolve": func(out *GuardResult) postgres.Call {
 			return b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("again"), out)
 		},
-		"release":  func(out *GuardResult) postgres.Call { return b.keys.Release(lease, "late", out) },
+		"release":  func(out *GuardResult) postgres.Call { return b.keys.Release(lease, "late", false, out) },
 		"complete": func(out *GuardResult) postgres.Call { return b.completing(lease, false, answer("again"), out) },
 	} {
 		out := GuardResult{Passed: true, Expires: time.Unix(1, 0)}

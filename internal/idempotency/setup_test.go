@@ -150,14 +150,14 @@ func (b *bench) completeLost(l Lease, r Response) (won bool) {
 func (b *bench) release(l Lease) bool {
 	b.t.Helper()
 	var out GuardResult
-	b.send(b.keys.Release(l, "no connection", &out))
+	b.send(b.keys.Release(l, "no connection", false, &out))
 	return out.Passed
 }
 
 func (b *bench) lose(l Lease) bool {
 	b.t.Helper()
 	var out GuardResult
-	b.send(b.keys.Lose(l, "no answer", []byte(`{"status":500}`), &out))
+	b.send(b.keys.Lose(l, "no answer", []byte(`{"status":500}`), false, &out))
 	return out.Passed
 }
 

@@ -19,6 +19,7 @@ type Try struct {
 	Reservation
 	Begins  bool
 	Resumes uuid.UUID // the id of the row; zero if none is brought back
+	Loses   uuid.UUID // the id of the row whose key becomes unknown; zero if none does
 	// Alone: the try must not share its transaction. Another's statement may have caused a failure of an earlier try.
 	Alone bool
 
@@ -133,7 +134,8 @@ func (t *taking) commit(ctx context.Context, try Try) (Decision, error) {
 
 // expire makes a key unknown after its lease is over. The caller reads it again, also if no answer comes.
 func (t *taking) expire(ctx context.Context, over KeyRow) error {
-	if _, err := t.sendTry(ctx, Try{seen: &snapshot{KeyRow: over, leaseOver: true}}); postgres.RolledBack(err) {
+	try := Try{Loses: over.Subject, seen: &snapshot{KeyRow: over, leaseOver: true}}
+	if _, err := t.sendTry(ctx, try); postgres.RolledBack(err) {
 		return fmt.Errorf("expire lease: %w", err)
 	}
 	return nil

@@ -349,8 +349,8 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 			return b.completing(l, false, answer("late"),
 				out)
 		},
-		"release": func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "late", out) },
-		"lose":    func(l Lease, out *GuardResult) postgres.Call { return b.keys.Lose(l, "late", nil, out) },
+		"release": func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "late", false, out) },
+		"lose":    func(l Lease, out *GuardResult) postgres.Call { return b.keys.Lose(l, "late", nil, false, out) },
 	} {
 		lease := b.again().own()
 		b.endLease()

@@ -21,6 +21,7 @@ type Merchant struct {
 	Tenant     string
 	PSP        string
 	PSPAccount string
+	Tells      bool // an event is written for each change
 }
 
 // CreateRequest asks for a payment. The fingerprint is made from its JSON form, after the defaults are applied.

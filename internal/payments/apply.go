@@ -213,11 +213,12 @@ func (s *Service) writeSteps(ctx context.Context, members []sentStep, send postg
 	case completed:
 		calls = append(calls, s.keys.Resolve(each(members, sentStep.resolution), &guards))
 	case released && step.ByOwner():
-		calls = append(calls, s.keys.Release(g.lease, note.Reason, &first.GuardResult))
+		calls = append(calls, s.keys.Release(g.lease, note.Reason, members[0].tells(), &first.GuardResult))
 	case released:
 		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.Proof(), note, &first.GuardResult))
 	case step.To() == idempotency.UnknownStatus:
-		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, &first.GuardResult))
+		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, members[0].tells(),
+			&first.GuardResult))
 	case step.AskAgain() != nil:
 		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain().After, step.AskAgain().Failures, note,
 			&first.GuardResult))
@@ -233,6 +234,7 @@ func (s *Service) writeSteps(ctx context.Context, members []sentStep, send postg
 	default:
 		calls = append(calls, s.recordPayments(each(members, sentStep.rowUpdate), out))
 	}
+	calls = append(calls, eventsOf(members)...)
 	if l := members[0].payload.deadLetter; l != nil {
 		calls = append(calls, deadletters.OpenNew(*l, &first.opened))
 	}

@@ -106,6 +106,8 @@ func (b *Books) rowsOf(members []reservation, out []reserved) []postgres.Call {
 		return resumeRefund(first, &out[0])
 	case first.Resumes != uuid.UUID{}:
 		return []postgres.Call{resumePayment(first, &out[0])}
+	case first.Loses != uuid.UUID{}:
+		return tellLost(first.movement.lost(first.Loses))
 	}
 	return nil
 }
@@ -186,7 +188,7 @@ func (m sentStep) trace() tracing.Span  { return m.span }
 
 func (m sentStep) completion() idempotency.Completion {
 	return idempotency.Completion{Lease: m.gathered.lease, Response: m.payload.applied.Response,
-		UnlessCharged: m.step.Verdict().Status == payment.Declined}
+		UnlessCharged: m.step.Verdict().Status == payment.Declined, Tells: m.tells()}
 }
 
 func (m sentStep) resolution() idempotency.Resolution {

@@ -83,7 +83,7 @@ func (s *shop) record(m *movement, u rowUpdate) {
 func (s *shop) release(l idempotency.Lease) {
 	s.t.Helper()
 	var out idempotency.GuardResult
-	s.mustSend(s.keys.Release(l, "no connection", &out))
+	s.mustSend(s.keys.Release(l, "no connection", false, &out))
 	if !out.Passed {
 		s.t.Fatal("the key was not released")
 	}
@@ -209,7 +209,7 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			c := s.reservation(payment.CreateOperation, other)
 			foreign := s.keyAlone(c)
 			var out idempotency.GuardResult
-			s.mustSend(s.keys.Release(foreign, "no connection", &out))
+			s.mustSend(s.keys.Release(foreign, "no connection", false, &out))
 			s.record(m, rowUpdate{foreign.Execution(), payment.Verdict{Status: payment.Failed},
 				idempotency.FailedRetryableStatus})
 			if s.withStatus(table, payment.Processing) != 1 {

@@ -28,8 +28,11 @@ const hidden = 2 * jobTimeout
 func (r *Reconciler) sweep(ctx context.Context, _ *river.Job[sweepArgs]) error {
 	return r.inBatches(ctx, func(ctx context.Context, tx pgx.Tx) ([]idempotency.Due, error) {
 		due, err := r.Keys.SweepTx(ctx, tx, sweepBatch, hidden)
+		if err != nil || len(due) == 0 {
+			return nil, err
+		}
 		r.Metrics.Swept(len(due))
-		return due, err
+		return due, r.Payments.TellLostTx(ctx, tx, due)
 	})
 }
 

@@ -35,6 +35,7 @@ type Principal struct {
 	PSPAccount        string
 	RequestsPerSecond int
 	Burst             int
+	Tells             bool // the tenant wants events
 
 	permissions []string
 }
@@ -145,7 +146,7 @@ func entriesOf(rows []dbsqlc.ListActiveKeysRow) map[[sha256.Size]byte]Principal 
 		p := Principal{KeyID: r.ID, KeyLabel: r.Label, permissions: r.Scopes}
 		if r.TenantID != nil {
 			p.Tenant, p.PSP, p.PSPAccount = *r.TenantID, PSP(*r.Psp), *r.PspAccount
-			p.RequestsPerSecond, p.Burst = int(*r.RequestsPerSecond), int(*r.RequestBurst)
+			p.RequestsPerSecond, p.Burst, p.Tells = int(*r.RequestsPerSecond), int(*r.RequestBurst), *r.Tells
 		}
 		entries[[sha256.Size]byte(r.SecretSha256)] = p
 	}

@@ -35,6 +35,11 @@ GRANT SELECT,
       UPDATE (status, psp_refund_id, decline_code, updated_at)
     ON refunds TO payonce_api;
 
+-- An event never changes.
+GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor,
+                      changed_at, disputes, refund)
+    ON events TO payonce_api;
+
 GRANT SELECT, INSERT (id, sent_at, body, processed_at, result), UPDATE (processed_at, result) ON webhook_events
     TO payonce_api;
 

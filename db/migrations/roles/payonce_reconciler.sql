@@ -35,6 +35,11 @@ GRANT SELECT,
       UPDATE (status, psp_refund_id, decline_code, updated_at)
     ON refunds TO payonce_reconciler;
 
+-- An event never changes, but gets its place in the feed.
+GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor,
+                      changed_at, disputes, refund)
+    ON events TO payonce_reconciler;
+
 GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce_reconciler;
 
 -- A dead letter begins open and is changed only by its resolution. The trigger on river_job writes dead letters with

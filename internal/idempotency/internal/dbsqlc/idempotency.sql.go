@@ -85,15 +85,17 @@ FROM (
     SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
            unnest($3::text[]) AS key, unnest($4::integer[]) AS generation,
            unnest($5::integer[]) AS attempt, unnest($6::boolean[]) AS unless_charged,
-           unnest($7::smallint[]) AS response_status,
-           unnest($8::text[]) AS response_content_type,
-           unnest($9::text[]) AS response_location,
-           unnest($10::smallint[]) AS response_schema_version,
-           unnest($11::bytea[]) AS response_body
+           unnest($7::boolean[]) AS tells,
+           unnest($8::smallint[]) AS response_status,
+           unnest($9::text[]) AS response_content_type,
+           unnest($10::text[]) AS response_location,
+           unnest($11::smallint[]) AS response_schema_version,
+           unnest($12::bytea[]) AS response_body
 ) AS c
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
   AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
+  AND (c.tells OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = c.tenant_id AND t.tells))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at
 `
 
@@ -104,6 +106,7 @@ type CompleteKeysParams struct {
 	Generations            []int32
 	Attempts               []int32
 	UnlessCharged          []bool
+	Tells                  []bool
 	ResponseStatuses       []int16
 	ResponseContentTypes   []string
 	ResponseLocations      []string
@@ -120,8 +123,9 @@ type CompleteKeysRow struct {
 
 // in_progress -> completed, by the owners of the leases. Competes with the sweeper, ExpireLease and evidence.
 // generation and attempt are the fence. An owner may complete after the end of its lease, as long as nobody has moved
-// the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. If a key is not
-// returned, somebody has moved it, or such a dead letter is open.
+// the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. tells: an event
+// follows in this transaction. Without it, no tenant that wants events is served: the caller has not heard of that yet.
+// If a key is not returned, somebody has moved it, such a dead letter is open, or an event is missing.
 func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
 	rows, err := q.db.Query(ctx, completeKeys,
 		arg.TenantIds,
@@ -130,6 +134,7 @@ func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]C
 		arg.Generations,
 		arg.Attempts,
 		arg.UnlessCharged,
+		arg.Tells,
 		arg.ResponseStatuses,
 		arg.ResponseContentTypes,
 		arg.ResponseLocations,
@@ -677,12 +682,13 @@ WITH lost AS (
         reconcile_after = payonce_now() + $1::interval
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4
       AND k.generation = $5 AND k.attempt = $6 AND k.status = 'in_progress'
+      AND ($7::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (
         tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
-           'owner', 'in_progress', 'unknown', $7, $8::jsonb FROM lost AS n
+           'owner', 'in_progress', 'unknown', $8, $9::jsonb FROM lost AS n
 )
 SELECT expires_at FROM lost
 `
@@ -694,11 +700,13 @@ type LoseKeyParams struct {
 	Key         string
 	Generation  int32
 	Attempt     int32
+	Tells       bool
 	Reason      string
 	Evidence    []byte
 }
 
 // in_progress -> unknown, by the owner, whose send may or may not have been executed. Competes as CompleteKeys does.
+// tells is as there.
 func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, loseKey,
 		arg.FirstLookup,
@@ -707,6 +715,7 @@ func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, er
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
+		arg.Tells,
 		arg.Reason,
 		arg.Evidence,
 	)
@@ -821,12 +830,13 @@ WITH released AS (
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
       AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
+      AND ($6::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (
         tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
-           'owner', 'in_progress', 'failed_retryable', $6 FROM released AS n
+           'owner', 'in_progress', 'failed_retryable', $7 FROM released AS n
 )
 SELECT expires_at FROM released
 `
@@ -837,11 +847,12 @@ type ReleaseKeyParams struct {
 	Key        string
 	Generation int32
 	Attempt    int32
+	Tells      bool
 	Reason     string
 }
 
 // in_progress -> failed_retryable, by the owner, with proof that nothing was executed. Competes as CompleteKeys does.
-// A key is not released while an operator has to decide about it.
+// A key is not released while an operator has to decide about it. tells is as in CompleteKeys.
 func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseKey,
 		arg.TenantID,
@@ -849,6 +860,7 @@ func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Ti
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
+		arg.Tells,
 		arg.Reason,
 	)
 	var expires_at time.Time

@@ -809,6 +809,54 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 	return items, nil
 }
 
+const lockLost = `-- name: LockLost :many
+WITH lost AS MATERIALIZED (
+    SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,
+           CASE WHEN e.refund THEN (SELECT r.payment_id FROM refunds AS r
+                                    WHERE r.tenant_id = e.tenant_id AND r.id = e.subject)
+                ELSE e.subject END AS payment_id
+    FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::boolean[]) AS refund,
+                 unnest($3::uuid[]) AS subject) AS e
+    JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
+)
+SELECT p.tenant_id, p.id, l.refund_id::uuid AS refund_id
+FROM lost AS l JOIN payments AS p ON p.tenant_id = l.tenant_id AND p.id = l.payment_id
+ORDER BY p.tenant_id, p.id, l.refund_id FOR NO KEY UPDATE OF p
+`
+
+type LockLostParams struct {
+	TenantIds []string
+	Refunds   []bool
+	Subjects  []uuid.UUID
+}
+
+type LockLostRow struct {
+	TenantID string
+	ID       uuid.UUID
+	RefundID uuid.UUID
+}
+
+// The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked.
+func (q *Queries) LockLost(ctx context.Context, arg LockLostParams) ([]LockLostRow, error) {
+	rows, err := q.db.Query(ctx, lockLost, arg.TenantIds, arg.Refunds, arg.Subjects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockLostRow
+	for rows.Next() {
+		var i LockLostRow
+		if err := rows.Scan(&i.TenantID, &i.ID, &i.RefundID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockPayment = `-- name: LockPayment :exec
 SELECT p.id FROM payments AS p
 WHERE p.tenant_id = $1 AND p.id = $2
@@ -968,6 +1016,86 @@ func (q *Queries) PSPIDTaken(ctx context.Context, arg PSPIDTakenParams) (bool, e
 	var taken bool
 	err := row.Scan(&taken)
 	return taken, err
+}
+
+const readEvents = `-- name: ReadEvents :many
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, e.version, e.type, e.status, e.psp_charge_id, e.decline_code, e.refunded_minor, e.changed_at,
+       e.disputes, e.refund
+FROM (SELECT unnest($1::uuid[]) AS payment_id, unnest($2::bigint[]) AS version) AS asked
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes, refund, position FROM events AS i
+                    WHERE i.tenant_id = $3 AND i.payment_id = asked.payment_id
+                      AND i.version = asked.version) AS e
+JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
+`
+
+type ReadEventsParams struct {
+	PaymentIds []uuid.UUID
+	Versions   []int64
+	TenantID   string
+}
+
+type ReadEventsRow struct {
+	Payment       Payment
+	Version       int64
+	Type          string
+	Status        string
+	PspChargeID   *string
+	DeclineCode   *string
+	RefundedMinor int64
+	ChangedAt     time.Time
+	Disputes      []byte
+	Refund        []byte
+}
+
+// Events, with what never changes of their payments.
+func (q *Queries) ReadEvents(ctx context.Context, arg ReadEventsParams) ([]ReadEventsRow, error) {
+	rows, err := q.db.Query(ctx, readEvents, arg.PaymentIds, arg.Versions, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadEventsRow
+	for rows.Next() {
+		var i ReadEventsRow
+		if err := rows.Scan(
+			&i.Payment.TenantID,
+			&i.Payment.ID,
+			&i.Payment.IdempotencyKey,
+			&i.Payment.Generation,
+			&i.Payment.CustomerID,
+			&i.Payment.AmountMinor,
+			&i.Payment.Currency,
+			&i.Payment.PaymentMethod,
+			&i.Payment.Description,
+			&i.Payment.Metadata,
+			&i.Payment.Reference,
+			&i.Payment.Status,
+			&i.Payment.PspObjectID,
+			&i.Payment.PspChargeID,
+			&i.Payment.DeclineCode,
+			&i.Payment.RefundHeldMinor,
+			&i.Payment.RefundedMinor,
+			&i.Payment.MovedOutsideMinor,
+			&i.Payment.UpdatedAt,
+			&i.Payment.CreatedAt,
+			&i.Version,
+			&i.Type,
+			&i.Status,
+			&i.PspChargeID,
+			&i.DeclineCode,
+			&i.RefundedMinor,
+			&i.ChangedAt,
+			&i.Disputes,
+			&i.Refund,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const readLives = `-- name: ReadLives :many
@@ -1440,4 +1568,82 @@ func (q *Queries) TenantOfAccount(ctx context.Context, pspAccount string) (Tenan
 	var i TenantOfAccountRow
 	err := row.Scan(&i.ID, &i.Psp)
 	return i, err
+}
+
+const writeEvents = `-- name: WriteEvents :exec
+INSERT INTO events (
+    tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes,
+    refund)
+SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
+                                    WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id),
+                                   (extract(epoch FROM payonce_now()) * 1000000)::bigint), n.type, p.status,
+       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund
+FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
+             unnest($3::text[]) AS object, unnest($4::uuid[]) AS refund_id,
+             unnest($5::text[]) AS psp_id) AS e
+JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
+JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
+LEFT JOIN LATERAL (
+    SELECT i.status, i.finished_at FROM idempotency_keys AS i
+    WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments' AND i.key = p.idempotency_key
+      AND i.subject = p.id) AS k ON true
+LEFT JOIN LATERAL (
+    SELECT i.id, i.status, i.origin, i.idempotency_key, to_jsonb(i) AS refund FROM refunds AS i
+    WHERE e.object = 'refund' AND e.psp_id = '' AND i.tenant_id = p.tenant_id AND i.id = e.refund_id
+      AND i.payment_id = p.id
+    UNION ALL
+    SELECT i.id, i.status, i.origin, i.idempotency_key, to_jsonb(i) FROM refunds AS i
+    WHERE e.object = 'refund' AND e.psp_id <> '' AND i.tenant_id = p.tenant_id AND i.psp_refund_id = e.psp_id
+      AND i.origin = 'provider' AND i.payment_id = p.id) AS r ON true
+LEFT JOIN LATERAL (
+    SELECT jsonb_agg(i ORDER BY i.opened_at, i.psp_id) AS disputes, max(i.updated_at) AS changed_at,
+           max(i.status) FILTER (WHERE i.psp_id = e.psp_id) AS status
+    FROM disputes AS i WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) AS d ON true
+CROSS JOIN LATERAL (
+    SELECT CASE e.object
+           WHEN 'charge' THEN 'payment.' || CASE
+               WHEN p.status <> 'processing' THEN p.status WHEN k.status = 'unknown' THEN 'unknown' END
+           WHEN 'refund' THEN 'refund.' || CASE
+               WHEN r.status = 'reversed' THEN 'failed'
+               WHEN r.status <> 'processing' OR r.origin = 'provider' THEN r.status
+               WHEN EXISTS (SELECT FROM idempotency_keys AS i
+                            WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments/{id}/refunds'
+                              AND i.key = r.idempotency_key AND i.subject = r.id AND i.status = 'unknown')
+                   THEN 'unknown' END
+           WHEN 'dispute' THEN 'dispute.' || d.status END AS type,
+           greatest(p.created_at, p.updated_at, d.changed_at,
+                    CASE WHEN p.status <> 'processing' THEN k.finished_at END) AS changed_at) AS n
+WHERE n.type IS NOT NULL
+  AND NOT EXISTS (SELECT FROM events AS i
+                  WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id AND i.type = n.type
+                    AND (i.psp_charge_id, i.decline_code, i.refund)
+                        IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund)
+                    AND (e.object <> 'dispute' OR i.disputes IS NOT DISTINCT FROM d.disputes)
+                    AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at))
+`
+
+type WriteEventsParams struct {
+	TenantIds  []string
+	PaymentIds []uuid.UUID
+	Objects    []string
+	RefundIds  []uuid.UUID
+	PspIds     []string
+}
+
+// Tells what has become of movements, after the statements of a step, in their transaction: for tenants that want
+// events, one row for each payment, with what can change of it. What is told is read from the rows and never taken from
+// the caller, so nothing is told that the transaction does not commit. If the step did not pass, or is sent again, an
+// earlier event has told what the rows say, and nothing is written. A movement that is processing is told only when
+// its key is unknown.
+//
+// The payment's row must be locked by this transaction, so that a greater version is never older.
+func (q *Queries) WriteEvents(ctx context.Context, arg WriteEventsParams) error {
+	_, err := q.db.Exec(ctx, writeEvents,
+		arg.TenantIds,
+		arg.PaymentIds,
+		arg.Objects,
+		arg.RefundIds,
+		arg.PspIds,
+	)
+	return err
 }

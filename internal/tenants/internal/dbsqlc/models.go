@@ -14,5 +14,7 @@ type Tenant struct {
 	PspAccount        string
 	RequestsPerSecond int32
 	RequestBurst      int32
+	Feed              bool
+	Tells             bool
 	CreatedAt         time.Time
 }

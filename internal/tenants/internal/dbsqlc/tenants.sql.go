@@ -17,9 +17,9 @@ WITH made AS (
     INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
     VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, psp, psp_account, requests_per_second, request_burst, created_at
+    RETURNING id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at
 )
-SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM made UNION ALL SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM tenants AS t WHERE t.id = $1
+SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at FROM made UNION ALL SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at FROM tenants AS t WHERE t.id = $1
 `
 
 type CreateTenantParams struct {
@@ -36,6 +36,8 @@ type CreateTenantRow struct {
 	PspAccount        string
 	RequestsPerSecond int32
 	RequestBurst      int32
+	Feed              bool
+	Tells             bool
 	CreatedAt         time.Time
 }
 
@@ -56,6 +58,8 @@ func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (Cre
 		&i.PspAccount,
 		&i.RequestsPerSecond,
 		&i.RequestBurst,
+		&i.Feed,
+		&i.Tells,
 		&i.CreatedAt,
 	)
 	return i, err
@@ -112,7 +116,7 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time
 const listActiveKeys = `-- name: ListActiveKeys :many
 
 SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label,
-       t.psp, t.psp_account, t.requests_per_second, t.request_burst
+       t.psp, t.psp_account, t.requests_per_second, t.request_burst, t.tells
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now()
 `
@@ -127,6 +131,7 @@ type ListActiveKeysRow struct {
 	PspAccount        *string
 	RequestsPerSecond *int32
 	RequestBurst      *int32
+	Tells             *bool
 }
 
 // Tenants and their API keys.
@@ -151,6 +156,7 @@ func (q *Queries) ListActiveKeys(ctx context.Context) ([]ListActiveKeysRow, erro
 			&i.PspAccount,
 			&i.RequestsPerSecond,
 			&i.RequestBurst,
+			&i.Tells,
 		); err != nil {
 			return nil, err
 		}
@@ -213,7 +219,7 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT id, psp, psp_account, requests_per_second, request_burst, created_at FROM tenants ORDER BY id LIMIT $1
+SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at FROM tenants ORDER BY id LIMIT $1
 `
 
 func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, error) {
@@ -231,6 +237,8 @@ func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, err
 			&i.PspAccount,
 			&i.RequestsPerSecond,
 			&i.RequestBurst,
+			&i.Feed,
+			&i.Tells,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err

@@ -1,0 +1,211 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payment"
+	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// A transactional outbox: what a step changes is told by an event, which is a row that the step's transaction writes.
+// Package events delivers it. Of the events, nothing here is sent, and nothing is decided.
+
+// subject is what an event is about.
+type subject struct {
+	tenant  string
+	payment uuid.UUID
+	object  gateway.Object
+	refund  uuid.UUID // zero for a refund of others
+	pspID   string    // of a dispute, or of a refund of others
+}
+
+// writeEvents is the call that writes the events, if their tenants want them.
+func writeEvents(subjects ...subject) postgres.Call {
+	var p dbsqlc.WriteEventsParams
+	for _, e := range subjects {
+		p.TenantIds = append(p.TenantIds, e.tenant)
+		p.PaymentIds = append(p.PaymentIds, e.payment)
+		p.Objects = append(p.Objects, string(e.object))
+		p.RefundIds = append(p.RefundIds, e.refund)
+		p.PspIds = append(p.PspIds, e.pspID)
+	}
+	return func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).WriteEvents(ctx, p) }
+}
+
+// tells reports whether an event follows the step. On the path of a payment, the API key says whether the tenant wants
+// events, as it was read some seconds ago. If that was too old, the key's statement refuses the step. It is tried again
+// alone, and then the database decides, as it does for all other steps.
+func (m sentStep) tells() bool {
+	return m.gathered.movement != nil && (m.gathered.movement.merchant.Tells || m.gathered.alone || !m.step.ByOwner())
+}
+
+// eventsOf are the calls that tell of steps.
+func eventsOf(members []sentStep) []postgres.Call {
+	var subjects []subject
+	for _, m := range members {
+		if !m.tells() {
+			continue
+		}
+		if about, changes := m.subject(); changes {
+			subjects = append(subjects, about)
+		}
+	}
+	if len(subjects) == 0 {
+		return nil
+	}
+	if members[0].step.To() == idempotency.UnknownStatus {
+		return tellLost(subjects[0])
+	}
+	return []postgres.Call{writeEvents(subjects...)}
+}
+
+// subject is what the step changes.
+func (m sentStep) subject() (about subject, changes bool) {
+	own, step := m.gathered.movement, m.step
+	about = subject{tenant: own.merchant.Tenant, payment: uuid.UUID(own.payment.ID), object: own.object}
+	if own.isRefund() {
+		about.refund = own.subject()
+	}
+	if r := step.Elsewhere(); step.To() == "" && r != nil {
+		about.object, about.refund, about.pspID = r.Object, uuid.UUID{}, r.ID
+		return about, true
+	}
+	return about, step.To() != "" || step.Named() != "" || step.Reversal() != nil
+}
+
+// lost is the row of the key under which the movement is asked for. The movement may have no row of its own: it has
+// found the key of an earlier one.
+func (m *movement) lost(row uuid.UUID) subject {
+	about := subject{tenant: m.merchant.Tenant, payment: row, object: m.object}
+	if m.isRefund() {
+		about.payment, about.refund = uuid.UUID(m.payment.ID), row
+	}
+	return about
+}
+
+// tellLost are the calls that tell that a key has become unknown, which writes nothing to the payment's row.
+func tellLost(about subject) []postgres.Call {
+	lock := func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).LockPayment(ctx, dbsqlc.LockPaymentParams{TenantID: about.tenant, ID: about.payment})
+	}
+	return []postgres.Call{lock, writeEvents(about)}
+}
+
+// Event is what has become of a payment, as it was then.
+type Event struct {
+	Version int64 // grows with each event of the payment
+	Type    string
+	Payment payment.Payment
+	Refund  *payment.Refund // that the event is about; nil: none
+}
+
+// EventName names an event of a tenant.
+type EventName struct {
+	PaymentID payment.ID
+	Version   int64
+}
+
+// Events reads events of a tenant. Those that are not there are missing in the result.
+func (b *Books) Events(ctx context.Context, tenant string, names []EventName) (map[EventName]Event, error) {
+	asked := dbsqlc.ReadEventsParams{TenantID: tenant}
+	for _, n := range names {
+		asked.PaymentIds = append(asked.PaymentIds, uuid.UUID(n.PaymentID))
+		asked.Versions = append(asked.Versions, n.Version)
+	}
+	var rows []dbsqlc.ReadEventsRow
+	err := b.db.ReadNow(ctx, func(ctx context.Context, q postgres.DBTX) (err error) {
+		rows, err = dbsqlc.New(q).ReadEvents(ctx, asked)
+		return err
+	})
+	events := make(map[EventName]Event, len(rows))
+	for _, row := range rows {
+		e, readErr := eventOf(row)
+		if readErr != nil {
+			return nil, fmt.Errorf("read event of payment %s: %w", row.Payment.ID, readErr)
+		}
+		events[EventName{e.Payment.ID, e.Version}] = e
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	return events, nil
+}
+
+func eventOf(row dbsqlc.ReadEventsRow) (e Event, err error) {
+	as := row.Payment
+	as.Status, as.PspChargeID, as.DeclineCode = row.Status, row.PspChargeID, row.DeclineCode
+	as.RefundedMinor, as.UpdatedAt = row.RefundedMinor, &row.ChangedAt
+	e = Event{Version: row.Version, Type: row.Type}
+	if e.Payment, err = paymentOf(as); err != nil {
+		return e, err
+	}
+	if row.Disputes != nil {
+		if e.Payment.Disputes, err = disputesOf(row.Disputes); err != nil {
+			return e, err
+		}
+	}
+	if row.Refund != nil {
+		e.Refund, err = refundIn(row.Refund)
+	}
+	return e, err
+}
+
+// refundIn reads the row of a refund, as the database writes it.
+func refundIn(raw []byte) (*payment.Refund, error) {
+	var row struct {
+		ID             uuid.UUID  `json:"id"`
+		PaymentID      uuid.UUID  `json:"payment_id"`
+		Origin         string     `json:"origin"`
+		IdempotencyKey string     `json:"idempotency_key"`
+		AmountMinor    int64      `json:"amount_minor"`
+		Currency       string     `json:"currency"`
+		Reason         *string    `json:"reason"`
+		Status         string     `json:"status"`
+		PspRefundID    *string    `json:"psp_refund_id"`
+		DeclineCode    *string    `json:"decline_code"`
+		CreatedAt      time.Time  `json:"created_at"`
+		UpdatedAt      *time.Time `json:"updated_at"`
+	}
+	if err := json.Unmarshal(raw, &row); err != nil {
+		return nil, err
+	}
+	r := refundOf(dbsqlc.Refund{ID: row.ID, PaymentID: row.PaymentID, Origin: row.Origin,
+		IdempotencyKey: row.IdempotencyKey, AmountMinor: row.AmountMinor, Currency: row.Currency, Reason: row.Reason,
+		Status: row.Status, PspRefundID: row.PspRefundID, DeclineCode: row.DeclineCode, CreatedAt: row.CreatedAt,
+		UpdatedAt: row.UpdatedAt})
+	return &r, nil
+}
+
+// TellLostTx tells, in the caller's transaction, that these keys have become unknown.
+func (b *Books) TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
+	var p dbsqlc.LockLostParams
+	for _, d := range lost {
+		p.TenantIds = append(p.TenantIds, d.Ref.Tenant)
+		p.Refunds = append(p.Refunds, d.Ref.Operation == payment.RefundOperation)
+		p.Subjects = append(p.Subjects, d.Subject)
+	}
+	rows, err := dbsqlc.New(tx).LockLost(ctx, p)
+	if err != nil {
+		return fmt.Errorf("lock what is lost: %w", err)
+	}
+	subjects := make([]subject, len(rows))
+	for i, row := range rows {
+		subjects[i] = subject{tenant: row.TenantID, payment: row.ID, object: gateway.ChargeObject}
+		if row.RefundID != (uuid.UUID{}) {
+			subjects[i].object, subjects[i].refund = gateway.RefundObject, row.RefundID
+		}
+	}
+	if len(subjects) == 0 {
+		return nil
+	}
+	return postgres.PipelineTx(ctx, tx, writeEvents(subjects...))
+}
