@@ -1,0 +1,281 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/judge"
+	"payonce/internal/payment"
+)
+
+// wantingEvents has acme want events. What the API knows of that is left as it was.
+func (s *shop) wantingEvents() *shop {
+	s.exec("UPDATE tenants SET tells = true WHERE id = 'acme'")
+	return s
+}
+
+// told are the types of the events of a payment, oldest first, each with what is returned of it by then.
+func (s *shop) told(id payment.ID) []string {
+	s.t.Helper()
+	return s.texts("SELECT type || CASE refunded_minor WHEN 0 THEN '' ELSE ' ' || refunded_minor END FROM events "+
+		"WHERE payment_id = $1 ORDER BY version", id)
+}
+
+func (s *shop) wantTold(id payment.ID, want ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), append([]string{}, s.told(id)...)); diff != "" {
+		s.t.Fatalf("events differ (-want +got):\n%s", diff)
+	}
+}
+
+// wantLastToldIsShown compares the payment of the last event with the payment that a client reads.
+func (s *shop) wantLastToldIsShown(id payment.ID) {
+	s.t.Helper()
+	shown, err := s.service.Payment(s.t.Context(), "acme", id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	last := EventName{id, int64(s.count("SELECT max(version) FROM events WHERE payment_id = $1", id))}
+	events, err := s.service.Events(s.t.Context(), "acme", []EventName{last, {id, 1}})
+	if err != nil || len(events) != 1 {
+		s.t.Fatalf("%d events: %v", len(events), err)
+	}
+	text := func(p payment.Payment) string {
+		raw, err := json.Marshal(p, json.Deterministic(true))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if diff := cmp.Diff(text(shown), text(events[last].Payment)); diff != "" {
+		s.t.Fatalf("the last event differs from the payment:\n%s", diff)
+	}
+}
+
+// Each change of a payment is told once, whoever makes it. What says the same again, or what is older, is not told.
+func TestEachChangeOfAPaymentIsTold(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	charge := s.charging("paid-00000000001")
+	p := charge.lost().payment()
+	s.wantTold(p.ID, "payment.unknown")
+	s.evidenceBy(judge.SourceWebhook, charge.record)
+	s.evidenceBy(judge.SourceScan, charge.record)
+	s.wantLastToldIsShown(p.ID)
+
+	s.refunding("refund-000000001", charge.payment(), 700).succeeded()
+	pspID := charge.payment().PSPChargeID
+	for _, r := range []gateway.Record{
+		byOthers(gateway.RefundObject, pspID, "re_1", "pending", 500),
+		byOthers(gateway.RefundObject, pspID, "re_1", "succeeded", 500),
+		byOthers(gateway.RefundObject, pspID, "re_1", "pending", 500), // late
+		disputeOf(pspID, "dp_1", gateway.NeedsResponse, 5000),
+		disputeOf(pspID, "dp_1", gateway.Won, 5000),
+		disputeOf(pspID, "dp_1", gateway.NeedsResponse, 5000), // late
+		disputeOf(pspID, "dp_2", gateway.Won, 100),
+		byOthers(gateway.RefundObject, pspID, "re_1", "declined", 500),
+	} {
+		s.tells(judge.SourceWebhook, r, false)
+		s.wantLastToldIsShown(p.ID)
+	}
+	s.wantTold(p.ID, "payment.unknown", "payment.succeeded", "refund.succeeded 700", "refund.processing 700",
+		"refund.succeeded 1200", "dispute.needs_response 1200", "dispute.won 1200", "dispute.won 1200",
+		"refund.failed 700")
+}
+
+// payment reads the payment of the stage.
+func (s *stage) payment() payment.Payment {
+	s.t.Helper()
+	p, err := s.service.Payment(s.t.Context(), "acme", payment.ID(s.lease.Subject))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// A movement of which nothing is known yet is not told, and each outcome of the owner's is.
+func TestOutcomesOfTheOwnerAreTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*stage) *stage
+		want []string
+	}{
+		"nothing yet": {func(s *stage) *stage { return s }, nil},
+		"succeeded":   {(*stage).succeeded, []string{"payment.succeeded"}},
+		"declined":    {(*stage).declined, []string{"payment.declined"}},
+		"failed":      {(*stage).failed, []string{"payment.failed"}},
+		"lost":        {(*stage).lost, []string{"payment.unknown"}},
+		"proven": {func(s *stage) *stage { return s.lost().proven() },
+			[]string{"payment.unknown", "payment.failed"}},
+		"failed twice": {func(s *stage) *stage {
+			second := *s.failed()
+			second.movement = s.again()
+			second.lease = s.reserve(second.movement)
+			second.failed()
+			return s
+		}, []string{"payment.failed", "payment.failed"}},
+		"overtaken": {func(s *stage) *stage {
+			s.evidenceBy(judge.SourceWebhook, s.record)
+			return s.succeeded()
+		}, []string{"payment.succeeded"}},
+		"overtaken, and refunded": {func(s *stage) *stage {
+			s.evidenceBy(judge.SourceWebhook, s.record)
+			s.refunding("refund-000000001", s.payment(), 700).succeeded()
+			return s.succeeded()
+		}, []string{"payment.succeeded", "refund.succeeded 700"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setupOn(t, &actor{}).wantingEvents()
+			charge := c.end(s.charging("paid-00000000001"))
+			s.wantTold(payment.ID(charge.lease.Subject), c.want...)
+			if len(c.want) > 0 {
+				s.wantLastToldIsShown(payment.ID(charge.lease.Subject))
+			}
+		})
+	}
+}
+
+// A step that does not pass tells nothing.
+func TestStepThatIsRefusedIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	charge := s.charging("paid-00000000001")
+	s.evidenceBy(judge.SourceWebhook, otherAmount.record(charge))
+	g := gatherReserved(charge.lease, charge.movement)
+	g.alone = true
+	released := judge.Judge(g.Seen, judge.Reply{Attempt: 1, Outcome: gateway.NotExecuted{Reason: "no connection"}})
+	if applied, err := s.service.Apply(t.Context(), g, released); err != nil || applied.Passed {
+		t.Fatalf("%+v: %v", applied, err)
+	}
+	charge.wantStatus(idempotency.InProgressStatus, 1)
+	s.wantTold(charge.movement.payment.ID)
+}
+
+// The same outcomes of a refund.
+func TestOutcomesOfARefundAreTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*stage) *stage
+		want []string
+	}{
+		"nothing yet": {func(s *stage) *stage { return s }, nil},
+		"succeeded":   {(*stage).succeeded, []string{"refund.succeeded 700"}},
+		"declined":    {(*stage).declined, []string{"refund.declined"}},
+		"failed":      {(*stage).failed, []string{"refund.failed"}},
+		"lost":        {(*stage).lost, []string{"refund.unknown"}},
+		"proven":      {func(s *stage) *stage { return s.lost().proven() }, []string{"refund.unknown", "refund.failed"}},
+		"come back": {func(s *stage) *stage {
+			s.succeeded()
+			s.evidenceBy(judge.SourceWebhook, declinedAs(s.record, "account_closed"))
+			return s
+		}, []string{"refund.succeeded 700", "refund.failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setupOn(t, &actor{})
+			p := s.charging("paid-00000000001").paidFor()
+			s.wantingEvents()
+			refund := c.end(s.refunding("refund-000000001", p, 700))
+			s.wantTold(p.ID, c.want...)
+			if len(c.want) == 0 {
+				return
+			}
+			s.wantLastToldIsShown(p.ID)
+			wantRefund := fmt.Sprint(payment.RefundID(refund.lease.Subject))
+			last := EventName{p.ID, int64(s.count("SELECT max(version) FROM events"))}
+			events, err := s.service.Events(t.Context(), "acme", []EventName{last})
+			if err != nil || events[last].Refund == nil || events[last].Refund.ID.String() != wantRefund {
+				t.Errorf("event %+v, want refund %s: %v", events[last], wantRefund, err)
+			}
+		})
+	}
+}
+
+// A key whose lease is over becomes unknown by the sweeper, or by a request that finds it. Both tell.
+func TestKeyThatBecomesUnknownWithoutItsOwnerIsTold(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*shop) *stage{
+		"payment": func(s *shop) *stage { return s.charging("paid-00000000001") },
+		"refund": func(s *shop) *stage {
+			return s.refunding("refund-000000001", s.charging("paid-00000000001").paidFor(), 700)
+		},
+	} {
+		t.Run(name+" swept", func(t *testing.T) {
+			t.Parallel()
+			s := setupOn(t, &actor{})
+			stage := begin(s)
+			s.wantingEvents()
+			stage.leaseEnds()
+			if err := s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+				due, err := s.keys.SweepTx(ctx, tx, 10, time.Minute)
+				return errors.Join(err, s.service.TellLostTx(ctx, tx, due))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			stage.wantStatus(idempotency.UnknownStatus, 1)
+			s.wantTold(stage.movement.payment.ID, name+".unknown")
+		})
+		t.Run(name+" found", func(t *testing.T) {
+			t.Parallel()
+			s := setupOn(t, &actor{})
+			stage := begin(s)
+			s.wantingEvents()
+			stage.leaseEnds()
+			c := s.keys.NewReservation(stage.reservation.Ref, stage.reservation.Fingerprint, stage.lease.LeaseID,
+				stage.lease.Subject)
+			if d, _, err := s.service.reserve(t.Context(), c, stage.again()); err != nil {
+				t.Fatalf("%T: %v", d, err)
+			}
+			stage.wantStatus(idempotency.UnknownStatus, 1)
+			s.wantTold(stage.movement.payment.ID, name+".unknown")
+		})
+	}
+}
+
+// A tenant that wants no events has none.
+func TestNobodyElseHasEvents(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	charge := s.charging("paid-00000000001").lost()
+	s.evidenceBy(judge.SourceWebhook, charge.record)
+	s.refunding("refund-000000001", charge.payment(), 700).succeeded()
+	if n := s.count("SELECT count(*) FROM events"); n != 0 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// An event and its change are written together, or neither of them is.
+func TestOutcomeIsNotWrittenWithoutItsEvent(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	s.failing(1000, oddError, "events", "INSERT", "true")
+	charge := s.charging("paid-00000000001")
+	is[Pending](t, charge.live(charge.lease, charge.movement, charge.success()))
+	charge.wantStatus(idempotency.InProgressStatus, 1)
+	s.exec("DROP TRIGGER outage ON events")
+	charge.succeeded()
+	s.wantTold(payment.ID(charge.lease.Subject), "payment.succeeded")
+}
+
+// After a restore, or when the clock of a new primary is behind, the next version is still greater than the last.
+func TestVersionGrowsWhateverTheClockSays(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	charge := s.charging("paid-00000000001").lost()
+	const future = 4_000_000_000_000_000
+	s.exec("UPDATE events SET version = $1", future)
+	charge.evidenceBy(judge.SourceWebhook, charge.record)
+	if v := s.count("SELECT max(version) FROM events"); v != future+1 {
+		t.Errorf("version %d, want %d", v, future+1)
+	}
+}
