@@ -130,6 +130,7 @@ func TestOutcomesOfTheOwnerAreTold(t *testing.T) {
 		"overtaken, and refunded": {func(s *stage) *stage {
 			s.evidenceBy(judge.SourceWebhook, s.record)
 			s.refunding("refund-000000001", s.payment(), 700).succeeded()
+			s.movement.merchant.Tells = true
 			return s.succeeded()
 		}, []string{"payment.succeeded", "refund.succeeded 700"}},
 	} {
