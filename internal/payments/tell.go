@@ -62,10 +62,23 @@ func eventsOf(members []sentStep) []postgres.Call {
 	if len(subjects) == 0 {
 		return nil
 	}
-	if members[0].step.To() == idempotency.UnknownStatus {
+	switch first := members[0]; {
+	case first.step.To() == idempotency.UnknownStatus:
 		return tellLost(subjects[0])
+	case first.step.ByOwner() && first.step.To() == idempotency.CompletedStatus && !first.alone():
+		return []postgres.Call{writeOutcomes(subjects)}
 	}
 	return []postgres.Call{writeEvents(subjects...)}
+}
+
+// writeOutcomes is writeEvents for owners whose API keys say that their tenants want events.
+func writeOutcomes(subjects []subject) postgres.Call {
+	var p dbsqlc.WriteOutcomesParams
+	for _, e := range subjects {
+		p.TenantIds = append(p.TenantIds, e.tenant)
+		p.PaymentIds = append(p.PaymentIds, e.payment)
+	}
+	return func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).WriteOutcomes(ctx, p) }
 }
 
 // subject is what the step changes.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -130,19 +131,74 @@ func TestOutcomesOfTheOwnerAreTold(t *testing.T) {
 		"overtaken, and refunded": {func(s *stage) *stage {
 			s.evidenceBy(judge.SourceWebhook, s.record)
 			s.refunding("refund-000000001", s.payment(), 700).succeeded()
-			s.movement.merchant.Tells = true
 			return s.succeeded()
 		}, []string{"payment.succeeded", "refund.succeeded 700"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := setupOn(t, &actor{}).wantingEvents()
-			charge := c.end(s.charging("paid-00000000001"))
-			s.wantTold(payment.ID(charge.lease.Subject), c.want...)
-			if len(c.want) > 0 {
-				s.wantLastToldIsShown(payment.ID(charge.lease.Subject))
-			}
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, known to the API: %t", name, known), func(t *testing.T) {
+				t.Parallel()
+				s := setupOn(t, &actor{}).wantingEvents()
+				charge := s.charging("paid-00000000001")
+				charge.movement.merchant.Tells = known
+				c.end(charge)
+				s.wantTold(payment.ID(charge.lease.Subject), c.want...)
+				if len(c.want) > 0 {
+					s.wantLastToldIsShown(payment.ID(charge.lease.Subject))
+				}
+			})
+		}
+	}
+}
+
+// A payment that was disputed before its outcome was known, and whose versions are ahead of the clock.
+func TestOwnersOutcomeFollowsOnEarlierEvents(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	charge := s.charging("paid-00000000001")
+	charge.movement.merchant.Tells = true
+	charge.failed()
+	second := *charge
+	second.movement = charge.again()
+	second.lease = charge.reserve(second.movement)
+	s.exec("INSERT INTO disputes (tenant_id, payment_id, psp_id, amount_minor, currency, status, opened_at) " +
+		"SELECT tenant_id, id, 'dp_1', 500, 'USD', 'inquiry', created_at FROM payments")
+	const future = 4_000_000_000_000_000
+	s.exec("UPDATE events SET version = $1", future)
+	second.succeeded()
+	s.wantTold(payment.ID(charge.lease.Subject), "payment.failed", "payment.succeeded")
+	s.wantLastToldIsShown(payment.ID(charge.lease.Subject))
+	if v := s.count("SELECT max(version) FROM events"); v != future+1 {
+		t.Errorf("version %d, want %d", v, future+1)
+	}
+}
+
+// Payments that share a transaction are told each as its tenant wants.
+func TestEachMemberOfAGroupIsToldAsItsTenantWants(t *testing.T) {
+	t.Parallel()
+	s := setup(t).wantingEvents()
+	const each = 20
+	var all errgroup.Group
+	for i := range 3 * each {
+		k := keyed(t, fmt.Sprintf("paid-%011d", i))
+		k.Merchant.Tells = i%3 > 0 // The API key of every third has not been read again yet.
+		if i%3 == 2 {
+			k.Merchant.Tenant, k.Merchant.PSPAccount, k.Merchant.Tells = "globex", "globex", false
+		}
+		all.Go(func() error {
+			_, err := s.service.Create(t.Context(), k, order())
+			return err
 		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	n := s.count("SELECT count(*) FROM events AS e JOIN payments AS p ON p.id = e.payment_id " +
+		"WHERE e.tenant_id = 'acme' AND e.type = 'payment.succeeded' AND p.status = 'succeeded'")
+	if paid := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 2*each || paid != 3*each {
+		t.Errorf("%d payments, %d events of the tenant that wants them", paid, n)
+	}
+	if n := s.count("SELECT count(*) FROM events"); n != 2*each {
+		t.Errorf("%d events", n)
 	}
 }
 
@@ -160,6 +216,25 @@ func TestStepThatIsRefusedIsNotTold(t *testing.T) {
 	}
 	charge.wantStatus(idempotency.InProgressStatus, 1)
 	s.wantTold(charge.movement.payment.ID)
+}
+
+// Evidence that comes second tells nothing, also when the payment has changed again meanwhile.
+func TestEvidenceThatIsOvertakenIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	charge := s.charging("paid-00000000001").lost()
+	e := judge.Record{Source: judge.SourceWebhook, Record: charge.record}
+	g, err := s.service.GatherRecord(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := judge.Judge(g.Seen, e)
+	s.evidenceBy(judge.SourceLookup, charge.record)
+	s.refunding("refund-000000001", charge.payment(), 700).succeeded()
+	if applied, err := s.service.Apply(t.Context(), g, late); err != nil || applied.Passed {
+		t.Fatalf("%+v: %v", applied, err)
+	}
+	s.wantTold(charge.movement.payment.ID, "payment.unknown", "payment.succeeded", "refund.succeeded 700")
 }
 
 // The same outcomes of a refund.

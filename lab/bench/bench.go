@@ -68,6 +68,7 @@ func sections() []section {
 		{"size", named, (*bench).size},
 		{againstSection, named, (*bench).against},
 		{freshSection, named, (*bench).fresh},
+		{"events", named, (*bench).events},
 	}
 }
 
