@@ -22,6 +22,8 @@
 //	journal.go     a Store in a file
 //	result.go      what the client reads in answers
 //	errors.go      what a caller may get instead
+//	event.go       the way back: an event of Payonce's, verified
+//	consume.go     the way back: an event is taken once, whatever the network does
 //
 // # What always holds
 //

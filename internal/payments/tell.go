@@ -199,7 +199,7 @@ func refundIn(raw []byte) (*payment.Refund, error) {
 }
 
 // TellLostTx tells, in the caller's transaction, that these keys have become unknown.
-func (b *Books) TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
+func TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
 	var p dbsqlc.LockLostParams
 	for _, d := range lost {
 		p.TenantIds = append(p.TenantIds, d.Ref.Tenant)

@@ -62,7 +62,8 @@ func (s *shop) wantLastToldIsShown(id payment.ID) {
 	}
 }
 
-// Each change of a payment is told once, whoever makes it. What says the same again, or what is older, is not told.
+// Each change of a payment is told once, by whichever source it comes. What says the same again, or what is older, is
+// not told.
 func TestEachChangeOfAPaymentIsTold(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{}).wantingEvents()
@@ -249,7 +250,8 @@ func TestOutcomesOfARefundAreTold(t *testing.T) {
 		"declined":    {(*stage).declined, []string{"refund.declined"}},
 		"failed":      {(*stage).failed, []string{"refund.failed"}},
 		"lost":        {(*stage).lost, []string{"refund.unknown"}},
-		"proven":      {func(s *stage) *stage { return s.lost().proven() }, []string{"refund.unknown", "refund.failed"}},
+		"proven": {func(s *stage) *stage { return s.lost().proven() },
+			[]string{"refund.unknown", "refund.failed"}},
 		"come back": {func(s *stage) *stage {
 			s.succeeded()
 			s.evidenceBy(judge.SourceWebhook, declinedAs(s.record, "account_closed"))
@@ -294,7 +296,7 @@ func TestKeyThatBecomesUnknownWithoutItsOwnerIsTold(t *testing.T) {
 			stage.leaseEnds()
 			if err := s.inTx(func(ctx context.Context, tx pgx.Tx) error {
 				due, err := s.keys.SweepTx(ctx, tx, 10, time.Minute)
-				return errors.Join(err, s.service.TellLostTx(ctx, tx, due))
+				return errors.Join(err, TellLostTx(ctx, tx, due))
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 	"payonce/internal/postgres"
 )
 
@@ -32,7 +33,7 @@ func (r *Reconciler) sweep(ctx context.Context, _ *river.Job[sweepArgs]) error {
 			return nil, err
 		}
 		r.Metrics.Swept(len(due))
-		return due, r.Payments.TellLostTx(ctx, tx, due)
+		return due, payments.TellLostTx(ctx, tx, due)
 	})
 }
 

@@ -44,6 +44,7 @@ var rings = []ring{
 		"cmd/reconciler/operations.go",
 		"internal/app/operations.go",
 		"internal/console",
+		"internal/events",
 		"internal/gateway/stripe",
 		"internal/httpapi/operator.go", "internal/httpapi/operator_deadletters.go",
 		"internal/httpapi/operator_several.go",
@@ -63,7 +64,8 @@ var rings = []ring{
 	}},
 	{"proof", []string{
 		"lab/...",
-		"test/archtest", "test/blocks", "test/cituscluster", "test/contract", "test/e2e", "test/golden", "test/pgtest",
+		"test/archtest", "test/blocks", "test/cituscluster", "test/consumer", "test/contract",
+		"test/e2e", "test/golden", "test/pgtest",
 		"test/psp", "test/testrun", "test/wait",
 		"tools/readingpath", "tools/size", "tools/structure",
 	}},

@@ -1,0 +1,56 @@
+package client
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// ConsumerTables are the tables of an idempotent consumer, for PostgreSQL: which events were taken, and the last
+// version of each payment. Events may be deleted after a week; Payonce tries for three days.
+const ConsumerTables = `
+CREATE TABLE IF NOT EXISTS taken_events (
+    id       text PRIMARY KEY,
+    taken_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS told_payments (
+    payment_id text PRIMARY KEY,
+    version    bigint NOT NULL,
+    status     text NOT NULL,
+    reference  text NOT NULL,
+    payment    jsonb NOT NULL
+);`
+
+// Consume takes an event once, whether it comes twice, late, or out of order. newer is called in the same transaction
+// if the event is the newest of its payment: it does what the event is to cause, such as to mark the order as paid. If
+// newer fails, nothing is taken, and the next delivery tries again. Answer the delivery with 204 when Consume returns
+// nil, and not before.
+//
+// What newer does outside of the transaction may happen twice: an email, a call. Write it down in the transaction, and
+// send it from there.
+func Consume(ctx context.Context, db *sql.DB, e Event, newer func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("take event %s: %w", e.ID, err)
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	var taken, newest bool
+	// Of two deliveries at the same time, the second waits here for the end of the first.
+	err = tx.QueryRowContext(ctx, `WITH t AS (INSERT INTO taken_events (id) VALUES ($1) ON CONFLICT DO NOTHING
+		RETURNING id) SELECT count(*) > 0 FROM t`, e.ID).Scan(&taken)
+	if err != nil || !taken {
+		return err // taken before
+	}
+	err = tx.QueryRowContext(ctx, `WITH t AS (INSERT INTO told_payments AS p (payment_id, version, status, reference,
+		payment) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (payment_id) DO UPDATE SET version = excluded.version,
+		status = excluded.status, payment = excluded.payment WHERE p.version < excluded.version
+		RETURNING payment_id) SELECT count(*) > 0 FROM t`,
+		e.PaymentID, e.Version, e.Status, e.Reference, string(e.Payment)).Scan(&newest)
+	if err == nil && newest {
+		err = newer(tx)
+	}
+	if err != nil {
+		return fmt.Errorf("take event %s: %w", e.ID, err)
+	}
+	return tx.Commit()
+}

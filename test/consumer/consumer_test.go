@@ -1,0 +1,112 @@
+// Package consumer tests the consumer of events (client/consume.go) with a database. It is apart from package client,
+// whose tests hold locks of files: a process that starts PostgreSQL meanwhile would hold them for a moment, too.
+package consumer
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"payonce/client"
+	"payonce/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// consumer is a merchant's system with its own database.
+func consumer(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", pgtest.NewURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := db.ExecContext(t.Context(), client.ConsumerTables+"CREATE TABLE shipped (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func eventOf(version int64) client.Event {
+	return client.Event{ID: fmt.Sprintf("evt_%d", version), Type: "payment.succeeded", Version: version,
+		PaymentID: "pay_1", Status: fmt.Sprintf("status %d", version), Payment: json.RawMessage(`{}`)}
+}
+
+// ship is what an event causes.
+func ship(n int64) func(*sql.Tx) error {
+	return func(tx *sql.Tx) error {
+		_, err := tx.Exec("INSERT INTO shipped VALUES ($1)", n)
+		return err
+	}
+}
+
+func wantShipped(t *testing.T, db *sql.DB, want ...int) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SELECT n FROM shipped ORDER BY n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var got []int
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, n)
+	}
+	if rows.Err() != nil || !slices.Equal(got, want) {
+		t.Errorf("shipped %v, want %v: %v", got, want, rows.Err())
+	}
+}
+
+// Each event comes twice, and the older one comes last.
+func TestEventIsTakenOnceAndTheNewestCounts(t *testing.T) {
+	t.Parallel()
+	db := consumer(t)
+	for _, version := range []int64{2, 2, 5, 3, 5, 3} {
+		if err := client.Consume(t.Context(), db, eventOf(version), ship(version)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantShipped(t, db, 2, 5)
+	var status string
+	if err := db.QueryRowContext(t.Context(), "SELECT status FROM told_payments").Scan(&status); err != nil ||
+		status != "status 5" {
+		t.Errorf("the payment is told as %q: %v", status, err)
+	}
+}
+
+func TestEventWhoseWorkFailsIsTakenByTheNextDelivery(t *testing.T) {
+	t.Parallel()
+	db := consumer(t)
+	full := errors.New("disk full")
+	if err := client.Consume(t.Context(), db, eventOf(1), func(*sql.Tx) error { return full }); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	if err := client.Consume(t.Context(), db, eventOf(1), ship(1)); err != nil {
+		t.Fatal(err)
+	}
+	wantShipped(t, db, 1)
+}
+
+func TestDeliveriesAtTheSameTimeAreTakenOnce(t *testing.T) {
+	t.Parallel()
+	db := consumer(t)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := client.Consume(t.Context(), db, eventOf(1), ship(1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantShipped(t, db, 1)
+}
