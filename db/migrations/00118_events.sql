@@ -27,6 +27,8 @@ CREATE TABLE events (
 -- The events that the reconciler has not seen, oldest first.
 CREATE INDEX events_new ON events (version) WHERE position IS NULL;
 CREATE UNIQUE INDEX events_feed ON events (tenant_id, position) WHERE position IS NOT NULL;
+-- The pruner's. An event gets into it after the payment's transaction, when it gets its place.
+CREATE INDEX events_old ON events (version) WHERE position IS NOT NULL;
 
 CREATE TABLE event_feed (
     -- The last place that was given out. Who gives out places locks the row.
@@ -62,6 +64,8 @@ CREATE TABLE webhook_endpoints (
     CONSTRAINT webhook_endpoints_disabled_with_reason CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL)),
     CONSTRAINT webhook_endpoints_previous_has_an_end CHECK ((previous_secret IS NULL) = (previous_until IS NULL))
 );
+
+CREATE INDEX webhook_endpoints_deleted ON webhook_endpoints (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE event_deliveries (
     tenant_id     text COLLATE "C" NOT NULL,

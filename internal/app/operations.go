@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +15,7 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/console"
 	"payonce/internal/deadletters"
+	"payonce/internal/events"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/httpapi"
@@ -129,7 +132,7 @@ func (p *parts) operatorSide(c httpapi.OperatorConfig, publicURL string) http.Ha
 func (a *API) console(c config.API) (http.Handler, error) {
 	secret := []byte(c.ConsoleSecret)
 	if len(secret) == 0 {
-		secret = []byte(rand.Text()) // The sessions of this process end with it.
+		secret = []byte(cryptorand.Text()) // The sessions of this process end with it.
 	}
 	pages, err := console.New(console.Config{
 		Keys: a.Keys, Payments: a.Payments, Operators: a.Operators, Directory: a.directory, Tracer: a.tracer,
@@ -147,7 +150,25 @@ func (a *API) console(c config.API) (http.Handler, error) {
 // furtherJobs are the reconciler's jobs that no key's outcome depends on.
 func (r *Reconciler) furtherJobs() ([]reconcile.Jobs, error) {
 	statements, err := statement.New(r.StatementConfig())
-	return []reconcile.Jobs{reconcile.Statements(statements), reconcile.Answered(r.Operators.CloseAnswered)}, err
+	return []reconcile.Jobs{reconcile.Statements(statements), reconcile.Answered(r.Operators.CloseAnswered),
+		reconcile.Events(r.deliverer())}, err
+}
+
+func (r *Reconciler) deliverer() *events.Deliverer {
+	return events.New(events.Config{
+		DB: r.db, Books: &r.Payments.Books, Addresses: addressesOf(r.Settings.Shared),
+		Timeout: r.Settings.EventsTimeout, GiveUp: r.Settings.EventsGiveUp,
+		Now: time.Now, Jitter: rand.Float64, Metrics: r.metrics,
+	})
+}
+
+// addressesOf says where events may be sent.
+func addressesOf(c config.Shared) events.Addresses {
+	a := events.Addresses{AllowHTTP: c.EventsAllowHTTP, Allow: c.EventsAllowNetworks}
+	if c.EventsProxy != "" {
+		a.Proxy, _ = url.Parse(c.EventsProxy) // config has checked it.
+	}
+	return a
 }
 
 // StatementConfig is what statements are reconciled with.

@@ -85,6 +85,12 @@ type Reconciler struct {
 	LookupCap     time.Duration `env:"LOOKUP_CAP" envDefault:"10m" desc:"longest wait between two lookups"`
 	LookupRecheck time.Duration `env:"LOOKUP_RECHECK" envDefault:"1h" desc:"wait between lookups of a key that an operator has"`
 
+	EventsDispatchEvery time.Duration `env:"EVENTS_DISPATCH_EVERY" envDefault:"500ms" desc:"how often new events, and deliveries that are due, are looked for"`
+	EventsWorkers       int           `env:"EVENTS_WORKERS" envDefault:"100" desc:"endpoints that events are delivered to at once, and as many more whose last delivery has failed"`
+	EventsTimeout       time.Duration `env:"EVENTS_TIMEOUT" envDefault:"10s" desc:"longest time for the answer to an event, at most 30s"`
+	EventsGiveUp        time.Duration `env:"EVENTS_GIVE_UP" envDefault:"72h" desc:"how long a delivery is tried; an endpoint that has failed for so long is disabled"`
+	EventsRetention     time.Duration `env:"EVENTS_RETENTION" envDefault:"720h" desc:"how long events and their deliveries are kept, also those that wait at a disabled endpoint"`
+
 	// What follows from PSP_IN_FLIGHT and PSP_TIMEOUT. Only tests choose otherwise.
 	ResolveWorkers int           // lookups at once
 	StopLimit      time.Duration // longest time for running jobs to finish at shutdown
@@ -101,6 +107,8 @@ const (
 	// ledgerReaders is how many jobs read ledgers at once.
 	ledgerReaders = 6
 	maxWorkers    = 10_000 // River has no more for a queue
+	// maxEventsTimeout bounds how long an endpoint that hangs holds a worker.
+	maxEventsTimeout = 30 * time.Second
 )
 
 // LoadReconciler reads the settings of the reconciler through getenv and checks them.
@@ -151,6 +159,16 @@ func (c Reconciler) Check() error {
 	}
 	if c.LookupBudget < 1 {
 		bad.refuse("LOOKUP_BUDGET is %d, must be at least 1", c.LookupBudget)
+	}
+	if c.EventsWorkers < 1 || c.EventsWorkers > maxWorkers {
+		bad.refuse("EVENTS_WORKERS is %d, must be at least 1 and at most %d", c.EventsWorkers, maxWorkers)
+	}
+	if c.EventsTimeout > maxEventsTimeout {
+		bad.refuse("EVENTS_TIMEOUT (%s) must not exceed %s", c.EventsTimeout, maxEventsTimeout)
+	}
+	if c.EventsRetention < c.EventsGiveUp {
+		bad.refuse("EVENTS_RETENTION (%s) must not be shorter than EVENTS_GIVE_UP (%s): events would go before they are given up",
+			c.EventsRetention, c.EventsGiveUp)
 	}
 	bad.add(CheckAddress("RECONCILER_ADDR", c.Addr))
 	return errors.Join(bad...)

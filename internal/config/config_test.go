@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -57,6 +58,8 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		PruneEvery: 10 * time.Second, PruneRate: 5000, ScanOverlap: 10 * time.Minute,
 		LookupBudget: 12, LookupBase: 5 * time.Second,
 		LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 58,
+		EventsDispatchEvery: 500 * time.Millisecond, EventsWorkers: 100, EventsTimeout: 10 * time.Second,
+		EventsGiveUp: 72 * time.Hour, EventsRetention: 30 * 24 * time.Hour,
 		StopLimit: 20 * time.Second,
 	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
@@ -98,6 +101,8 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true",
 		"WEBHOOK_SECRETS": "whsec_a,whsec_b", "CONSOLE_SECRET": "0123456789abcdef0123456789abcdef",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "TRACE_RATIO": "0.5",
+		"EVENTS_ALLOW_HTTP": "true", "EVENTS_ALLOW_NETWORKS": "10.1.0.0/16,fd00:1::/32",
+		"EVENTS_PROXY": "http://user:secret@proxy.example:3128",
 	}
 	want := API{
 		Shared: Shared{
@@ -112,7 +117,10 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBCommitSlots: 9,
 			DBAcquire:          9 * time.Second,
 			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 2 * time.Second, DBPooler: true,
-			TraceEndpoint: "http://collector:4318", TraceRatio: 0.5,
+			TraceEndpoint: "http://collector:4318", TraceRatio: 0.5, EventsAllowHTTP: true,
+			EventsAllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"),
+				netip.MustParsePrefix("fd00:1::/32")},
+			EventsProxy: "http://user:secret@proxy.example:3128",
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
 		StripeWebhookSecrets: []string{"whsec_cccccccccccccccc", "whsec_dddddddddddddddd"},
@@ -122,7 +130,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Fatalf("settings differ (-want +got):\n%s", diff)
 	}
 	if n := len(settings(reflect.TypeFor[API]())); len(env) != n {
@@ -221,6 +229,8 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"traces without a number":   {func(c *API) { c.TraceRatio = math.NaN() }, []string{fmt.Sprintf(ratio, "NaN")}},
 		"collector": {func(c *API) { c.TraceEndpoint = "collector:4318" },
 			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT must be an http or https URL, such as https://pay.example"}},
+		"proxy of events": {func(c *API) { c.EventsProxy = "user:secret@proxy.example" },
+			[]string{"EVENTS_PROXY must be an http or https URL, such as http://proxy.example:3128"}},
 		"provider":    {func(c *API) { c.PSP = "adyen" }, []string{`PSP is "adyen", must be native or stripe`}},
 		"no provider": {func(c *API) { c.PSP = "" }, []string{`PSP is "", must be native or stripe`}},
 		"Stripe URL": {func(c *API) { c.StripeURL = "api.stripe.com" },
@@ -292,6 +302,7 @@ func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 		"DRAIN_DELAY": "soon", "LOG_LEVEL": "loud", "PUBLIC_URL": "x",
 		"PSP_URL": "x", "PSP": "x", "STRIPE_URL": "x", "STRIPE_SECRET": "x", "STRIPE_WEBHOOK_SECRETS": "x",
 		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x", "TRACE_RATIO": "1%", "OTEL_EXPORTER_OTLP_ENDPOINT": "x",
+		"EVENTS_ALLOW_NETWORKS": "10.0.0.1",
 	} {
 		_, err := load(map[string]string{name: value})
 		if err == nil || !strings.Contains(err.Error(), name) {
@@ -436,7 +447,17 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 			"SCAN_OVERLAP (2m59.999999999s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (3m0s): a movement could slip through"},
 		"cap": {func(c *Reconciler) { c.LookupCap = 4 * time.Second },
 			"LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},
-		"budget": {func(c *Reconciler) { c.LookupBudget = 0 }, "LOOKUP_BUDGET is 0, must be at least 1"},
+		"budget":   {func(c *Reconciler) { c.LookupBudget = 0 }, "LOOKUP_BUDGET is 0, must be at least 1"},
+		"dispatch": {func(c *Reconciler) { c.EventsDispatchEvery = 0 },
+			"EVENTS_DISPATCH_EVERY is 0s, must be positive"},
+		"no workers of events": {func(c *Reconciler) { c.EventsWorkers = 0 },
+			"EVENTS_WORKERS is 0, must be at least 1 and at most 10000"},
+		"too many workers of events": {func(c *Reconciler) { c.EventsWorkers = 10_001 },
+			"EVENTS_WORKERS is 10001, must be at least 1 and at most 10000"},
+		"timeout of events": {func(c *Reconciler) { c.EventsTimeout = 30*time.Second + 1 },
+			"EVENTS_TIMEOUT (30.000000001s) must not exceed 30s"},
+		"retention of events": {func(c *Reconciler) { c.EventsRetention = 72*time.Hour - 1 },
+			"EVENTS_RETENTION (71h59m59.999999999s) must not be shorter than EVENTS_GIVE_UP (72h0m0s): events would go before they are given up"},
 		"workers": {func(c *Reconciler) { c.PSPInFlight, c.ResolveWorkers = 6, 0 },
 			"PSP_IN_FLIGHT is 6, must be at least 7 for the reconciler: 6 of them read ledgers"},
 		"address": {func(c *Reconciler) { c.Addr = "8083" },

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"reflect"
 	"time"
 
@@ -70,6 +71,8 @@ func form(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "a span of time, such as 500ms, 30s or 48h"
+	case reflect.TypeFor[netip.Prefix]():
+		return "networks, such as 10.1.0.0/16,fd00:1::/32"
 	case reflect.TypeFor[slog.Level]():
 		return "debug, info, warn or error"
 	}

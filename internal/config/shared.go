@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"net/url"
 	"reflect"
 	"time"
 )
@@ -40,6 +42,10 @@ type Shared struct {
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
 	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"group commits at once in this process, about one per core of the database; payments that find no free slot wait and form the next group; 0: every payment commits alone"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
+
+	EventsAllowHTTP     bool           `env:"EVENTS_ALLOW_HTTP" envDefault:"false" desc:"true: merchants may register http URLs for events, without TLS"`
+	EventsAllowNetworks []netip.Prefix `env:"EVENTS_ALLOW_NETWORKS" desc:"networks that events may be sent to although the internet does not reach them, such as 10.1.0.0/16,fd00:1::/32; none: public addresses alone"`
+	EventsProxy         string         `env:"EVENTS_PROXY" desc:"URL of the proxy that events are sent through; see docs/events.md for what it must refuse; none: events are sent directly"`
 
 	TraceEndpoint string  `env:"OTEL_EXPORTER_OTLP_ENDPOINT" desc:"base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318, for traces by OTLP/HTTP; none: no traces"`
 	TraceRatio    float64 `env:"TRACE_RATIO" envDefault:"0.01" desc:"share of payments whose traces are recorded, above 0 and at most 1; the same for all processes"`
@@ -150,6 +156,10 @@ func (c Shared) check(bad *refusals) {
 	bad.add(checkPublic(c.PublicURL))
 	bad.add(checkBase("PSP_URL", c.PSPURL))
 	bad.add(checkBase("STRIPE_URL", c.StripeURL))
+	if u, err := url.Parse(c.EventsProxy); c.EventsProxy != "" &&
+		(err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+		bad.refuse("EVENTS_PROXY must be an http or https URL, such as http://proxy.example:3128") // It may have a password.
+	}
 	if c.TraceEndpoint != "" {
 		bad.add(checkBase("OTEL_EXPORTER_OTLP_ENDPOINT", c.TraceEndpoint))
 	}

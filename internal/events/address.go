@@ -105,8 +105,8 @@ func (a Addresses) control(_ context.Context, _, address string, _ syscall.RawCo
 	return nil
 }
 
-// transport carries out requests, by HTTP/1.1: then no two requests share a connection at a time. It has a proxy only if
-// a setting names one, and none of the environment.
+// transport carries out requests, by HTTP/1.1, where no two requests share a connection at a time. It has a proxy only
+// if a setting names one, and none of the environment.
 func (a Addresses) transport(timeout time.Duration) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: timeout, ControlContext: a.control}
 	t := &http.Transport{

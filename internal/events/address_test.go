@@ -42,7 +42,8 @@ func TestURLOfAnEndpoint(t *testing.T) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	for _, url := range []string{"http://shop.example/in", "http://127.0.0.1:8080/in", "https://[::ffff:127.0.0.1]/in"} {
+	for _, url := range []string{"http://shop.example/in", "http://127.0.0.1:8080/in",
+		"https://[::ffff:127.0.0.1]/in"} {
 		if err := demo.CheckURL(url); err != nil {
 			t.Errorf("the demo refuses %s: %v", url, err)
 		}

@@ -34,6 +34,9 @@ type Metrics struct {
 	discrepancies *prometheus.CounterVec
 	foreign       *prometheus.CounterVec
 	jobs          *prometheus.HistogramVec
+	dispatched    prometheus.Counter
+	deliveries    *prometheus.CounterVec
+	disabled      prometheus.Counter
 }
 
 // Gauges are figures that are read when they are asked for.
@@ -77,6 +80,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 				"nothing about a movement. A record is read again by each scan that overlaps.", "object"),
 		jobs: seconds(reg, "payonce_job_duration_seconds", "Duration of background jobs, by kind and result.",
 			[]float64{.005, .01, .05, .1, .5, 1, 5, 10, 30}, "kind", "result"),
+		dispatched: counters(reg, "payonce_events_dispatched_total",
+			"Events for merchants that got their places in the feed.").WithLabelValues(),
+		deliveries: counters(reg, "payonce_event_deliveries_total",
+			"Requests that deliver an event to a merchant's endpoint, by result: it is delivered, it failed and is "+
+				"tried again, or it is given up.", "result"),
+		disabled: counters(reg, "payonce_webhook_endpoints_disabled_total",
+			"Endpoints that were disabled, because no delivery succeeded for too long or the server answered 410.",
+		).WithLabelValues(),
 	}
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{"created", "replay", "in_progress", "key_misuse", "failed_retry", "unknown"} {
@@ -90,6 +101,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, result := range []string{"stored", "ignored", "duplicate", "bad_signature", "stale", "malformed",
 		"too_large", "store_error"} {
 		m.webhooks.WithLabelValues(result)
+	}
+	for _, result := range []string{"delivered", "failed", "given_up"} {
+		m.deliveries.WithLabelValues(result)
 	}
 	return m
 }
@@ -175,6 +189,15 @@ func (m *Metrics) Foreign(object string, n int) { m.foreign.WithLabelValues(obje
 func (m *Metrics) JobRan(kind, result string, took time.Duration) {
 	m.jobs.WithLabelValues(kind, result).Observe(took.Seconds())
 }
+
+// EventsDispatched counts events that got their places in the feed.
+func (m *Metrics) EventsDispatched(n int) { m.dispatched.Add(float64(n)) }
+
+// EventDelivered counts a try to deliver an event by its result.
+func (m *Metrics) EventDelivered(result string) { m.deliveries.WithLabelValues(result).Inc() }
+
+// EndpointDisabled counts an endpoint that gets nothing any more.
+func (m *Metrics) EndpointDisabled() { m.disabled.Inc() }
 
 // NewLogger writes JSON lines from level on.
 func NewLogger(w io.Writer, level slog.Level) *slog.Logger {

@@ -43,6 +43,10 @@ var parsers = map[string]string{
 	"internal/config.Parse":           "FuzzLoad",
 	"internal/config.publicURLFrom":   "FuzzLoad",
 
+	"internal/events.CheckURL": "FuzzCheckURL",
+	"internal/app.addressesOf": "- what config has checked",
+	"internal/config.check":    "FuzzLoad",
+
 	"internal/sequence.ParseEvents": "- a file of the demo's own, and what cannot be read is no event",
 
 	"demo/controls.pay":           "- the answer of our own API",

@@ -51,7 +51,7 @@ var rings = []ring{
 		"internal/httpapi/pages",
 		"internal/look",
 		"internal/operator", "internal/operator/commands",
-		"internal/reconcile/operations.go",
+		"internal/reconcile/events.go", "internal/reconcile/operations.go",
 		"internal/sequence",
 		"internal/statement",
 	}},

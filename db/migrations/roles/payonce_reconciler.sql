@@ -35,10 +35,18 @@ GRANT SELECT,
       UPDATE (status, psp_refund_id, decline_code, updated_at)
     ON refunds TO payonce_reconciler;
 
--- An event never changes, but gets its place in the feed.
-GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor,
-                      changed_at, disputes, refund)
+-- An event never changes, but gets its place in the feed. It is deleted with its deliveries.
+GRANT SELECT, DELETE, UPDATE (position),
+      INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at,
+              disputes, refund)
     ON events TO payonce_reconciler;
+GRANT SELECT, UPDATE (position) ON event_feed TO payonce_reconciler;
+-- Where events go is for the merchant to say. Whether it works is for the reconciler.
+GRANT SELECT, DELETE, UPDATE (rest_until, failures, failing_since, disabled_at, disabled_reason)
+    ON webhook_endpoints TO payonce_reconciler;
+GRANT SELECT, DELETE, INSERT (tenant_id, endpoint_id, payment_id, version),
+      UPDATE (due_at, attempts, first_at, last_at, last_status, last_answer, last_error, delivered_at)
+    ON event_deliveries TO payonce_reconciler;
 
 GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce_reconciler;
 
