@@ -447,7 +447,7 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 			"SCAN_OVERLAP (2m59.999999999s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (3m0s): a movement could slip through"},
 		"cap": {func(c *Reconciler) { c.LookupCap = 4 * time.Second },
 			"LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},
-		"budget":   {func(c *Reconciler) { c.LookupBudget = 0 }, "LOOKUP_BUDGET is 0, must be at least 1"},
+		"budget": {func(c *Reconciler) { c.LookupBudget = 0 }, "LOOKUP_BUDGET is 0, must be at least 1"},
 		"dispatch": {func(c *Reconciler) { c.EventsDispatchEvery = 0 },
 			"EVENTS_DISPATCH_EVERY is 0s, must be positive"},
 		"no workers of events": {func(c *Reconciler) { c.EventsWorkers = 0 },
