@@ -14,14 +14,15 @@ ORDER BY e.version
 LIMIT @max_rows;
 
 -- name: PlaceEvents :exec
--- Gives events their places, by a dispatcher that has locked the feed. CompleteKeys explains the first comparison.
-UPDATE events AS e SET position = a.position
+-- Gives events their places, by a dispatcher that has locked the feed. A place never changes. CompleteKeys explains the
+-- first comparison.
+UPDATE events AS e SET position = coalesce(e.position, a.position)
 FROM (
     SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
            unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position
 ) AS a
 WHERE a.tenant_id = a.tenant_id || '' AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
-  AND e.version = a.version AND e.position IS NULL;
+  AND e.version = a.version;
 
 -- name: AddDeliveries :exec
 -- A delivery of each event to each endpoint that wants it. Of a disabled endpoint they wait, until it is enabled or the
@@ -74,7 +75,7 @@ WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id AND w.disabled_at IS NULL
 -- name: RecordDeliveries :many
 -- What came of deliveries to an endpoint. A delivery is tried again, until it has been tried for long enough. Competes
 -- with a merchant who asks for it once more: then due_at is another one, and the outcome of the earlier try is not
--- written.
+-- written. ExpireLease explains IS TRUE.
 UPDATE event_deliveries AS d
 SET attempts = d.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
     last_status = nullif(r.status, 0), last_answer = nullif(r.answer, ''), last_error = nullif(r.error, ''),
@@ -82,14 +83,14 @@ SET attempts = d.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), l
     due_at = CASE WHEN NOT r.final AND coalesce(d.first_at, payonce_now()) + sqlc.arg(give_up)::interval > payonce_now()
                   THEN payonce_now() + r.wait_millis * interval '1 millisecond' END
 FROM (
-    SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version,
-           unnest(@due_ats::timestamptz[]) AS due_at, unnest(@delivered::boolean[]) AS delivered,
-           unnest(@final::boolean[]) AS final, unnest(@statuses::integer[]) AS status,
-           unnest(@answers::text[]) AS answer, unnest(@errors::text[]) AS error,
-           unnest(@wait_millis::bigint[]) AS wait_millis
+    SELECT @endpoint_id::uuid AS endpoint_id, unnest(@payment_ids::uuid[]) AS payment_id,
+           unnest(@versions::bigint[]) AS version, unnest(@due_ats::timestamptz[]) AS due_at,
+           unnest(@delivered::boolean[]) AS delivered, unnest(@final::boolean[]) AS final,
+           unnest(@statuses::integer[]) AS status, unnest(@answers::text[]) AS answer,
+           unnest(@errors::text[]) AS error, unnest(@wait_millis::bigint[]) AS wait_millis
 ) AS r
-WHERE r.due_at + interval '0' = r.due_at AND d.tenant_id = @tenant_id AND d.endpoint_id = @endpoint_id
-  AND d.payment_id = r.payment_id AND d.version = r.version AND d.due_at = r.due_at
+WHERE r.answer = r.answer || '' AND d.tenant_id = @tenant_id AND d.endpoint_id = r.endpoint_id
+  AND d.payment_id = r.payment_id AND d.version = r.version AND (d.due_at = r.due_at) IS TRUE
 RETURNING (CASE WHEN d.delivered_at IS NOT NULL THEN 'delivered' WHEN d.due_at IS NOT NULL THEN 'failed'
            ELSE 'given_up' END)::text AS outcome;
 
@@ -139,13 +140,14 @@ ORDER BY w.deleted_at
 LIMIT @max_rows;
 
 -- name: DeleteDeliveriesOf :execrows
--- Some deliveries of a deleted endpoint. PruneEvents explains ARRAY.
+-- Some deliveries of a deleted endpoint. SweepLeases explains ctid.
 DELETE FROM event_deliveries AS d
-WHERE d.tenant_id = @tenant_id AND d.ctid = ANY (ARRAY(
+USING (SELECT unnest(ARRAY(
     SELECT i.ctid FROM event_deliveries AS i
     WHERE i.tenant_id = @tenant_id AND i.endpoint_id = @endpoint_id
     LIMIT @max_rows
-));
+)) AS place) AS found
+WHERE found.place::text = found.place::text || '' AND d.tenant_id = @tenant_id AND d.ctid = found.place;
 
 -- name: DeleteEndpoint :exec
 -- The row goes, once its deliveries are gone.

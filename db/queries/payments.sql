@@ -73,7 +73,9 @@ RETURNING p.id;
 -- earlier event has told what the rows say, and nothing is written. A movement that is processing is told only when
 -- its key is unknown.
 --
--- The payment's row must be locked by this transaction, so that a greater version is never older.
+-- The payment's row must be locked by this transaction, so that a greater version is never older. CompleteKeys explains
+-- the comparison of object. OFFSET 0 and the subselects keep PostgreSQL from reading all events, or all payments of a
+-- tenant, to join them.
 INSERT INTO events (
     tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes,
     refund)
@@ -84,7 +86,6 @@ SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
              unnest(@objects::text[]) AS object, unnest(@refund_ids::uuid[]) AS refund_id,
              unnest(@psp_ids::text[]) AS psp_id) AS e
-JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
 JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
 LEFT JOIN LATERAL (
     SELECT i.status, i.finished_at FROM idempotency_keys AS i
@@ -109,20 +110,21 @@ CROSS JOIN LATERAL (
            WHEN 'refund' THEN 'refund.' || CASE
                WHEN r.status = 'reversed' THEN 'failed'
                WHEN r.status <> 'processing' OR r.origin = 'provider' THEN r.status
-               WHEN EXISTS (SELECT FROM idempotency_keys AS i
-                            WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments/{id}/refunds'
-                              AND i.key = r.idempotency_key AND i.subject = r.id AND i.status = 'unknown')
+               WHEN (SELECT i.status FROM idempotency_keys AS i
+                     WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments/{id}/refunds'
+                       AND i.key = r.idempotency_key AND i.subject = r.id) = 'unknown'
                    THEN 'unknown' END
            WHEN 'dispute' THEN 'dispute.' || d.status END AS type,
            greatest(p.created_at, p.updated_at, d.changed_at,
                     CASE WHEN p.status <> 'processing' THEN k.finished_at END) AS changed_at) AS n
-WHERE n.type IS NOT NULL
+WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id = e.tenant_id) AND n.type IS NOT NULL
   AND NOT EXISTS (SELECT FROM events AS i
                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id AND i.type = n.type
                     AND (i.psp_charge_id, i.decline_code, i.refund)
                         IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund)
                     AND (e.object <> 'dispute' OR i.disputes IS NOT DISTINCT FROM d.disputes)
-                    AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at));
+                    AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at)
+                  OFFSET 0);
 
 -- name: WriteOutcomes :exec
 -- WriteEvents for the path of a payment, where each lookup counts: the owners of keys have completed payments of
@@ -155,7 +157,8 @@ FROM (SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigin
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM events AS i
                     WHERE i.tenant_id = @tenant_id AND i.payment_id = asked.payment_id
                       AND i.version = asked.version) AS e
-JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id;
+JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
+WHERE asked.version + 0 = asked.version;
 
 -- name: LockLost :many
 -- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked.

@@ -39,7 +39,7 @@ var usual = values{
 	"psprefundid": "'new-$n'", "reason": "'test'", "responsebody": "'x'", "responsecontenttype": "'text/plain'",
 	"responselocation": "'/x'", "responseschemaversion": "1", "responsestatus": "201", "retention": "'1 hour'",
 	"runid": "'0000000e-0000-0000-0000-000000000002'", "seen": "'unknown'", "seenat": "payonce_now()",
-	"status": "'succeeded'", "subject": "'$id'", "tenant": "NULL", "tenantid": "'acme'", "unlesscharged": "false",
+	"status": "'succeeded'", "subject": "'$id'", "tell": "true", "tenant": "NULL", "tenantid": "'acme'", "unlesscharged": "false",
 	"version": "1", "visibility": "'1 hour'", "walkbegan": "'2026-01-01Z'",
 }
 
@@ -88,6 +88,26 @@ var statementsAsked = map[string]asked{
 	"deadletters.RecomputeHold":     {is: 24},
 	"deadletters.WakeFreed":         {is: 2, with: values{"generation": "2"}},
 	"deadletters.ResolveDeadLetter": {is: 2, writes: 2, with: values{"id": "'$dead'"}},
+
+	"events.AddDeliveries":            {is: 16, with: values{"version": "1000000 + $n"}, writes: 2},
+	"events.AdvanceFeed":              {with: values{"position": "1"}},
+	"events.DeleteDeliveriesOf":       {with: values{"endpointid": "'0000000b-0000-0000-0000-000000000003'"}},
+	"events.DeleteDeliveriesOfEvents": {is: 18, writes: 3, with: values{"version": "$n"}},
+	"events.DeleteEndpoint":           {with: values{"endpointid": "'0000000b-0000-0000-0000-000000000004'"}},
+	"events.DeleteEvents":             {is: 18, with: values{"version": "$n"}},
+	"events.FindDeletedEndpoints":     {},
+	"events.FindDueEndpoints":         {},
+	"events.FindNewEvents":            {},
+	"events.FindOldEvents":            {with: values{"olderthan": "'1 hour'"}},
+	"events.GetDueDeliveries":         {with: ofEndpoint},
+	"events.LockFeed":                 {},
+	"events.PlaceEvents":              {is: 16, with: values{"version": "1000000 + $n", "position": "1000000 + $n"}},
+	"events.RecordDeliveries": {is: 17, with: values{"version": "$n",
+		"endpointid": "'0000000b-0000-0000-0000-000000000001'", "giveup": "'1 hour'",
+		"dueat": "timestamptz '2026-01-01Z' + $n * interval '1 second'", "delivered": "true", "final": "true",
+		"status": "200", "answer": "''", "errors": "''", "waitmillis": "1000"}},
+	"events.RestEndpoint":  {with: ofEndpoint},
+	"events.RestEndpoints": {with: values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "rest": "'1 hour'"}},
 
 	"idempotency.ClaimDue":            {is: 2},
 	"idempotency.CompleteKeys":        {is: 0},
@@ -196,6 +216,13 @@ var statementsAsked = map[string]asked{
 	"payments.ResumeRefund":    {is: 14, with: refundsKey},
 	"payments.TallyRefunds":    {is: 10},
 	"payments.TenantOfAccount": {},
+	"payments.WriteEvents":     {is: 15, with: values{"pspid": "''"}},
+	"payments.WriteEvents, refunds": {is: 10,
+		with: values{"object": "'refund'", "pspid": "''", "refundid": "'$refund'"}},
+	"payments.WriteEvents, disputes": {is: 10, with: values{"object": "'dispute'", "pspid": "'dispute-$n'"}},
+	"payments.LockLost, refunds":     {is: 10, with: values{"refund": "true", "subject": "'$refund'"}},
+	"payments.ReadEvents":            {is: 15, with: values{"version": "$n"}},
+	"payments.LockLost":              {is: 15, with: values{"refund": "false"}},
 
 	"reconcile.AdvanceWalk":  {with: values{"readto": latest}},
 	"reconcile.BeginWalk":    {},
@@ -277,5 +304,7 @@ var (
 		"beforeoperation": "''", "beforekey": "''"}
 	refundsKey = values{"id": "'$refund'", "operation": refunds, "key": "'refund-$n'", "idempotencykey": "'refund-$n'",
 		"leaseid": "'$refund'", "subject": "'$refund'", "declinecode": "NULL"}
-	event = values{"id": "'event-$n'"}
+	event      = values{"id": "'event-$n'"}
+	ofEndpoint = values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "giveup": "'1 hour'", "rest": "'1 hour'",
+		"failed": "true", "succeeded": "false", "reason": "''"}
 )

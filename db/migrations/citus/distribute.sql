@@ -62,7 +62,7 @@ BEGIN
         -- other session sees the tables without guards.
         FOREACH it IN ARRAY ARRAY[
             'idempotency_keys', 'idempotency_key_events', 'idempotency_key_tombstones', 'payments', 'refunds',
-            'disputes'] LOOP
+            'disputes', 'events', 'webhook_endpoints', 'event_deliveries'] LOOP
             IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = it::regclass) THEN
                 FOR guard IN
                     SELECT t.tgname, pg_get_triggerdef(t.oid) AS definition

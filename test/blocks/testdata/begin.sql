@@ -14,6 +14,10 @@ SELECT psp_account, o, '2026-01-01Z', '2026-01-01Z', '2026-01-01Z' FROM tenants,
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes)
 SELECT ('0000000a' || lpad(to_hex(n), 24, '0'))::uuid, 'acme', sha256(n::text::bytea), '{payments:read}'
 FROM generate_series(1, 20) AS n;
+INSERT INTO webhook_endpoints (tenant_id, id, url, secret, deleted_at)
+SELECT 'acme', ('0000000b' || lpad(to_hex(n), 24, '0'))::uuid, 'https://shop.example', sha256('x'),
+    CASE WHEN n > 2 THEN timestamptz '2026-01-01Z' END FROM generate_series(1, 4) AS n;
+UPDATE tenants SET tells = true WHERE id = 'acme';
 -- The rows that a settlement file has lines about.
 CREATE VIEW named AS
 SELECT n, ('00000000' || lpad(to_hex(n), 24, '0'))::uuid AS id FROM generate_series(5000, 8199) AS n;

@@ -80,6 +80,17 @@ INSERT INTO webhook_events (id, sent_at, body, received_at, processed_at, result
 SELECT 'event-' || n, at, 'x', at, CASE WHEN n % 100 > 0 THEN at END, CASE WHEN n % 100 > 0 THEN 'resolved' END
 FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series($FROM, $TO)
     AS n) AS made;
+-- An event of each payment, and a newer one of some that is not dispatched yet. Of the first endpoint, all deliveries
+-- are over but a few that are due. Those of the second wait.
+INSERT INTO events (tenant_id, payment_id, version, type, status, refunded_minor, changed_at, position)
+SELECT 'acme', ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, n + further, 'payment.succeeded', 'succeeded', 0,
+    timestamptz '2026-01-01Z', CASE further WHEN 0 THEN n END
+FROM generate_series($FROM, $TO) AS n, (VALUES (0), (1000000)) AS v (further) WHERE further = 0 OR n % 100 = 16;
+INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version, due_at, delivered_at)
+SELECT 'acme', ('0000000b' || lpad(to_hex(w), 24, '0'))::uuid, ('00000000' || lpad(to_hex(n), 24, '0'))::uuid, n,
+    CASE WHEN w > 1 OR n % 100 = 17 THEN timestamptz '2026-01-01Z' + n * interval '1 second' END,
+    CASE WHEN w = 1 AND n % 100 <> 17 THEN timestamptz '2026-01-01Z' END
+FROM generate_series($FROM, $TO) AS n, generate_series(1, 3) AS w;
 INSERT INTO river_job (state, max_attempts, args, kind, finalized_at)
 SELECT CASE WHEN n % 100 = 0 THEN 'available' ELSE 'completed' END::river_job_state, 25, '{}', 'resolve',
     CASE WHEN n % 100 > 0 THEN now() END

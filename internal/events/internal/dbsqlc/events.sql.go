@@ -50,11 +50,12 @@ func (q *Queries) AdvanceFeed(ctx context.Context, position int64) error {
 
 const deleteDeliveriesOf = `-- name: DeleteDeliveriesOf :execrows
 DELETE FROM event_deliveries AS d
-WHERE d.tenant_id = $1 AND d.ctid = ANY (ARRAY(
+USING (SELECT unnest(ARRAY(
     SELECT i.ctid FROM event_deliveries AS i
     WHERE i.tenant_id = $1 AND i.endpoint_id = $2
     LIMIT $3
-))
+)) AS place) AS found
+WHERE found.place::text = found.place::text || '' AND d.tenant_id = $1 AND d.ctid = found.place
 `
 
 type DeleteDeliveriesOfParams struct {
@@ -63,7 +64,7 @@ type DeleteDeliveriesOfParams struct {
 	MaxRows    int32
 }
 
-// Some deliveries of a deleted endpoint. PruneEvents explains ARRAY.
+// Some deliveries of a deleted endpoint. SweepLeases explains ctid.
 func (q *Queries) DeleteDeliveriesOf(ctx context.Context, arg DeleteDeliveriesOfParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteDeliveriesOf, arg.TenantID, arg.EndpointID, arg.MaxRows)
 	if err != nil {
@@ -362,13 +363,13 @@ func (q *Queries) LockFeed(ctx context.Context) (int64, error) {
 }
 
 const placeEvents = `-- name: PlaceEvents :exec
-UPDATE events AS e SET position = a.position
+UPDATE events AS e SET position = coalesce(e.position, a.position)
 FROM (
     SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
            unnest($3::bigint[]) AS version, unnest($4::bigint[]) AS position
 ) AS a
 WHERE a.tenant_id = a.tenant_id || '' AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
-  AND e.version = a.version AND e.position IS NULL
+  AND e.version = a.version
 `
 
 type PlaceEventsParams struct {
@@ -378,7 +379,8 @@ type PlaceEventsParams struct {
 	Positions  []int64
 }
 
-// Gives events their places, by a dispatcher that has locked the feed. CompleteKeys explains the first comparison.
+// Gives events their places, by a dispatcher that has locked the feed. A place never changes. CompleteKeys explains the
+// first comparison.
 func (q *Queries) PlaceEvents(ctx context.Context, arg PlaceEventsParams) error {
 	_, err := q.db.Exec(ctx, placeEvents,
 		arg.TenantIds,
@@ -397,14 +399,14 @@ SET attempts = d.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), l
     due_at = CASE WHEN NOT r.final AND coalesce(d.first_at, payonce_now()) + $1::interval > payonce_now()
                   THEN payonce_now() + r.wait_millis * interval '1 millisecond' END
 FROM (
-    SELECT unnest($4::uuid[]) AS payment_id, unnest($5::bigint[]) AS version,
-           unnest($6::timestamptz[]) AS due_at, unnest($7::boolean[]) AS delivered,
-           unnest($8::boolean[]) AS final, unnest($9::integer[]) AS status,
-           unnest($10::text[]) AS answer, unnest($11::text[]) AS error,
-           unnest($12::bigint[]) AS wait_millis
+    SELECT $3::uuid AS endpoint_id, unnest($4::uuid[]) AS payment_id,
+           unnest($5::bigint[]) AS version, unnest($6::timestamptz[]) AS due_at,
+           unnest($7::boolean[]) AS delivered, unnest($8::boolean[]) AS final,
+           unnest($9::integer[]) AS status, unnest($10::text[]) AS answer,
+           unnest($11::text[]) AS error, unnest($12::bigint[]) AS wait_millis
 ) AS r
-WHERE r.due_at + interval '0' = r.due_at AND d.tenant_id = $2 AND d.endpoint_id = $3
-  AND d.payment_id = r.payment_id AND d.version = r.version AND d.due_at = r.due_at
+WHERE r.answer = r.answer || '' AND d.tenant_id = $2 AND d.endpoint_id = r.endpoint_id
+  AND d.payment_id = r.payment_id AND d.version = r.version AND (d.due_at = r.due_at) IS TRUE
 RETURNING (CASE WHEN d.delivered_at IS NOT NULL THEN 'delivered' WHEN d.due_at IS NOT NULL THEN 'failed'
            ELSE 'given_up' END)::text AS outcome
 `
@@ -426,7 +428,7 @@ type RecordDeliveriesParams struct {
 
 // What came of deliveries to an endpoint. A delivery is tried again, until it has been tried for long enough. Competes
 // with a merchant who asks for it once more: then due_at is another one, and the outcome of the earlier try is not
-// written.
+// written. ExpireLease explains IS TRUE.
 func (q *Queries) RecordDeliveries(ctx context.Context, arg RecordDeliveriesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, recordDeliveries,
 		arg.GiveUp,
