@@ -72,10 +72,13 @@ var table = []Row{
 	{http.StatusConflict, "action_not_applicable", Foreign, false},
 	{http.StatusConflict, "dead_letter_conflict", Foreign, false},
 	{http.StatusConflict, "dead_letter_needs_decision", Foreign, false},
+	{http.StatusConflict, "events_off", Foreign, false},
 	{http.StatusConflict, "grace_period_open", Foreign, false},
 	{http.StatusConflict, "operator_contradicts_psp", Foreign, false},
 	{http.StatusConflict, "payment_not_refundable", Foreign, false},
 	{http.StatusConflict, "refund_exceeds_payment", Foreign, false},
+	{http.StatusConflict, "too_many_endpoints", Foreign, false},
+	{http.StatusGone, "event_gone", Foreign, false},
 	{http.StatusServiceUnavailable, "webhooks_not_configured", Foreign, false},
 }
 

@@ -88,12 +88,15 @@ func (a *API) addReceivers(all map[string]*webhooks.Receiver) {
 	all[stripePath] = a.receiver(stripe.Name, a.settings.StripeWebhookSecrets)
 }
 
-// addPages adds to the public API what people read, and what the console remembers of its requests.
+// addPages adds to the public API what people read, what the console remembers of its requests, and what merchants ask
+// about their events.
 func (a *API) addPages(public *httpapi.Config) {
 	a.recent = console.NewRecent(time.Now())
 	public.Remember = a.recent.Add
 	public.Pages = pages.Handler(pages.Addresses{Public: public.PublicURL, Operator: a.settings.OperatorURL(),
 		PSP: a.settings.PSPPage}, httpapi.OpenAPI)
+	public.Further = httpapi.Events(&events.Registry{DB: a.db, Books: &a.Payments.Books,
+		Addresses: addressesOf(a.settings.Shared), NewID: NewID, Random: cryptorand.Reader})
 }
 
 // backlog is the operator's summary in the words of the metrics.

@@ -27,8 +27,9 @@ type Config struct {
 	Directory *tenants.Directory
 	Webhooks  map[string]*webhooks.Receiver // by the last part of their path; nil if no secret is configured
 	Metrics   *telemetry.Metrics
-	Remember  func(Request) // is told of each answered request with an Idempotency-Key; may be nil
-	Pages     http.Handler  // what people read without an API key; nil for nothing
+	Remember  func(Request)          // is told of each answered request with an Idempotency-Key; may be nil
+	Pages     http.Handler           // what people read without an API key; nil for nothing
+	Further   func(*API, chi.Router) // adds routes that payments do without; nil for none
 	Log       *slog.Logger
 	PublicURL string
 	RequestID func() string             // returns a new id for each request
@@ -84,13 +85,14 @@ func (a *API) Leave() { a.leaving.Store(true) }
 // Drain makes the API refuse new requests. The requests that are being served are finished.
 func (a *API) Drain() { a.draining.Store(true) }
 
+func isTenant(p tenants.Principal) bool { return p.Tenant != "" }
+
 func (a *API) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(a.identify, a.echoKey, a.observe, a.recoverPanics, a.turnAwayWhenDraining, middleware.GetHead)
 	r.NotFound(a.nothing)
 	r.MethodNotAllowed(a.otherMethod)
 
-	isTenant := func(p tenants.Principal) bool { return p.Tenant != "" }
 	reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant), a.limitRate)
 	writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant), a.limitRate)
 	r.With(writing...).Post("/payments", a.keyed(payment.CreateOperation, a.createPayment))
@@ -102,6 +104,9 @@ func (a *API) routes() http.Handler {
 	r.With(reading...).Get("/idempotency-keys/{key}", a.answer(a.getKey))
 	for path, receiver := range a.config.Webhooks { // A webhook has a signature instead of an API key.
 		r.Post("/webhooks/"+path, func(w http.ResponseWriter, r *http.Request) { a.takeWebhook(w, r, receiver) })
+	}
+	if a.config.Further != nil {
+		a.config.Further(a, r)
 	}
 
 	if a.config.Pages != nil {

@@ -247,8 +247,10 @@ func allow(w http.ResponseWriter, r *http.Request) bool {
 	if routes.Match(chi.NewRouteContext(), http.MethodGet, path) {
 		w.Header()["Allow"] = []string{http.MethodGet, http.MethodHead}
 	}
-	if routes.Match(chi.NewRouteContext(), http.MethodPost, path) {
-		w.Header().Add("Allow", http.MethodPost)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if routes.Match(chi.NewRouteContext(), method, path) {
+			w.Header().Add("Allow", method)
+		}
 	}
 	return w.Header().Get("Allow") != ""
 }

@@ -89,10 +89,21 @@ func (a *API) failUntil(w http.ResponseWriter, r *http.Request, err error, again
 
 // answer is the handler that answers 200 with what read returns.
 func (a *API) answer(read func(http.ResponseWriter, *http.Request) (any, error)) http.HandlerFunc {
+	return a.answerAs(http.StatusOK, read)
+}
+
+// answerAs is answer with another status. A 204 has no body.
+func (a *API) answerAs(
+	status int, read func(http.ResponseWriter, *http.Request) (any, error),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(w, r)
 		if err != nil {
 			a.fail(w, r, err)
+			return
+		}
+		if status == http.StatusNoContent {
+			noContent(w)
 			return
 		}
 		body, err := json.Marshal(v, json.Deterministic(true))
@@ -100,8 +111,13 @@ func (a *API) answer(read func(http.ResponseWriter, *http.Request) (any, error))
 			a.fail(w, r, err)
 			return
 		}
-		write(w, http.StatusOK, jsonType, append(body, '\n'))
+		write(w, status, jsonType, append(body, '\n'))
 	}
+}
+
+func noContent(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // refuse answers with a problem document.

@@ -64,8 +64,7 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webh
 	if receipt == webhooks.Ignored {
 		a.config.Metrics.Foreign("event", 1)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusNoContent)
+	noContent(w)
 }
 
 // refuseWebhook answers why a message was refused. It does not say which secret was tried.

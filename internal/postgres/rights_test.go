@@ -262,9 +262,7 @@ var forbidden = []string{
 	// Without its tombstone, a deleted key would begin with a generation that it has had.
 	"DELETE FROM idempotency_key_tombstones",
 	// Who may call us is a person's decision.
-	"INSERT INTO tenants (id, psp_account) VALUES ('evil', 'evil')", "UPDATE tenants SET psp_account = 'evil'",
-	"UPDATE tenants SET psp = 'evil'",
-	"UPDATE tenants SET requests_per_second = 1",
+	"INSERT INTO tenants (id, psp_account) VALUES ('evil', 'evil')",
 	"INSERT INTO api_keys (id, secret_sha256, scopes) VALUES (gen_random_uuid(), sha256('x'), '{ops:resolve}')",
 	"UPDATE api_keys SET expires_at = NULL", "UPDATE api_keys SET scopes = scopes",
 	"UPDATE api_keys SET secret_sha256 = sha256('x')",
@@ -296,6 +294,9 @@ var forbidden = []string{
 // the guards alone are in the way, and nothing protects dates and a payment's first status, or against LOCK TABLE.
 var (
 	forbiddenByColumn = []string{
+		"UPDATE tenants SET psp_account = 'evil'", "UPDATE tenants SET psp = 'evil'",
+		"UPDATE tenants SET requests_per_second = 1",
+		"UPDATE events SET type = type", "UPDATE webhook_endpoints SET url = url",
 		`INSERT INTO idempotency_key_events (at, tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
 			VALUES ('2020-01-01', 'acme', 'o', 'k', 1, 1, 'owner', 'unknown', 'completed', 'r')`,
 		// Who pays what to whom is fixed.
@@ -324,7 +325,8 @@ var (
 		"CREATE TEMP TABLE evil (id integer)", "UPDATE ledger_watermarks SET scanned_to = scanned_to",
 		"INSERT INTO ledger_watermarks (account, object, scanned_to) VALUES ('a', 'charge', now())",
 		"INSERT INTO statement_runs DEFAULT VALUES", "UPDATE statement_breaks SET gone_at = NULL",
-		"SELECT * FROM statement_movements",
+		"SELECT * FROM statement_movements", "UPDATE events SET position = 1", "SELECT * FROM event_feed",
+		"DELETE FROM events", "DELETE FROM webhook_endpoints", "DELETE FROM event_deliveries",
 		"SELECT * FROM river_leader", "SELECT * FROM river_queue",
 		"UPDATE river_job SET attempt = 0", "UPDATE river_job SET errors = NULL",
 		"INSERT INTO webhook_events (id, received_at, sent_at, body) VALUES ('e', '2020-01-01', now(), '')",

@@ -20,11 +20,12 @@ const (
 	refund    = `curl -i "$BASE/payments/$ID/refunds" ` + asAcme + asJSON
 )
 
-// catalogue is in the order that All promises. It is only ever read.
+// ofRequests are the problems of requests, with a status from 400 to 499, in the order that All promises. They are only
+// ever read.
 //
 // The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix.
 // A test of demo/supervisor runs each of them.
-var catalogue = []Entry{
+var ofRequests = []Entry{
 	{
 		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",
 		Meaning: "A key has 16 to 255 printable ASCII characters without spaces or commas. The key is sent in " +
@@ -96,8 +97,8 @@ var catalogue = []Entry{
 	{
 		Code: Forbidden, Status: 403, Title: "The API key lacks a scope",
 		Meaning: "The API key is valid, but it does not have the scope that this request needs. Reading needs " +
-			"payments:read, and moving money needs payments:write. Operators have their own API keys, with the " +
-			"scopes ops:read and ops:resolve. An operator's API key cannot pay, and an account's API key cannot use " +
+			"payments:read. Moving money and changing endpoints need payments:write. Operators have their own API " +
+			"keys, with the scopes ops:read and ops:resolve. An operator's API key cannot pay, and an account's API key cannot use " +
 			"the operator API.",
 		WhatToDo: "Use an API key that has the scope, or create such an API key.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-readonly-key" ` + asJSON +
@@ -105,8 +106,8 @@ var catalogue = []Entry{
 	},
 	{
 		Code: NotFound, Status: 404, Title: "Not found",
-		Meaning: "Your account has no such payment, refund or key, or the path does not exist. If another " +
-			"account has such a payment, refund or key, the answer is exactly the same.",
+		Meaning: "Your account has no such payment, refund, key, endpoint or event, or the path does not exist. If " +
+			"another account has it, the answer is exactly the same.",
 		WhatToDo: "Check the id and the API key. An Idempotency-Key belongs to one operation. To find the key of " +
 			"a refund, send the query parameter operation.",
 		Curl: `curl -i "$BASE/payments/pay_00000000000000000000000000" -H "Authorization: Bearer demo-acme-key"`,
@@ -145,6 +146,15 @@ var catalogue = []Entry{
 		WhatToDo: "If the key is in progress, wait. If the key is unknown, use retry, which asks the payment " +
 			"provider again. Or decide that the key was executed or not_executed.",
 		Curl: aDeadLetter + `'{"action":"dismiss","reason":"not my business","version":1}'`,
+	},
+	{
+		Code: EventsOff, Status: 409, Title: "No events are written for this account",
+		Meaning: "Events are written only for an account that has switched on the feed or has an endpoint. This " +
+			"account has neither, so its feed would stay empty.",
+		WhatToDo: "Send PUT /events/feed with enabled true, or make an endpoint. Events begin then. There are no events " +
+			"of changes from before.",
+		Curl: `curl -s -X PUT "$BASE/events/feed" ` + asGuest + asJSON + `-d '{"enabled":false}'; ` +
+			`curl -i "$BASE/events" ` + asGuest,
 	},
 	{
 		Code: GracePeriodOpen, Status: 409, Title: "It is too early to decide not executed",
@@ -212,6 +222,25 @@ var catalogue = []Entry{
 			refund + `-H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,
 	},
 	{
+		Code: TooManyEndpoints, Status: 409, Title: "The account has as many endpoints as are possible",
+		Meaning:  "An account has 20 endpoints at most. Nothing was made.",
+		WhatToDo: "Delete an endpoint that you do not need. One endpoint may get all types of events.",
+		Curl: `for I in $(seq 21); do curl -s "$BASE/webhook-endpoints" ` + asAcme + asJSON +
+			`-d '{"url":"https://shop.invalid/events","eventTypes":["dispute.closed"]}'; done | grep too_many_endpoints; ` +
+			`for I in $(curl -s "$BASE/webhook-endpoints" ` + asAcme + `| grep -o 'we_[0-9a-z]*'); ` +
+			`do curl -s -X DELETE "$BASE/webhook-endpoints/$I" ` + asAcme + `; done`,
+	},
+	{
+		Code: EventGone, Status: 410, Title: "The event is not in the feed any more",
+		Meaning: "The feed has no event with the id that is given as after. The event is older than the retention " +
+			"time, or the server was restored from a backup that does not have it. So the server cannot tell what " +
+			"comes after it.",
+		WhatToDo: "Read the feed without after: it begins with the oldest event that is kept. You get events a second " +
+			"time. Of each payment, keep what has the greatest version.",
+		Curl: `curl -s -X PUT "$BASE/events/feed" ` + asAcme + asJSON + `-d '{"enabled":true}'; ` +
+			`curl -i "$BASE/events?after=evt_00000000000000000000000000_1" ` + asAcme,
+	},
+	{
 		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
 		Meaning: "The retention time of the key is over, so the server no longer shows the stored answer. A POST " +
 			"gets this problem only if the key was released and is so old that the payment provider may have " +
@@ -252,49 +281,5 @@ var catalogue = []Entry{
 			"payments at the same time. This request has not used the key. An earlier request with the same key may have.",
 		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key.",
 		Curl:     `curl -s -Z "$BASE/payments?limit=1#[1-400]" ` + asGuest + `| grep rate_limited | head -n 1`,
-	},
-	{
-		Code: InternalError, Status: 500, Title: "Internal error", Retryable: true,
-		Meaning: "The server has failed in an unexpected way. It keeps the state of the payment under the key. " +
-			"The answer has no internal details.",
-		WhatToDo: "Send the same request with the same key. The payer is never charged twice. If you report the " +
-			"problem, quote X-Request-Id.",
-		Unseen: "Only an unexpected failure leads to this problem. No request is known that does so.",
-	},
-	{
-		Code: IdempotencyStoreUnavailable, Status: 503, Title: "The key store is unavailable", Retryable: true,
-		Meaning: "The database that stores the keys cannot be reached, is full or is too slow. Nobody may charge " +
-			"without this database, so the server did not ask the payment provider for this request.",
-		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key.",
-		Unseen: "The database must be down, full or too slow, and no single request causes that. Stop PostgreSQL " +
-			"while the API runs, and pay.",
-	},
-	{
-		Code: PSPUnavailable, Status: 503, Title: "The payment provider is unavailable", Retryable: true,
-		Meaning: "It is certain that the provider has not charged. Either the request was never sent, or the provider " +
-			"says that it has not executed the payment and never will. If an operator's decision gets this problem, the provider did not answer " +
-			"the server's lookup, so there is no proof for the decision.",
-		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key. The server " +
-			"executes the request again.",
-		Curl: `seq 100 | xargs -P 100 -I {} curl -s ` + pay + `-H "Idempotency-Key: crowded-$(date +%s)-{}" ` +
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_slow"}' | grep psp_unavailable | head -n 1`,
-	},
-	{
-		Code: ShuttingDown, Status: 503, Title: "The server is shutting down", Retryable: true,
-		Meaning: "The server finishes the requests that have begun, and accepts no new requests. The server did " +
-			"nothing for this request.",
-		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key. Another " +
-			"server, or this server after its restart, answers the request.",
-		Unseen: "Only a process that is about to end gives this answer, on connections that were already open. " +
-			"Stop the API while clients send requests.",
-	},
-	{
-		Code: WebhooksNotConfigured, Status: 503, Title: "Webhooks are not configured", Retryable: true,
-		Meaning: "This server has no webhook secret for this path, so it cannot distinguish a genuine webhook from " +
-			"a forged webhook. It accepts no webhooks at this path. Lookups still resolve unknown payments.",
-		WhatToDo: "Send the webhook again later. The operator of the server must set the secret that the payment " +
-			"provider signs with: WEBHOOK_SECRETS for /webhooks/psp, STRIPE_WEBHOOK_SECRETS for /webhooks/stripe.",
-		Unseen: "The demo has webhook secrets. A server without WEBHOOK_SECRETS answers every POST /webhooks/psp " +
-			"with this problem, and a server without STRIPE_WEBHOOK_SECRETS every POST /webhooks/stripe.",
 	},
 }

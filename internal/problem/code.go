@@ -34,6 +34,11 @@ const (
 	RefundExceedsPayment                     Code = "refund_exceeds_payment"
 	PaymentNotRefundable                     Code = "payment_not_refundable"
 
+	// What a merchant wants to hear of events stands in the way.
+	TooManyEndpoints Code = "too_many_endpoints"
+	EventsOff        Code = "events_off"
+	EventGone        Code = "event_gone"
+
 	// A dead letter, or what is known of its key, stands in an operator's way.
 	ActionNotApplicable     Code = "action_not_applicable"
 	DeadLetterConflict      Code = "dead_letter_conflict"

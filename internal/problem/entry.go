@@ -30,9 +30,11 @@ type Entry struct {
 
 // Lookup returns the catalogue's entry for code, and whether there is one.
 func Lookup(code Code) (Entry, bool) {
-	for _, entry := range catalogue {
-		if entry.Code == code {
-			return entry, true
+	for _, entries := range [][]Entry{ofRequests, ofServer} {
+		for _, entry := range entries {
+			if entry.Code == code {
+				return entry, true
+			}
 		}
 	}
 	return Entry{}, false
@@ -40,7 +42,7 @@ func Lookup(code Code) (Entry, bool) {
 
 // All returns every entry, ordered by status and then by code. The caller owns the slice.
 func All() []Entry {
-	return slices.Clone(catalogue)
+	return slices.Concat(ofRequests, ofServer)
 }
 
 // ClientGone is the status, in logs and pictures, of a request whose connection was closed before the answer: by the

@@ -46,6 +46,7 @@ var rings = []ring{
 		"internal/console",
 		"internal/events",
 		"internal/gateway/stripe",
+		"internal/httpapi/endpoints.go", "internal/httpapi/feed.go",
 		"internal/httpapi/operator.go", "internal/httpapi/operator_deadletters.go",
 		"internal/httpapi/operator_several.go",
 		"internal/httpapi/pages",

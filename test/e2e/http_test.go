@@ -114,7 +114,9 @@ func TestOtherMethodIsRefusedWithThoseAllowed(t *testing.T) {
 		"/refunds/re_1":                      {"GET", "HEAD"},
 		"/idempotency-keys/0123456789abcdef": {"GET", "HEAD"}, "/idempotency-keys/0123456789%2Fabcdef": {"GET", "HEAD"},
 		"/": {"GET", "HEAD"}, "/docs": {"GET", "HEAD"}, "/openapi.yaml": {"GET", "HEAD"},
-		"/problems/not_found": {"GET", "HEAD"},
+		"/problems/not_found": {"GET", "HEAD"}, "/events": {"GET", "HEAD"}, "/events/feed": {"PUT"},
+		"/events/x/redeliver": {"POST"}, "/webhook-endpoints": {"GET", "HEAD", "POST"},
+		"/webhook-endpoints/x": {"GET", "HEAD", "DELETE"}, "/webhook-endpoints/x/enable": {"POST"},
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
 			if slices.Contains(allowed, method) {

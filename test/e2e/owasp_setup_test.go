@@ -101,7 +101,8 @@ func (o operation) named(t testing.TB, values map[string]string) string {
 func nobody() map[string]string {
 	return map[string]string{
 		"paymentId": "pay_01k9z3w5m8fk2v7q4d6h0r1txe", "refundId": "re_01k9z40a1b2c3d4e5f6g7h8jkm",
-		"key":          "0123456789abcdef-nobody",
+		"key":        "0123456789abcdef-nobody",
+		"endpointId": "we_01k9z5a0b1c2d3e4f5g6h7j8km", "eventId": "evt_01k9z3w5m8fk2v7q4d6h0r1txe_1",
 		"deadLetterId": "01a1fa62-0788-707e-9472-6f0b342d2a95", "file": "docs.js", "code": "not_found",
 	}
 }
@@ -129,10 +130,15 @@ func takesWebhooks(c *config.API) {
 	c.StripeSecret, c.StripeWebhookSecrets = stripe.DemoSecret, []string{stripe.DemoWebhookSecret}
 }
 
-// furnish makes a payment, a refund and a dead letter of acme's. Until then, API keys can be added.
+// furnish makes an endpoint, a payment, a refund, a dead letter and an event of acme's. Until then, API keys can be
+// added.
 func (s *sides) furnish() {
 	s.t.Helper()
 	key, refundKey, stuck := freshKey(), freshKey(), freshKey()
+	endpoint := s.do(call{method: "POST", path: "/webhook-endpoints", body: newEndpoint})
+	endpoint.expect(s.t, http.StatusCreated, "")
+	s.do(call{method: "PUT", path: "/events/feed", as: globexKey, body: `{"enabled":true}`}).expect(s.t, http.StatusOK,
+		"")
 	paid := s.pay(key, "pm_ok")
 	paid.expect(s.t, http.StatusCreated, "")
 	payment := paid.text(s.t, "paymentId")
@@ -149,6 +155,7 @@ func (s *sides) furnish() {
 		"paymentId": payment, "refundId": refunded.text(s.t, "refundId"), "key": key,
 		"deadLetterId": deadLetters.Data[0].ID,
 		"file":         "docs.js", "code": "not_found", "refundKey": refundKey,
+		"endpointId": endpoint.text(s.t, "endpointId"), "eventId": s.event(payment),
 	}
 }
 
@@ -183,6 +190,16 @@ func (s *sides) callOf(o operation) call {
 		if o.method == http.MethodPost {
 			c.body = `{"amountCents":1}`
 		}
+	case "/webhook-endpoints":
+		if o.method == http.MethodPost {
+			c.body = newEndpoint
+		}
+	case "/webhook-endpoints/{endpointId}/rotate":
+		c.body = `{"overlapSeconds":60}`
+	case "/events/{eventId}/redeliver":
+		c.body = `{"endpointId":"` + values["endpointId"] + `"}`
+	case "/events/feed":
+		c.body = `{"enabled":true}`
 	case "/operator/dead-letters/plan":
 		c.body = `{"action":"retry"}`
 	case "/operator/dead-letters/run":

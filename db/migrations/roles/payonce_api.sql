@@ -1,6 +1,7 @@
 -- The rights of the API: it reserves and completes keys, writes payments and refunds, stores webhooks, and serves
--- operators. It deletes nothing, and creates no tenant and no API key. It cannot write a column of ours whose DEFAULT
--- is the database's clock. A test takes each right away and expects a statement to fail, so no right is superfluous.
+-- operators and merchants. It deletes nothing, and creates no tenant and no API key. It cannot write a column of ours
+-- whose DEFAULT is the database's clock, but when a delivery is due, and until when an endpoint rests. A test takes
+-- each right away and expects a statement to fail, so no right is superfluous.
 
 GRANT SELECT ON goose_db_version, installation, tenants, api_keys, ledger_watermarks, statement_runs, statement_breaks,
     booked_lines, paid_lines, statement_sums
@@ -39,6 +40,17 @@ GRANT SELECT,
 GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor,
                       changed_at, disputes, refund)
     ON events TO payonce_api;
+
+-- What merchants want to hear, and where. The reconciler delivers.
+GRANT UPDATE (feed, tells) ON tenants TO payonce_api;
+GRANT SELECT,
+      INSERT (tenant_id, id, url, description, event_types, secret),
+      UPDATE (secret, previous_secret, previous_until, disabled_at, disabled_reason, failing_since, failures,
+              rest_until, deleted_at)
+    ON webhook_endpoints TO payonce_api;
+GRANT SELECT, INSERT (tenant_id, endpoint_id, payment_id, version),
+      UPDATE (due_at, attempts, first_at, delivered_at)
+    ON event_deliveries TO payonce_api;
 
 GRANT SELECT, INSERT (id, sent_at, body, processed_at, result), UPDATE (processed_at, result) ON webhook_events
     TO payonce_api;

@@ -1,0 +1,78 @@
+-- The endpoints that receive the events of a tenant, and the tenant's feed.
+
+-- name: LockTenant :one
+-- Before each change of what a tenant wants. So two changes never count the endpoints at the same time.
+SELECT feed FROM tenants WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: SetTells :exec
+-- After such a change, in its transaction. tells: the tenant has the feed or an endpoint.
+UPDATE tenants SET feed = @feed, tells = @tells WHERE id = @id;
+
+-- name: CreateEndpoint :one
+INSERT INTO webhook_endpoints (tenant_id, id, url, description, event_types, secret)
+VALUES (@tenant_id, @id, @url, @description, @event_types, @secret)
+RETURNING created_at;
+
+-- name: ListEndpoints :many
+-- The endpoints of a tenant, or the endpoint with this id, oldest first. waiting is how many deliveries are due or will
+-- be, counted up to max_waiting. Secrets are read by the reconciler alone.
+SELECT p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at, p.failing_since,
+       p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+FROM webhook_endpoints AS p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting FROM (
+        SELECT FROM event_deliveries AS d
+        WHERE d.tenant_id = p.tenant_id AND d.endpoint_id = p.id AND d.due_at IS NOT NULL
+        LIMIT @max_waiting) AS i) AS w
+WHERE p.tenant_id = @tenant_id AND p.deleted_at IS NULL AND (sqlc.narg(id)::uuid IS NULL OR p.id = sqlc.narg(id))
+ORDER BY p.created_at, p.id LIMIT @max_rows;
+
+-- name: WithdrawEndpoint :execrows
+-- The pruner deletes the row, with its deliveries.
+UPDATE webhook_endpoints SET deleted_at = payonce_now()
+WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
+
+-- name: RotateSecret :exec
+-- Until the end of the overlap, each request is signed with the old secret, too. If an earlier rotation still overlaps,
+-- the secret from before that rotation stays: the answer of that rotation may be lost, and then nobody has its secret.
+UPDATE webhook_endpoints
+SET secret = @secret,
+    previous_secret = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN
+                           CASE WHEN previous_until > payonce_now() THEN previous_secret ELSE secret END END,
+    previous_until = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN payonce_now() + sqlc.arg(overlap)::interval END
+WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
+
+-- name: EnableEndpoint :exec
+-- What has waited is delivered now. Competes with the job that delivers to the endpoint: an endpoint that is enabled
+-- keeps its rest, because that job may be running.
+UPDATE webhook_endpoints
+SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now()
+WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL AND disabled_at IS NOT NULL;
+
+-- name: FindInFeed :one
+-- Whether events are written for the tenant, and the place of an event in its feed: 0 if it has none.
+SELECT t.tells, coalesce((
+    SELECT e.position FROM events AS e
+    WHERE e.tenant_id = @tenant_id AND e.payment_id = @payment_id AND e.version = @version), 0)::bigint AS position
+FROM tenants AS t WHERE t.id = @tenant_id;
+
+-- name: ReadFeed :many
+-- The events of a tenant that have a place in its feed, from the place after this one on.
+SELECT e.payment_id, e.version, e.type FROM events AS e
+WHERE e.tenant_id = @tenant_id AND e.position > @after::bigint
+ORDER BY e.position LIMIT @max_rows;
+
+-- name: Redeliver :many
+-- Makes an event due again, for one endpoint, or for all that are enabled and get its type. Competes with the job that
+-- delivers: a try that is running finds another due_at, so its outcome is not written.
+INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
+SELECT e.tenant_id, p.id, e.payment_id, e.version
+FROM events AS e JOIN webhook_endpoints AS p ON p.tenant_id = e.tenant_id AND p.deleted_at IS NULL
+WHERE e.tenant_id = @tenant_id AND e.payment_id = @payment_id AND e.version = @version
+  AND CASE WHEN sqlc.narg(endpoint_id)::uuid IS NULL
+           THEN p.disabled_at IS NULL AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
+           ELSE p.id = sqlc.narg(endpoint_id) END
+ORDER BY p.id
+ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
+SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
+RETURNING endpoint_id;

@@ -1,0 +1,292 @@
+package events
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/cardnumber"
+	"payonce/internal/events/internal/dbsqlc"
+	"payonce/internal/payment"
+	"payonce/internal/payments"
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+)
+
+// Registry is what merchants ask about their events: the endpoints, the feed, and one more delivery.
+type Registry struct {
+	DB        *postgres.DB
+	Books     *payments.Books
+	Addresses Addresses // of endpoints
+	NewID     func() (uuid.UUID, error)
+	Random    io.Reader // of secrets
+}
+
+// EndpointID identifies an endpoint. Its text has the form of a payment's id.
+type EndpointID uuid.UUID
+
+const endpointPrefix = "we_"
+
+// String gives "we_" and 26 characters.
+func (id EndpointID) String() string {
+	_, of, _ := strings.Cut(payment.ID(id).String(), "_")
+	return endpointPrefix + of
+}
+
+// ParseEndpointID reads what EndpointID.String writes, and nothing else.
+func ParseEndpointID(s string) (EndpointID, error) {
+	of, ok := strings.CutPrefix(s, endpointPrefix)
+	id, err := payment.ParseID("pay_" + of)
+	if !ok || err != nil {
+		return EndpointID{}, ErrNoEndpoint
+	}
+	return EndpointID(id), nil
+}
+
+// Endpoint is an endpoint without its secret.
+type EndpointRow struct {
+	ID             EndpointID
+	URL            string
+	Description    string
+	Types          []string   // of the events that it gets; none: all
+	PreviousUntil  *time.Time // until then, the secret from before the last rotation signs, too; nil: it does not
+	DisabledReason string     // why nothing is delivered to it; "" if it is enabled
+	DisabledAt     *time.Time
+	FailingSince   *time.Time // when the first try failed after which none has succeeded
+	Created        time.Time
+	Waiting        int // deliveries that are due or will be, at most MaxWaiting
+}
+
+// Bounds of endpoints.
+const (
+	MaxEndpoints   = 20 // of a tenant
+	MaxWaiting     = 100
+	MaxOverlap     = 7 * 24 * time.Hour
+	DefaultOverlap = 24 * time.Hour
+
+	maxDescription = 200 // characters
+)
+
+// The errors of endpoints.
+var (
+	ErrNoEndpoint       = errors.New("no such endpoint")
+	ErrTooManyEndpoints = errors.New("too many endpoints")
+)
+
+// NewEndpoint is what a merchant says of a new endpoint.
+type NewEndpoint struct {
+	URL         string
+	Description string
+	Types       []string
+}
+
+// Check says what is wrong with a new endpoint.
+func (r *Registry) Check(n NewEndpoint) (bad []problem.Detail) {
+	if err := r.Addresses.CheckURL(n.URL); err != nil {
+		bad = append(bad, problem.AtPointer("/url", err.Error()))
+	}
+	for place, text := range map[string]string{"/url": n.URL, "/description": n.Description} {
+		if cardnumber.In(text) {
+			bad = append(bad, problem.AtPointer(place, "must not hold a card number"))
+		}
+	}
+	if utf8.RuneCountInString(n.Description) > maxDescription ||
+		strings.ContainsFunc(n.Description, unicode.IsControl) {
+		bad = append(bad, problem.AtPointer("/description",
+			fmt.Sprintf("must be at most %d characters, and no control characters", maxDescription)))
+	}
+	if len(n.Types) > len(types) {
+		return append(bad, problem.AtPointer("/eventTypes", fmt.Sprintf("must be at most %d types", len(types))))
+	}
+	for i, t := range n.Types {
+		place := fmt.Sprintf("/eventTypes/%d", i)
+		switch {
+		case !slices.Contains(types, t):
+			bad = append(bad, problem.AtPointer(place, "must be one of "+strings.Join(types, ", ")))
+		case slices.Contains(n.Types[:i], t):
+			bad = append(bad, problem.AtPointer(place, "is given twice"))
+		}
+	}
+	return bad
+}
+
+// Create makes an endpoint that Check has nothing against, and returns its secret, which is not shown again. From then
+// on, events are written for the tenant. It fails with ErrTooManyEndpoints.
+func (r *Registry) Create(ctx context.Context, tenant string, n NewEndpoint) (e EndpointRow, secret string, err error) {
+	id, err := r.NewID()
+	if err != nil {
+		return EndpointRow{}, "", fmt.Errorf("make endpoint id: %w", err)
+	}
+	raw, err := r.newSecret()
+	if err != nil {
+		return EndpointRow{}, "", err
+	}
+	e = EndpointRow{ID: EndpointID(id), URL: n.URL, Description: n.Description, Types: append([]string{}, n.Types...)}
+	err = r.change(ctx, tenant, func(ctx context.Context, q *dbsqlc.Queries, w wants) (_ wants, err error) {
+		if w.endpoints >= MaxEndpoints {
+			return w, ErrTooManyEndpoints
+		}
+		e.Created, err = q.CreateEndpoint(ctx, dbsqlc.CreateEndpointParams{TenantID: tenant, ID: id, Url: e.URL,
+			Description: e.Description, EventTypes: e.Types, Secret: raw})
+		return wants{w.feed, w.endpoints + 1}, err
+	})
+	if err != nil {
+		return EndpointRow{}, "", fmt.Errorf("create endpoint: %w", err)
+	}
+	return e, textOf(raw), nil
+}
+
+// Endpoints lists the endpoints of a tenant, oldest first.
+func (r *Registry) Endpoints(ctx context.Context, tenant string) ([]EndpointRow, error) {
+	return r.read(ctx, r.DB.Reader(), tenant, nil)
+}
+
+// Endpoint reads an endpoint. For another tenant's endpoint it fails with ErrNoEndpoint, as if there were none.
+func (r *Registry) Endpoint(ctx context.Context, tenant string, id EndpointID) (EndpointRow, error) {
+	return r.readOne(ctx, r.DB.Reader(), tenant, id)
+}
+
+// Delete deletes an endpoint. Nothing is delivered to it any more, but what is being delivered.
+func (r *Registry) Delete(ctx context.Context, tenant string, id EndpointID) error {
+	err := r.change(ctx, tenant, func(ctx context.Context, q *dbsqlc.Queries, w wants) (wants, error) {
+		n, err := q.WithdrawEndpoint(ctx, dbsqlc.WithdrawEndpointParams{TenantID: tenant, ID: uuid.UUID(id)})
+		if err == nil && n == 0 {
+			err = ErrNoEndpoint
+		}
+		return wants{w.feed, w.endpoints - 1}, err
+	})
+	if err != nil {
+		return fmt.Errorf("delete endpoint: %w", err)
+	}
+	return nil
+}
+
+// Rotate gives an endpoint another secret, and returns it. During the overlap, the old secret signs, too. If the answer
+// is lost, Rotate may be called again: the secret from before the first call still signs.
+func (r *Registry) Rotate(
+	ctx context.Context, tenant string, id EndpointID, overlap time.Duration,
+) (e EndpointRow, secret string, err error) {
+	raw, err := r.newSecret()
+	if err != nil {
+		return EndpointRow{}, "", err
+	}
+	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := dbsqlc.New(tx).RotateSecret(ctx, dbsqlc.RotateSecretParams{TenantID: tenant, ID: uuid.UUID(id),
+			Secret: raw, Overlap: overlap})
+		if err == nil {
+			e, err = r.readOne(ctx, tx, tenant, id)
+		}
+		return err
+	})
+	if err != nil {
+		return EndpointRow{}, "", fmt.Errorf("rotate secret: %w", err)
+	}
+	return e, textOf(raw), nil
+}
+
+// Enable enables an endpoint again. What has waited for it is delivered.
+func (r *Registry) Enable(ctx context.Context, tenant string, id EndpointID) (e EndpointRow, err error) {
+	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := dbsqlc.New(tx).EnableEndpoint(ctx, dbsqlc.EnableEndpointParams{TenantID: tenant, ID: uuid.UUID(id)})
+		if err == nil {
+			e, err = r.readOne(ctx, tx, tenant, id)
+		}
+		return err
+	})
+	if err != nil {
+		return EndpointRow{}, fmt.Errorf("enable endpoint: %w", err)
+	}
+	return e, nil
+}
+
+// SetFeed says whether a tenant wants the feed of its events.
+func (r *Registry) SetFeed(ctx context.Context, tenant string, enabled bool) error {
+	err := r.change(ctx, tenant, func(_ context.Context, _ *dbsqlc.Queries, w wants) (wants, error) {
+		return wants{enabled, w.endpoints}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("set feed: %w", err)
+	}
+	return nil
+}
+
+// wants is what a tenant wants: the feed, or deliveries to endpoints.
+type wants struct {
+	feed      bool
+	endpoints int
+}
+
+// change changes what a tenant wants. Events are written from then on, or not any more.
+func (r *Registry) change(
+	ctx context.Context, tenant string, do func(context.Context, *dbsqlc.Queries, wants) (wants, error),
+) error {
+	return r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := dbsqlc.New(tx)
+		feed, err := q.LockTenant(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		all, err := r.read(ctx, tx, tenant, nil)
+		if err != nil {
+			return err
+		}
+		w, err := do(ctx, q, wants{feed, len(all)})
+		if err != nil {
+			return err
+		}
+		return q.SetTells(ctx, dbsqlc.SetTellsParams{ID: tenant, Feed: w.feed, Tells: w.feed || w.endpoints > 0})
+	})
+}
+
+func (r *Registry) readOne(ctx context.Context, q postgres.DBTX, tenant string, id EndpointID) (EndpointRow, error) {
+	all, err := r.read(ctx, q, tenant, (*uuid.UUID)(&id))
+	if err == nil && len(all) == 0 {
+		err = ErrNoEndpoint
+	}
+	if err != nil {
+		return EndpointRow{}, err
+	}
+	return all[0], nil
+}
+
+func (r *Registry) read(ctx context.Context, q postgres.DBTX, tenant string, id *uuid.UUID) ([]EndpointRow, error) {
+	rows, err := dbsqlc.New(q).ListEndpoints(ctx, dbsqlc.ListEndpointsParams{TenantID: tenant, ID: id,
+		MaxWaiting: MaxWaiting, MaxRows: MaxEndpoints})
+	if err != nil {
+		return nil, fmt.Errorf("read endpoints: %w", err)
+	}
+	all := make([]EndpointRow, len(rows))
+	for i, row := range rows {
+		all[i] = EndpointRow{ID: EndpointID(row.ID), URL: row.Url, Description: row.Description, Types: row.EventTypes,
+			DisabledReason: postgres.Text(row.DisabledReason), DisabledAt: row.DisabledAt,
+			FailingSince: row.FailingSince, Created: row.CreatedAt, Waiting: int(row.Waiting)}
+		if row.Overlaps {
+			all[i].PreviousUntil = row.PreviousUntil
+		}
+	}
+	return all, nil
+}
+
+// secretBytes is how long the key of a signature is.
+const secretBytes = 32
+
+func (r *Registry) newSecret() ([]byte, error) {
+	raw := make([]byte, secretBytes)
+	if _, err := io.ReadFull(r.Random, raw); err != nil {
+		return nil, fmt.Errorf("read randomness: %w", err)
+	}
+	return raw, nil
+}
+
+// textOf is a secret in the form of Standard Webhooks.
+func textOf(secret []byte) string { return "whsec_" + base64.StdEncoding.EncodeToString(secret) }
