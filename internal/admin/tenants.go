@@ -23,7 +23,8 @@ const tenantsHelp = `Usage:
       and the account that STRIPE_SECRET belongs to by the word default: as acct_…, all its events would be refused as
       those of another account. The same command may run again
   api tenants list
-      lists the tenants, with their providers, their accounts there and their rate limits
+      lists the tenants, with their providers, their accounts there, their rate limits, and whether they have switched on
+      the feed of events or endpoints
   api tenants rate --tenant NAME --per-second N [--burst N]
       sets how many requests per second the tenant may send, and how many requests at once after a pause (--burst).
       By default, the burst is twice the number per second. A request above the limit gets 429. Each API process counts
@@ -47,10 +48,17 @@ func listTenants(ctx context.Context, stdout io.Writer, registry registry) error
 		return err
 	}
 	tw := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TENANT\tPSP\tPSP ACCOUNT\tPER SECOND\tBURST\tCREATED")
+	fmt.Fprintln(tw, "TENANT\tPSP\tPSP ACCOUNT\tPER SECOND\tBURST\tEVENTS\tCREATED")
 	for _, t := range all {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%s\n", t.ID, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst,
-			t.Created.UTC().Format(time.RFC3339))
+		events := "none"
+		switch {
+		case t.Feed:
+			events = "feed"
+		case t.Tells:
+			events = "endpoints"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", t.ID, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst,
+			events, t.Created.UTC().Format(time.RFC3339))
 	}
 	return tw.Flush()
 }

@@ -25,8 +25,16 @@ func TestRateOfATenantIsListedSetAndHeeded(t *testing.T) {
 		}
 		return out
 	}
-	if out := list(); !regexp.MustCompile(`(?m)^TENANT +PSP +PSP ACCOUNT +PER SECOND +BURST +CREATED\nacme +native +acme +50 +100 +\S+Z\nglobex +native +globex +50 +100 +\S+Z\n$`).MatchString(out) {
+	if out := list(); !regexp.MustCompile(`(?m)^TENANT +PSP +PSP ACCOUNT +PER SECOND +BURST +EVENTS +CREATED\nacme +native +acme +50 +100 +none +\S+Z\nglobex +native +globex +50 +100 +none +\S+Z\n$`).MatchString(out) {
 		t.Fatalf("listed are\n%s", out)
+	}
+	db := pgtest.Connect(t, url)
+	for set, shown := range map[string]string{"tells = true": "endpoints", "feed = true, tells = true": "feed"} {
+		pgtest.Exec(t, db, "UPDATE tenants SET "+set+" WHERE id = 'globex'")
+		if out := list(); !regexp.MustCompile(`(?m)^globex .* ` + shown + ` +\S+Z$`).MatchString(out) {
+			t.Errorf("with %s, listed are\n%s", set, out)
+		}
+		pgtest.Exec(t, db, "UPDATE tenants SET feed = false, tells = false")
 	}
 	for _, c := range []struct{ args, says, listed string }{
 		{"--per-second 5", "acme may send 5 requests per second, and 10 at once.", "acme +native +acme +5 +10 "},

@@ -30,6 +30,7 @@ type Tenant struct {
 	PSPAccount        string // no two tenants have the same, not even at two providers
 	RequestsPerSecond int
 	Burst             int
+	Feed, Tells       bool // the tenant wants the feed of its events; events are written for it
 	Created           time.Time
 }
 
@@ -54,7 +55,8 @@ func (t Tenant) Check() error {
 }
 
 // Create makes a tenant. It may be called again after a failure: if the tenant exists and is what n says, nothing is
-// written. It fails with ErrMalformed, ErrTenantExists or ErrAccountInUse. n.Created is not used.
+// written. It fails with ErrMalformed, ErrTenantExists or ErrAccountInUse. n.Created is not used, and neither is what
+// the tenant wants to hear.
 func (r *Registry) Create(ctx context.Context, n Tenant) error {
 	if err := n.Check(); err != nil {
 		return err
@@ -73,7 +75,8 @@ func (r *Registry) Create(ctx context.Context, n Tenant) error {
 			return err
 		}
 		there := tenantOf(dbsqlc.Tenant(row))
-		if n.Created = there.Created; n != there {
+		n.Created, n.Feed, n.Tells = there.Created, there.Feed, there.Tells
+		if n != there {
 			return fmt.Errorf("tenant %q %w, at provider %s with account %s, %d requests per second and burst %d",
 				there.ID, ErrTenantExists, there.PSP, there.PSPAccount, there.RequestsPerSecond, there.Burst)
 		}
@@ -134,7 +137,7 @@ func list[T any](ctx context.Context, db *postgres.DB, limit int32, show func(db
 func tenantOf(row dbsqlc.Tenant) Tenant {
 	return Tenant{
 		ID: row.ID, PSP: PSP(row.Psp), PSPAccount: row.PspAccount, RequestsPerSecond: int(row.RequestsPerSecond),
-		Burst: int(row.RequestBurst), Created: row.CreatedAt,
+		Burst: int(row.RequestBurst), Feed: row.Feed, Tells: row.Tells, Created: row.CreatedAt,
 	}
 }
 

@@ -269,6 +269,7 @@ func TestTenantIsCreatedAsItWasAskedFor(t *testing.T) {
 		if err := o.registry.Create(t.Context(), atStripe()); err != nil {
 			t.Fatal(err)
 		}
+		o.exec("UPDATE tenants SET feed = true, tells = true WHERE id = 'initech'") // which the merchant decides
 	}
 	all, err := o.registry.Tenants(t.Context())
 	if err != nil {
@@ -276,7 +277,8 @@ func TestTenantIsCreatedAsItWasAskedFor(t *testing.T) {
 	}
 	want := []Tenant{
 		{ID: "acme", PSP: Native, PSPAccount: "acme", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},
-		{ID: "initech", PSP: Stripe, PSPAccount: "acct_1", RequestsPerSecond: 7, Burst: 11},
+		{ID: "initech", PSP: Stripe, PSPAccount: "acct_1", RequestsPerSecond: 7, Burst: 11, Feed: true,
+			Tells: true},
 	}
 	if diff := cmp.Diff(want, all, cmpopts.IgnoreFields(Tenant{}, "Created")); diff != "" {
 		t.Fatalf("tenants differ (-want +got):\n%s", diff)
