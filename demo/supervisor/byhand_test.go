@@ -23,6 +23,11 @@ func TestRefundsByHandAnswerAsShown(t *testing.T) {
 	answersAsShown(t, "refunds", "refunds answers")
 }
 
+func TestEventsByHandAnswerAsShown(t *testing.T) {
+	t.Parallel()
+	answersAsShown(t, "events", "events answers")
+}
+
 func TestWebhookByHandAnswersAsShown(t *testing.T) {
 	t.Parallel()
 	answersAsShown(t, "webhook", "webhook answers", "openssl")

@@ -113,7 +113,8 @@ func write(t *testing.T, page, content string) {
 // normal takes out what differs between two runs.
 func normal(s string) string {
 	for _, differing := range []string{
-		`(pay|ch|re|rf|dp|req)_[0-9A-Za-z]+`, `(tour|by-hand)-[0-9]+`, `(lost|killed)-[0-9]+-k[0-9a-f]{4}`,
+		`(pay|ch|re|rf|dp|req|we|evt)_[0-9A-Za-z]+`, `…_[0-9]{16}`, `"version":[0-9]{16}`, `whsec_[0-9A-Za-z+/]+=`,
+		`(tour|by-hand)-[0-9]+`, `(lost|killed)-[0-9]+-k[0-9a-f]{4}`,
 		`[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?`, `[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}`,
 		`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, `"ageSeconds":[0-9]+`,
 		`"source":"(webhook|scan)"`, // the one that came first
