@@ -21,3 +21,6 @@ UPDATE tenants SET tells = true WHERE id = 'acme';
 -- The rows that a settlement file has lines about.
 CREATE VIEW named AS
 SELECT n, ('00000000' || lpad(to_hex(n), 24, '0'))::uuid AS id FROM generate_series(5000, 8199) AS n;
+-- An endpoint that is disabled.
+INSERT INTO webhook_endpoints (tenant_id, id, url, secret, disabled_at, disabled_reason)
+VALUES ('acme', '0000000b-0000-0000-0000-000000000005', 'https://shop.example', sha256('x'), '2026-01-01Z', 'test');
