@@ -39,8 +39,9 @@ var usual = values{
 	"psprefundid": "'new-$n'", "reason": "'test'", "responsebody": "'x'", "responsecontenttype": "'text/plain'",
 	"responselocation": "'/x'", "responseschemaversion": "1", "responsestatus": "201", "retention": "'1 hour'",
 	"runid": "'0000000e-0000-0000-0000-000000000002'", "seen": "'unknown'", "seenat": "payonce_now()",
-	"status": "'succeeded'", "subject": "'$id'", "tell": "true", "tenant": "NULL", "tenantid": "'acme'", "unlesscharged": "false",
-	"version": "1", "visibility": "'1 hour'", "walkbegan": "'2026-01-01Z'",
+	"status": "'succeeded'", "subject": "'$id'", "tell": "true", "tenant": "NULL", "tenantid": "'acme'",
+	"unlesscharged": "false",
+	"version":       "1", "visibility": "'1 hour'", "walkbegan": "'2026-01-01Z'",
 }
 
 const (
@@ -322,6 +323,7 @@ var (
 	refundsKey = values{"id": "'$refund'", "operation": refunds, "key": "'refund-$n'", "idempotencykey": "'refund-$n'",
 		"leaseid": "'$refund'", "subject": "'$refund'", "declinecode": "NULL"}
 	event      = values{"id": "'event-$n'"}
-	ofEndpoint = values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "giveup": "'1 hour'", "rest": "'1 hour'",
+	ofEndpoint = values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "giveup": "'1 hour'",
+		"rest":   "'1 hour'",
 		"failed": "true", "succeeded": "false", "reason": "''"}
 )

@@ -101,7 +101,8 @@ func (a Addresses) published(document []byte, server string) []byte {
 	}
 	document = demoOnly.ReplaceAll(document, []byte(kept))
 	pairs := append(a.keys(), documentedServer, server, documentedPublic, a.Public, documentedOperator, a.Operator)
-	for _, path := range []string{"/payments", "/refunds", "/webhooks", "/idempotency-keys"} {
+	for _, path := range []string{"/payments", "/refunds", "/webhooks", "/idempotency-keys", "/webhook-endpoints",
+		"/events"} {
 		pairs = append(pairs, ": "+path, ": "+problem.Path(a.Public, path))
 	}
 	return []byte(strings.NewReplacer(pairs...).Replace(string(document)))
