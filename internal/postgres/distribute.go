@@ -57,7 +57,7 @@ func (db *DB) sendSpread(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Bat
 	block, ended := &pgx.Batch{}, false
 	block.Queue("BEGIN")
 	for _, q := range batch.QueuedQueries {
-		q.SQL = nameTenant(q.SQL)
+		q.SQL = NameTenant(q.SQL)
 		block.QueuedQueries = append(block.QueuedQueries, q)
 	}
 	block.Queue("COMMIT").Fn = func(results pgx.BatchResults) error {
@@ -91,9 +91,9 @@ var (
 	sameTenant = regexp.MustCompile(`(\w+\.tenant_id) = \w+\.tenant_id`)
 )
 
-// nameTenant adds the tenants to each join of a statement over arrays. By the join alone, Citus does not see which
+// NameTenant adds the tenants to each join of a statement over arrays. By the join alone, Citus does not see which
 // shards have the rows, and would send the statement to all workers.
-func nameTenant(sql string) string {
+func NameTenant(sql string) string {
 	array := tenantIDs.FindStringSubmatch(sql)
 	if array == nil {
 		return sql

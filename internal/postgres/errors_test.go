@@ -155,11 +155,11 @@ func TestStatementOverArraysNamesItsTenants(t *testing.T) {
 	const sql = "SELECT k.* FROM (SELECT unnest($1::text[]) AS key, unnest($2::text[]) AS tenant_id) AS a " +
 		"JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.key = a.key"
 	want := strings.Replace(sql, " AND", " AND k.tenant_id = ANY ($2::text[]) AND", 1)
-	if got := nameTenant(sql); got != want {
+	if got := NameTenant(sql); got != want {
 		t.Errorf("it is %s, want %s", got, want)
 	}
 	const other = "SELECT p.id FROM payments AS p JOIN refunds AS r ON r.tenant_id = p.tenant_id"
-	if got := nameTenant(other); got != other {
+	if got := NameTenant(other); got != other {
 		t.Errorf("a statement without such an array has become %s", got)
 	}
 }

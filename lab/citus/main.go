@@ -105,7 +105,8 @@ func play(ctx context.Context, root, part string, getenv func(string) string, st
 	switch part {
 	case "tests":
 		command = []string{"go", "test", "-count=1", "-timeout", testTimeout, "-run", getenv("RUN"),
-			"./internal/postgres", "./internal/statement", "./test/cituscluster", "./test/e2e"}
+			"./internal/postgres", "./internal/statement", "./test/blocks", "./test/cituscluster",
+			"./test/e2e"}
 	case "matrix":
 		command, env = beside("matrix"), map[string]string{"QUICK": "1", "WORKERS": "3",
 			"REPORT": "bin/citus-matrix.json"}

@@ -53,24 +53,24 @@ const (
 	lines = `INSERT INTO statement_lines
 		(day, line, object, psp_id, reference, subject, amount_minor, currency, charge_id, status, created_at)
 		SELECT '2026-01-02', n, 'charge', 'charge-' || n, '', CASE WHEN n % 100 = 10 THEN id END, 1, 'USD', '',
-			'succeeded', now()
+			'succeeded', payonce_now()
 		FROM named WHERE n % 100 IN (10, 12);`
 	// changes are refunds of others in that file: of 32 confirmed charges, and of 32 that only their objects name.
 	changes = `INSERT INTO statement_lines
 		(day, line, object, psp_id, reference, amount_minor, currency, charge_id, status, created_at)
 		SELECT '2026-01-02', n, 'refund', 'outside-' || n, '', 1, 'USD',
-			CASE n % 100 WHEN 2 THEN 'object-' ELSE 'charge-' END || n, 'succeeded', now()
+			CASE n % 100 WHEN 2 THEN 'object-' ELSE 'charge-' END || n, 'succeeded', payonce_now()
 		FROM named WHERE n % 100 IN (2, 12);`
 	// disputed are disputes in that file.
 	disputed = `INSERT INTO statement_lines
 		(day, line, object, psp_id, reference, amount_minor, currency, charge_id, status, created_at)
-		SELECT '2026-01-02', -n, 'dispute', 'dispute-' || n, '', 1, 'USD', 'charge-' || n, 'pending', now()
+		SELECT '2026-01-02', -n, 'dispute', 'dispute-' || n, '', 1, 'USD', 'charge-' || n, 'pending', payonce_now()
 		FROM named WHERE n % 100 IN (10, 12);`
 	ours = `INSERT INTO statement_ours SELECT 'charge', id, 'charge-' || n, 12000, 'USD', 'succeeded'
 		FROM named WHERE n % 100 IN (10, 12);`
 	elsewhere = `INSERT INTO statement_elsewhere SELECT 'dispute', 'dispute-' || n, 1, 'USD', 'won'
 		FROM named WHERE n % 100 IN (10, 12);`
-	absent = `INSERT INTO statement_absent SELECT 'charge', id, 'charge-' || n, 12000, 'USD', now(), now()
+	absent = `INSERT INTO statement_absent SELECT 'charge', id, 'charge-' || n, 12000, 'USD', payonce_now(), payonce_now()
 		FROM named WHERE n % 100 IN (10, 11);`
 )
 
@@ -284,7 +284,7 @@ var statementsAsked = map[string]asked{
 	"statement.TryLock":         {with: values{"name": "'x'"}},
 	"statement.WriteAbsences":   {file: absent, with: values{"late": latest}},
 	"statement.WriteLineBreaks": {file: lines + changes + ours, with: values{"ownprefix": "'operator:'"}},
-	"statement.WriteRun": {with: values{"startedat": "now()", "status": "'complete'", "lines": "1",
+	"statement.WriteRun": {with: values{"startedat": "payonce_now()", "status": "'complete'", "lines": "1",
 		"breaks": "1", "pending": "1"}},
 
 	"tenants.CreateTenant": {with: values{"id": "'new'", "pspaccount": "'new'", "requestspersecond": "1",
@@ -303,7 +303,7 @@ var statementsAsked = map[string]asked{
 	"webhooks.SetResult, none": {is: 15, with: event},
 	"webhooks.PruneEvents":     {with: values{"olderthan": "'1 hour'"}},
 	"webhooks.StoreEvents": {with: values{
-		"ids": "ARRAY['new-$n']", "sentat": "ARRAY[now()]", "bodies": "ARRAY['x'::bytea]",
+		"ids": "ARRAY['new-$n']", "sentat": "ARRAY[payonce_now()]", "bodies": "ARRAY['x'::bytea]",
 		"ignored": "ARRAY[false]",
 		"kind":    "'webhook'", "queue": "'webhook'", "maxattempts": "20"}},
 	"webhooks.WakeQueue": {with: values{"queue": "'webhook'"}},

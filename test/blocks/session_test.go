@@ -142,10 +142,15 @@ func (s *session) inTransaction(name string, steps ...string) ([]*pgconn.Result,
 			fmt.Sprintf("PREPARE %q AS %s", statementOf(name), p.sql))
 		defer s.run(fmt.Sprintf("DEALLOCATE %q", statementOf(name)))
 	}
-	results, err := s.conn.PgConn().Exec(s.t.Context(), strings.Join(append(all, steps...), ";\n")).ReadAll()
-	s.run("ROLLBACK")
-	if err != nil {
-		return nil, err
+	defer s.run("ROLLBACK")
+	var results []*pgconn.Result
+	// One by one: Citus sends SET LOCAL to its workers with all that is in the same message.
+	for _, step := range append(all, steps...) {
+		more, err := s.conn.PgConn().Exec(s.t.Context(), step).ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, more...)
 	}
 	return results[len(results)-len(steps):], nil
 }

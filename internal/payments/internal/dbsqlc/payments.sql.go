@@ -345,11 +345,11 @@ FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = $4::text) AS p
 LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
-                   WHERE $1::text = 'refund' AND i.tenant_id = t.id
-                     AND i.psp_refund_id = $2::text AND i.origin = 'provider') AS r ON true
+                   WHERE i.tenant_id = p.tenant_id AND i.psp_refund_id = $2::text
+                     AND i.origin = 'provider') AS r ON $1::text = 'refund'
 LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
-                   WHERE $1::text = 'dispute' AND i.tenant_id = t.id AND i.payment_id = p.id
-                     AND i.psp_id = $2::text) AS d ON true
+                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id
+                     AND i.psp_id = $2::text) AS d ON $1::text = 'dispute'
 WHERE t.psp_account = $3
 UNION ALL
 SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
@@ -361,11 +361,11 @@ CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_
                     WHERE i.tenant_id = t.id AND i.psp_object_id = $4::text
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
 LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
-                   WHERE $1::text = 'refund' AND i.tenant_id = t.id
-                     AND i.psp_refund_id = $2::text AND i.origin = 'provider') AS r ON true
+                   WHERE i.tenant_id = p.tenant_id AND i.psp_refund_id = $2::text
+                     AND i.origin = 'provider') AS r ON $1::text = 'refund'
 LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
-                   WHERE $1::text = 'dispute' AND i.tenant_id = t.id AND i.payment_id = p.id
-                     AND i.psp_id = $2::text) AS d ON true
+                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id
+                     AND i.psp_id = $2::text) AS d ON $1::text = 'dispute'
 WHERE t.psp_account = $3
 `
 
@@ -392,7 +392,9 @@ type FindChangedRow struct {
 }
 
 // What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
-// charge, with what is stored of the record's object.
+// charge, with what is stored of the record's object. For Citus, which refuses the statement
+// otherwise, the subqueries ask for the payment's tenant, and the object is asked in ON: a subquery that is empty when
+// the statement is planned counts as a join that is not by tenant.
 func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]FindChangedRow, error) {
 	rows, err := q.db.Query(ctx, findChanged,
 		arg.Object,
@@ -1195,14 +1197,14 @@ func (q *Queries) RecordDispute(ctx context.Context, arg RecordDisputeParams) er
 const recordPayments = `-- name: RecordPayments :many
 UPDATE payments AS p
 SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, ''),
-    updated_at = greatest(p.updated_at, nullif(greatest(payonce_now(), p.created_at + interval '1 second'),
-                                               p.created_at + interval '1 second'))
+    updated_at = CASE WHEN p.created_at < o.late THEN greatest(p.updated_at, o.at) ELSE p.updated_at END
 FROM (
     SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS status,
            unnest($3::text[]) AS psp_charge_id, unnest($4::text[]) AS decline_code,
            unnest($5::text[]) AS tenant_id, unnest($6::text[]) AS operation,
            unnest($7::text[]) AS key, unnest($8::integer[]) AS generation,
-           unnest($9::integer[]) AS attempt, unnest($10::text[]) AS key_status
+           unnest($9::integer[]) AS attempt, unnest($10::text[]) AS key_status,
+           payonce_now() AS at, payonce_now() - interval '1 second' AS late
 ) AS o
 WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
   AND p.status IN ('processing', 'failed') AND p.status <> o.status
@@ -1227,7 +1229,8 @@ type RecordPaymentsParams struct {
 
 // processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
 // payment that is not returned was not written. updated_at is written only for an outcome that comes a second after the
-// payment, or later: it outlives the key, which has the time of each outcome.
+// payment, or later: it outlives the key, which has the time of each outcome. Both times come with the outcomes: Citus
+// refuses an UPDATE that calls payonce_now() in a CASE, or that adds an interval to a column.
 func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, recordPayments,
 		arg.Ids,
