@@ -291,7 +291,8 @@ var forbidden = []string{
 }
 
 // forbiddenByColumn, and forbiddenByColumnToReconciler, are refused by rights on columns. Citus hands on none, so there
-// the guards alone are in the way, and nothing protects dates and a payment's first status, or against LOCK TABLE.
+// the guards alone are in the way. Nothing protects dates, a payment's first status, and whose a new refund is, or
+// against LOCK TABLE.
 var (
 	forbiddenByColumn = []string{
 		"UPDATE tenants SET psp_account = 'evil'", "UPDATE tenants SET psp = 'evil'",
@@ -316,6 +317,9 @@ var (
 		"UPDATE idempotency_keys SET generation = generation",
 		"UPDATE idempotency_keys SET fingerprint = fingerprint", "UPDATE idempotency_keys SET subject = subject",
 		"UPDATE idempotency_keys SET reserved_at = reserved_at",
+		// A refund with a key is one that the tenant has asked for.
+		`INSERT INTO refunds (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status)
+			VALUES (gen_random_uuid(), gen_random_uuid(), 'acme', 'k', 1, 1, 'USD', 'processing')`,
 	}
 )
 
@@ -336,8 +340,6 @@ var (
 			VALUES ('acme', 'POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
 		`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
 			VALUES (gen_random_uuid(), 'acme', 'k', 1, 'c', 1, 'USD', 'pm_ok', 'processing')`,
-		`INSERT INTO refunds (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status)
-			VALUES (gen_random_uuid(), gen_random_uuid(), 'acme', 'k', 1, 1, 'USD', 'processing')`,
 		"INSERT INTO webhook_events (id, sent_at, body) VALUES ('e', now(), '')",
 	}
 )
