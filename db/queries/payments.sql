@@ -130,7 +130,8 @@ WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id
 -- name: WriteOutcomes :exec
 -- WriteEvents for the path of a payment, where each lookup counts: the owners of keys have completed payments of
 -- tenants that want events. A payment that this transaction has not written (xmin) is not told. A payment that nothing
--- has changed before has neither an earlier event nor a dispute.
+-- has changed before has neither an earlier event nor a dispute. CompleteKeys explains the first comparison. CASE has
+-- PostgreSQL look up each payment, and not search all payments for those that were written.
 INSERT INTO events (
     tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes)
 SELECT p.tenant_id, p.id,
@@ -148,7 +149,7 @@ SELECT p.tenant_id, p.id,
             WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) END
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id) AS e
 JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
-WHERE p.xmin = pg_current_xact_id()::xid;
+WHERE e.tenant_id = e.tenant_id || '' AND CASE e.payment_id WHEN p.id THEN p.xmin = pg_current_xact_id()::xid END;
 
 -- name: ReadEvents :many
 -- Events, with what never changes of their payments.

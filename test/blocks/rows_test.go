@@ -7,7 +7,7 @@ import "strings"
 type asked struct {
 	is     int // n % 100 of the rows that it is about (testdata/grow.sql)
 	with   values
-	file   string // what it finds in the temporary tables of a statement
+	file   string // what comes before it in its transaction: what it finds in the temporary tables of a statement
 	counts bool   // it returns how many rows it has changed or counted
 	writes int    // how many rows it changes for each that it is asked about, if there are more
 	// also is for statements that must read more than what they return: how many blocks more, as a percentage of the
@@ -66,6 +66,9 @@ const (
 		(day, line, object, psp_id, reference, amount_minor, currency, charge_id, status, created_at)
 		SELECT '2026-01-02', -n, 'dispute', 'dispute-' || n, '', 1, 'USD', 'charge-' || n, 'pending', payonce_now()
 		FROM named WHERE n % 100 IN (10, 12);`
+	// written are payments that this transaction has written.
+	written = `UPDATE payments AS p SET updated_at = payonce_now() FROM named AS m
+		WHERE p.tenant_id = 'acme' AND p.id = m.id AND m.n % 100 = 15;`
 	ours = `INSERT INTO statement_ours SELECT 'charge', id, 'charge-' || n, 12000, 'USD', 'succeeded'
 		FROM named WHERE n % 100 IN (10, 12);`
 	elsewhere = `INSERT INTO statement_elsewhere SELECT 'dispute', 'dispute-' || n, 1, 'USD', 'won'
@@ -239,6 +242,7 @@ var statementsAsked = map[string]asked{
 		with: values{"object": "'refund'", "pspid": "''", "refundid": "'$refund'"}},
 	"payments.WriteEvents, disputes": {is: 10, with: values{"object": "'dispute'", "pspid": "'dispute-$n'"}},
 	"payments.LockLost, refunds":     {is: 10, with: values{"refund": "true", "subject": "'$refund'"}},
+	"payments.WriteOutcomes":         {is: 15, file: written},
 	"payments.ReadEvents":            {is: 15, with: values{"version": "$n"}},
 	"payments.LockLost":              {is: 15, with: values{"refund": "false"}},
 
@@ -324,6 +328,5 @@ var (
 		"leaseid": "'$refund'", "subject": "'$refund'", "declinecode": "NULL"}
 	event      = values{"id": "'event-$n'"}
 	ofEndpoint = values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "giveup": "'1 hour'",
-		"rest":   "'1 hour'",
-		"failed": "true", "succeeded": "false", "reason": "''"}
+		"rest": "'1 hour'", "failed": "true", "succeeded": "false", "reason": "''"}
 )

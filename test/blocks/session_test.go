@@ -137,10 +137,13 @@ func (s *session) explain(name string, n int) string {
 
 func (s *session) inTransaction(name string, steps ...string) ([]*pgconn.Result, error) {
 	all := []string{"BEGIN"}
+	before := statementsAsked[name].file
 	if p := s.all[statementOf(name)]; p.readsFile() {
-		all = append(all, "SET LOCAL enable_seqscan = on", s.forFile, statementsAsked[name].file,
+		all = append(all, "SET LOCAL enable_seqscan = on", s.forFile, before,
 			fmt.Sprintf("PREPARE %q AS %s", statementOf(name), p.sql))
 		defer s.run(fmt.Sprintf("DEALLOCATE %q", statementOf(name)))
+	} else if before != "" {
+		all = append(all, before)
 	}
 	defer s.run("ROLLBACK")
 	var results []*pgconn.Result

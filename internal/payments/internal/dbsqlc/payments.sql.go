@@ -1672,7 +1672,7 @@ SELECT p.tenant_id, p.id,
             WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) END
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id) AS e
 JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
-WHERE p.xmin = pg_current_xact_id()::xid
+WHERE e.tenant_id = e.tenant_id || '' AND CASE e.payment_id WHEN p.id THEN p.xmin = pg_current_xact_id()::xid END
 `
 
 type WriteOutcomesParams struct {
@@ -1682,7 +1682,8 @@ type WriteOutcomesParams struct {
 
 // WriteEvents for the path of a payment, where each lookup counts: the owners of keys have completed payments of
 // tenants that want events. A payment that this transaction has not written (xmin) is not told. A payment that nothing
-// has changed before has neither an earlier event nor a dispute.
+// has changed before has neither an earlier event nor a dispute. CompleteKeys explains the first comparison. CASE has
+// PostgreSQL look up each payment, and not search all payments for those that were written.
 func (q *Queries) WriteOutcomes(ctx context.Context, arg WriteOutcomesParams) error {
 	_, err := q.db.Exec(ctx, writeOutcomes, arg.TenantIds, arg.PaymentIds)
 	return err
