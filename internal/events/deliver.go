@@ -132,10 +132,10 @@ func (d *Deliverer) send(ctx context.Context, batch []delivery, until time.Time)
 				return nil
 			}
 			o := d.try(ctx, one)
-			if ctx.Err() != nil && o.status == 0 {
-				return nil // The process ends. The endpoint has not failed.
+			// If the process ends meanwhile, the endpoint has not failed.
+			if o.status != 0 || ctx.Err() == nil {
+				tried[i] = &o
 			}
-			tried[i] = &o
 			if o.failed() {
 				stop.Store(true)
 			}

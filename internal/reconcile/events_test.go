@@ -95,7 +95,12 @@ func (c *crew) tells(workers int) {
 	ctx, stop := context.WithCancel(c.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	c.t.Cleanup(func() { stop(); wait.For(c.t, "the reconciler", ended) })
+	c.t.Cleanup(func() {
+		stop()
+		if err := wait.For(c.t, "the end of the reconciler", ended); err != nil {
+			c.t.Error(err)
+		}
+	})
 }
 
 func (c *crew) delivered(where string) int {
