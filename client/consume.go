@@ -26,6 +26,10 @@ CREATE TABLE IF NOT EXISTS told_payments (
 // newer fails, nothing is taken, and the next delivery tries again. Answer the delivery with 204 when Consume returns
 // nil, and not before.
 //
+// newer is called once for an event, and not once for an outcome: a refund's event has the payment's status, too, and
+// after a restore of Payonce's database the same outcome is told by another event. So newer asks whether its work for
+// the payment is done already (lab/lessons/consumer, sendOnce).
+//
 // What newer does outside of the transaction may happen twice: an email, a call. Write it down in the transaction, and
 // send it from there.
 func Consume(ctx context.Context, db *sql.DB, e Event, newer func(tx *sql.Tx) error) error {

@@ -3,7 +3,8 @@
 //
 // It owns the form of a page: which block is pasted, which block is its output, what a lesson must have, and where its
 // links lead. It refuses to know what is right: the pages say that, and a person decides when an output may change. All
-// of it is tests, but for two programs that lessons run: memory, a server, and shop, a caller.
+// of it is tests, but for three programs that lessons run: memory, a server; shop, a caller; and consumer, which takes
+// events.
 //
 //	transcript_test.go  a page's blocks, and which of them is the output of which
 //	normal_test.go      what differs from run to run, and is not compared

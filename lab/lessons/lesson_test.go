@@ -82,6 +82,11 @@ func run(t *testing.T, page string, builds *builder) {
 			}
 			path, settings := builds.demo(t, b.text)
 			running = here.start(ctx, t, path, settings)
+			if strings.Contains(text, exports) {
+				if _, _, err := reader.paste(running.exportLine()); err != nil {
+					t.Fatal(err)
+				}
+			}
 			continue
 		}
 		output, failed, err := reader.paste(here.here(b.text))

@@ -91,7 +91,7 @@ func newPlace(t *testing.T) place {
 	t.Helper()
 	p := place{dir: pgtest.MigratedDir(t), addresses: map[string]string{}, shown: map[string]string{
 		"HTTP_ADDR": "localhost:8080", "OPERATOR_ADDR": "localhost:8081", "MOCKPSP_ADDR": "localhost:8082",
-		"RECONCILER_ADDR": "localhost:8083", "NAIVE_ADDR": "localhost:8084",
+		"RECONCILER_ADDR": "localhost:8083", "NAIVE_ADDR": "localhost:8084", "CONSUMER_ADDR": "localhost:8086",
 	}}
 	for setting := range p.shown {
 		port, err := heldport.Hold()
@@ -126,7 +126,7 @@ func (p place) onPage(text string) string {
 func (p place) environment() []string {
 	return []string{"API_URL=http://" + p.addresses["HTTP_ADDR"], "OPERATOR_URL=http://" + p.addresses["OPERATOR_ADDR"],
 		"PSP_URL=http://" + p.addresses["MOCKPSP_ADDR"], "RECONCILER_URL=http://" + p.addresses["RECONCILER_ADDR"],
-		"NAIVE_URL=http://" + p.addresses["NAIVE_ADDR"]}
+		"NAIVE_URL=http://" + p.addresses["NAIVE_ADDR"], "CONSUMER_ADDR=" + p.addresses["CONSUMER_ADDR"]}
 }
 
 // program is one that runs. Its output is kept, to tell why it has ended.
@@ -187,6 +187,16 @@ func (p place) start(ctx context.Context, t *testing.T, path string, settings ma
 		t.Fatalf("the program is not ready:\n%s", started.output())
 	}
 	return started
+}
+
+// exports begins the line of the banner that a reader pastes where a lesson needs the database.
+const exports = "export DATABASE_URL="
+
+// exportLine is that line of a program that runs.
+func (p *program) exportLine() string {
+	_, line, _ := strings.Cut(p.output(), exports)
+	line, _, _ = strings.Cut(line, "\n")
+	return exports + line
 }
 
 // stopsWithin is what a program may take to finish what is in flight.
