@@ -173,7 +173,7 @@ check: need-go ## check your copy of a lesson's step, in seconds: make check LES
 	@GO="$(GO)" exec bin/grade --lesson "$(or $(LESSON),list)" $(if $(FROM),"$(FROM)")
 
 .PHONY: sdks
-sdks: ## have stripe-go (two majors) and stripe for Node tour the mock of Stripe, in one minute; Node's needs npm
+sdks: ## have stripe-go (two majors) and stripe for Node tour the mock of Stripe, and four libraries verify our events, in two minutes; Node's need npm
 	@cd lab/sdks && $(GO) test -count=1 -v .
 
 .PHONY: mutations

@@ -1,5 +1,6 @@
-// Package sdks has Stripe's own libraries take a tour of the mock of Stripe. It is a module of its own: what the
-// product is judged by must not depend on whether these libraries can be had. make sdks runs it.
+// Package sdks has Stripe's own libraries take a tour of the mock of Stripe, and libraries that know nothing of Payonce
+// verify its events. It is a module of its own: what the product is judged by must not depend on whether these libraries
+// can be had. make sdks runs it.
 package sdks
 
 import (
@@ -104,27 +105,36 @@ func TestStripeGo(t *testing.T) {
 	}
 }
 
-// The library for Node is installed in a folder of its own, as package-lock.json says.
-func TestStripeNode(t *testing.T) {
+// nodeModules is a folder of its own with a program and the libraries for Node, as package-lock.json says.
+func nodeModules(t *testing.T, program string) (dir string) {
+	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("npm is not installed")
 	}
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json", "tour.mjs"} {
+	dir = t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json", program} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(dir, name), string(text))
 	}
+	install := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	install.Dir = dir
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("install: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// The library for Node takes the same tour.
+func TestStripeNode(t *testing.T) {
+	t.Parallel()
+	dir := nodeModules(t, "tour.mjs")
 	in := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		cmd.Dir = dir
 		return cmd
-	}
-	if out, err := in("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts").CombinedOutput(); err != nil {
-		t.Fatalf("install: %v\n%s", err, out)
 	}
 	version, err := in("node", "-p", "require('stripe').API_VERSION").Output()
 	if err != nil {
