@@ -134,7 +134,7 @@ bench: ## measure against PostgreSQL itself, in about six minutes; QUICK=1 in on
 	@exec bin/bench
 
 .PHONY: chaos
-chaos: ## run everything through a storm, and check I1 to I10: make chaos DURATION=10m SEED=7; QUICK=1 for the short one; PSP=stripe for the other dialect
+chaos: ## run everything through a storm, and check I1 to I11: make chaos DURATION=10m SEED=7; QUICK=1 for the short one; PSP=stripe for the other dialect
 	@$(BUILD_LAB) ./chaos
 	@exec bin/chaos
 

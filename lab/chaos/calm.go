@@ -39,6 +39,7 @@ func (r *trial) calm(ctx context.Context) {
 		r.useEndedKeys(ctx)
 	}
 	r.untilToldOf(ctx)
+	r.calmMerchants(ctx)
 	if err := errors.Join(r.stage.endPruning(ctx), r.stage.liftLimits(ctx)); err != nil {
 		r.complain("calm", err.Error())
 		return

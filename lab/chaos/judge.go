@@ -68,11 +68,14 @@ func (r *trial) judge(ctx context.Context) error {
 		r.count()
 		return nil
 	}
+	if e.Merchants, err = r.heard(ctx); err != nil {
+		return err
+	}
 	found, err := invariants.Check(ctx, e)
 	if err != nil {
 		return err
 	}
-	r.stage.say("checked I1 to I10")
+	r.stage.say("checked I1 to I11")
 	revoked, err := invariants.Revoked(ctx, e, invariants.RevocationLimit)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payonce/lab/chaos/crowd"
+	"payonce/lab/chaos/merchant"
 	"payonce/lab/chaos/nemesis"
 	"payonce/lab/chaos/plan"
 	"payonce/lab/world"
@@ -44,7 +45,11 @@ func storm(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	r := &trial{stage: g, settings: s, without: without,
 		report: &report{Lab: "chaos", Target: s.Target, PSP: s.PSP, Seed: s.Seed}}
 	r.prepare()
-	if err := r.storm(ctx); err != nil {
+	defer r.closeMerchants()
+	if err = r.openMerchants(ctx); err == nil {
+		err = r.storm(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, g.keepEvidence()) // the logs say why
 	}
 	r.calm(ctx)
@@ -56,13 +61,14 @@ func storm(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 
 // trial is a storm and what belongs to it.
 type trial struct {
-	stage    *stage
-	settings settings
-	without  []plan.BlowKind
-	crowd    *crowd.Crowd
-	nemesis  *nemesis.Nemesis
-	sampler  *sampler
-	report   *report
+	stage     *stage
+	settings  settings
+	without   []plan.BlowKind
+	crowd     *crowd.Crowd
+	merchants *merchant.Merchants // nil: nobody wants events
+	nemesis   *nemesis.Nemesis
+	sampler   *sampler
+	report    *report
 
 	mu sync.Mutex // guards the report's violations until the calm
 }
@@ -126,6 +132,7 @@ func (r *trial) storm(ctx context.Context) error {
 		running.Go(func() { r.reconcileDays(storming) })
 		running.Go(func() { r.crowd.PayElsewhere(storming) })
 		running.Go(func() { r.crowd.ActElsewhere(storming) })
+		running.Go(func() { r.merchants.Follow(storming) })
 	}
 	<-storming.Done()
 	r.nemesis.Heal(context.WithoutCancel(ctx))

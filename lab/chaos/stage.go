@@ -76,6 +76,9 @@ func (g *stage) start(ctx context.Context, s settings) error {
 			"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8", "KEY_RETENTION": s.retention().String(),
 			"KEY_AUDIT":      audit.String(),
 			"PSP_KEY_MEMORY": s.memory().String(), "PRUNE_EVERY": "1s",
+			// The merchants' endpoints are on loopback, and an endpoint that hangs is to be given up within the storm.
+			"EVENTS_ALLOW_HTTP": "true", "EVENTS_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+			"EVENTS_DISPATCH_EVERY": "200ms", "EVENTS_TIMEOUT": "2s",
 		},
 		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},
 		Arrived: g.arrived,

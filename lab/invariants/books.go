@@ -31,6 +31,7 @@ type books struct {
 	outside      []outsideRow               // what others have done to payments
 	reopened     []string                   // disputes that were over, and were not any more
 	waiting      []string                   // what is still to be worked on beside keys
+	feeds        map[string][]string        // the ids of the events of each tenant, in the order of their places
 
 	lives map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
 	ended []timeline            // of keys that were deleted
@@ -197,7 +198,13 @@ UNION ALL
 SELECT format('job %s %s, %s', j.kind, j.id, j.state) FROM river_job AS j
 WHERE j.kind IN ('webhook', 'resolve', 'evidence') AND j.state IN ('available', 'running')
   AND NOT EXISTS (SELECT FROM dead_letters AS d WHERE d.status = 'open' AND d.tenant_id = j.args ->> 'tenant'
-      AND d.operation = j.args ->> 'operation' AND d.key = j.args ->> 'key')`
+      AND d.operation = j.args ->> 'operation' AND d.key = j.args ->> 'key')
+UNION ALL
+SELECT format('event of payment %s, version %s', payment_id, version) FROM events WHERE position IS NULL
+UNION ALL
+SELECT format('delivery to endpoint %s of payment %s, version %s', d.endpoint_id, d.payment_id, d.version)
+FROM event_deliveries AS d JOIN webhook_endpoints AS w ON w.tenant_id = d.tenant_id AND w.id = d.endpoint_id
+WHERE d.due_at IS NOT NULL AND w.deleted_at IS NULL AND w.disabled_at IS NULL`
 )
 
 // readBooks reads everything in one snapshot.
@@ -231,7 +238,7 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 			b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
 			b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
 			return errors.Join(err, keysErr, movementsErr, deadLettersErr, auditErr, eventsErr, waitingErr, outsideErr,
-				b.readLives(ctx, tx), b.readGone(ctx, tx))
+				b.readLives(ctx, tx), b.readGone(ctx, tx), b.readFeeds(ctx, tx))
 		})
 	b.noteNamed()
 	b.byPSPID = map[string]*movementRow{}

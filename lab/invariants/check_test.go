@@ -111,6 +111,12 @@ func TestBreachIsFound(t *testing.T) {
 			"evt_1", "I2", "still waiting"},
 		"a job that nobody works on": {`INSERT INTO river_job (kind, state, max_attempts, args)
 			VALUES ('resolve', 'available', 1, jsonb_build_object('key', $1::text))`, paidKey, "I2", "still waiting"},
+		"an event that has no place in the feed": {`INSERT INTO events (tenant_id, payment_id, version, type, status, refunded_minor, changed_at)
+			SELECT tenant_id, id, 1, 'payment.succeeded', status, 0, now() FROM payments WHERE tenant_id = 'acme' AND idempotency_key = $1`, paidKey, "I2", "still waiting"},
+		"a delivery that nobody makes": {`WITH w AS (INSERT INTO webhook_endpoints (tenant_id, id, url, secret)
+			VALUES ('acme', gen_random_uuid(), 'http://x', sha256('x')) RETURNING tenant_id, id)
+			INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
+			SELECT w.tenant_id, w.id, p.id, 1 FROM w, payments AS p WHERE p.tenant_id = 'acme' AND p.idempotency_key = $1`, paidKey, "I2", "still waiting"},
 		"a body that was rewritten": {key(`response_body = response_body || ' '`), paidKey, "I3",
 			"told otherwise"},
 		"a status that was rewritten": {key(`response_status = 200`), paidKey, "I3",

@@ -1,4 +1,4 @@
-// Package invariants holds a run of the whole system against I1 to I10 of docs/correctness.md, from outside: the
+// Package invariants holds a run of the whole system against I1 to I11 of docs/correctness.md, from outside: the
 // database as it is stored, the PSP's own ledger and the calls that it has counted, and what the clients have heard
 // (package history). It never asks the code under test what is right, except for the list of legal edges and the
 // spelling of ids.
@@ -30,6 +30,8 @@
 //	I10 what a payment shows as returned and as disputed is what the PSP has, each record and in sum, also of what
 //	    others have asked for and of money that came back, or a dead letter says why not; the list of its refunds has
 //	    each of them once; and no refund of ours was begun beyond what was known to be left
+//	I11 each outcome was told at least once to each enabled endpoint of its tenant, and to who has followed the feed;
+//	    nothing was told that is not so; and the event with the greatest version of a payment says what the payment is
 //
 // A difference between the ledger and us is excused by a dead letter, open or resolved, but only while the payment or
 // refund has not come to its end, only by a dead letter of a kind that such a difference is given to, and about the
@@ -86,6 +88,9 @@ type Evidence struct {
 	// Statement has the program reconcile a day, as an operator would; nil: no statement is looked at (I4).
 	Statement func(ctx context.Context, day time.Time) (Statement, error)
 
+	// Merchants are the tenants that want events, with what they have heard. Without them, I11 is not looked at.
+	Merchants []Merchant
+
 	// Retention is for how long the programs keep a key. 0: not looked at.
 	Retention time.Duration
 
@@ -100,7 +105,7 @@ type Evidence struct {
 
 // Violation is a breach of an invariant.
 type Violation struct {
-	Invariant string // "I1" to "I10"
+	Invariant string // "I1" to "I11"
 	Key       string // tenant, operation and key; or the PSP's account and key, or a payment, where there is no key
 	Detail    string
 }
@@ -158,6 +163,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	}
 	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){
 		replays, shown, lists, refundLists, keyViews, ops, strangers, sends, intents, statements, permissions,
+		merchantsTold,
 	} {
 		more, err := ask(ctx, e, w)
 		if err != nil {

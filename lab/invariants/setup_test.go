@@ -269,7 +269,8 @@ func (s *shop) unguarded(do func(pgx.Tx) error) {
 func (s *shop) remember() (restore func()) {
 	s.t.Helper()
 	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "disputes",
-		"dead_letters", "operator_actions", "webhook_events", "river_job"}
+		"dead_letters", "operator_actions", "webhook_events", "river_job", "events", "webhook_endpoints",
+		"event_deliveries"}
 	columns := map[string]string{}
 	for _, table := range tables {
 		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)

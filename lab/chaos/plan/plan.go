@@ -32,6 +32,7 @@ const (
 	mixStream
 	keyStream
 	deedStream
+	slipStream
 )
 
 // stream is the random numbers for one purpose, and one errand of one client where there is one.

@@ -1,0 +1,204 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/payment"
+)
+
+// tale is a small world of one merchant that was told all of it: a payment that was refunded and disputed, one that was
+// declined, and another tenant's.
+type tale struct {
+	t        *testing.T
+	w        world
+	m        Merchant
+	feed     []Notice
+	paid     *movementRow
+	declined *movementRow
+	refund   *movementRow
+	others   *movementRow
+}
+
+func newTale(t *testing.T) *tale {
+	t.Helper()
+	at := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
+	row := func(tenant, status string, amount int64, of *uuid.UUID) *movementRow {
+		return &movementRow{ID: uuid.New(), PaymentID: of, Tenant: tenant, Key: "key-" + status, Amount: amount,
+			Currency: "USD", Status: status, PSPID: "id_" + status, Customer: "cus-1", Created: at, Updated: at}
+	}
+	h := &tale{t: t, paid: row("acme", "succeeded", 12000, nil), declined: row("acme", "declined", 700, nil),
+		others: row("globex", "succeeded", 300, nil)}
+	h.paid.Refunded = 5000
+	h.refund = row("acme", "succeeded", 5000, &h.paid.ID)
+	h.w = world{books: &books{subjects: map[uuid.UUID]*movementRow{}, feeds: map[string][]string{},
+		keys: map[keyName]*keyRow{},
+		outside: []outsideRow{{Tenant: "acme", Payment: h.paid.ID, Object: disputeObject, PSPID: "dp_1", Amount: 2000,
+			Status: "lost", Created: at, Updated: at, Currency: "USD"}}}}
+	for _, row := range []*movementRow{h.paid, h.declined, h.refund, h.others} {
+		h.w.books.subjects[row.ID] = row
+		h.w.books.keys[row.keyName()] = &keyRow{Subject: row.ID}
+	}
+	return h
+}
+
+// event is one about a payment as it is now, or as somebody wants it to be.
+func (h *tale) event(version int, kind string, of *movementRow, refund document, change ...string) Notice {
+	h.t.Helper()
+	text := func(d document) string {
+		raw := "{"
+		for name, value := range d {
+			raw += fmt.Sprintf(`,%q:%s`, name, value)
+		}
+		return strings.Replace(raw, ",", "", 1) + "}"
+	}
+	data := `{"payment":` + text(h.w.books.now(of))
+	if refund != nil {
+		data += `,"refund":` + text(refund)
+	}
+	_, id, _ := strings.Cut(of.String(), "_")
+	body := string(canonical(fmt.Appendf(nil, `{"id":"evt_%s_%d","type":%q,"version":%d,"data":%s}}`, id, version, kind,
+		version, data)))
+	for i := 0; i < len(change); i += 2 {
+		if !strings.Contains(body, change[i]) {
+			h.t.Fatalf("%s is not in %s", change[i], body)
+		}
+		body = strings.ReplaceAll(body, change[i], change[i+1])
+	}
+	n, err := ReadNotice([]byte(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+// tell has everybody hear these events, in this order.
+func (h *tale) tell(events ...Notice) {
+	h.feed = events
+	h.w.books.feeds["acme"] = ids(events)
+	h.m = Merchant{Tenant: "acme", Followed: slices.Clone(events),
+		Endpoints: map[string][]Notice{"the endpoint": slices.Clone(events)}}
+}
+
+// tellAll tells what has been.
+func (h *tale) tellAll() {
+	h.tell(h.event(1, "payment.succeeded", h.paid, nil), h.event(1, "payment.declined", h.declined, nil),
+		h.event(2, "refund.succeeded", h.paid, h.w.books.now(h.refund)), h.event(3, "dispute.lost", h.paid, nil))
+}
+
+func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
+	t.Parallel()
+	h := newTale(t)
+	h.tellAll()
+	earlier := h.event(0, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`)
+	h.tell(append([]Notice{earlier}, h.feed...)...)
+	// At least once, and in any order.
+	got := slices.Clone(h.feed)
+	slices.Reverse(got)
+	h.m.Endpoints["the endpoint"] = append(got, h.feed...)
+	for _, v := range h.w.heard(h.m, h.feed) {
+		t.Error(v)
+	}
+}
+
+func TestBrokenTaleIsFound(t *testing.T) {
+	t.Parallel()
+	const endpoint = "the endpoint"
+	for name, row := range map[string]struct {
+		breach func(h *tale)
+		detail string
+	}{
+		"an outcome that no endpoint was told": {func(h *tale) {
+			h.m.Endpoints[endpoint] = h.m.Endpoints[endpoint][1:]
+		}, "the endpoint was never told payment.succeeded"},
+		"an outcome that an endpoint did not take": {func(h *tale) { h.m.Endpoints[endpoint][1].Taken = false },
+			"the endpoint was never told payment.declined"},
+		"an outcome that was written nowhere": {func(h *tale) { h.tell(h.feed[0], h.feed[2], h.feed[3]) },
+			"the feed was never told payment.declined"},
+		"a refund that nobody was told of": {func(h *tale) { h.tell(h.feed[0], h.feed[1], h.feed[3]) },
+			"the feed was never told refund.succeeded"},
+		"a dispute that nobody was told of": {func(h *tale) { h.tell(h.feed[:3]...) },
+			"the feed was never told dispute.lost"},
+		"an event that one endpoint alone has": {func(h *tale) {
+			h.m.Endpoints[endpoint] = append(h.m.Endpoints[endpoint], h.event(4, "dispute.lost", h.paid, nil))
+		}, "is not in the feed"},
+		"a feed in another order": {func(h *tale) { h.feed[0], h.feed[1] = h.feed[1], h.feed[0] },
+			"not in the order of its places"},
+		"an event that is in the feed twice": {func(h *tale) { h.feed = append(h.feed, h.feed[3]) },
+			"5 events, and there are 4"},
+		"an event that a reader has skipped": {func(h *tale) { h.m.Followed = h.m.Followed[1:] },
+			"who has followed the feed has not read what it has"},
+		"an event with other bytes": {func(h *tale) {
+			again := h.m.Endpoints[endpoint][0]
+			again.Body = slices.Concat(again.Body, []byte(" "))
+			h.m.Endpoints[endpoint] = append(h.m.Endpoints[endpoint], again)
+		}, "it came again with other bytes"},
+		"an event that says something else elsewhere": {func(h *tale) {
+			h.m.Endpoints[endpoint][3] = h.event(3, "dispute.lost", h.paid, nil, `"cus-1"`, `"cus-2"`)
+		}, "elsewhere, it is"},
+		"another amount": {func(h *tale) {
+			h.tell(h.event(1, "payment.declined", h.declined, nil, `"amountCents":700`, `"amountCents":701`))
+		}, "amountCents is 701"},
+		"another tenant's payment": {func(h *tale) { h.tell(h.event(1, "payment.succeeded", h.others, nil)) },
+			"is a payment of globex"},
+		"a payment of nobody's": {func(h *tale) {
+			h.tell(h.event(1, "payment.succeeded", h.paid, nil, h.paid.String(), payment.ID(uuid.New()).String()))
+		}, "there is no such payment"},
+		"a success that never was": {func(h *tale) {
+			h.tell(h.event(1, "payment.succeeded", h.declined, nil, `"status":"declined"`, `"status":"succeeded"`))
+		}, "the payment was never succeeded"},
+		"a decline that never was": {func(h *tale) {
+			h.tell(h.event(1, "payment.declined", h.paid, nil, `"status":"succeeded"`, `"status":"declined"`))
+		}, "the payment was never declined"},
+		"a type that its data does not have": {func(h *tale) {
+			h.tell(h.event(1, "payment.failed", h.declined, nil))
+		}, "it is about something that is declined"},
+		"a refund that never succeeded": {func(h *tale) { h.refund.Status = "failed" },
+			"the refund was never succeeded"},
+		"a refund of another amount": {func(h *tale) { h.refund.Amount = 4000 }, "the refund: amount"},
+		"a refund of nobody's": {func(h *tale) {
+			h.tell(h.event(1, "refund.succeeded", h.paid, h.w.books.now(h.refund), h.refund.String(),
+				payment.RefundID(uuid.New()).String()))
+		}, "there is no such refund"},
+		"a refund that is left out": {func(h *tale) { h.tell(h.event(1, "refund.succeeded", h.paid, nil)) },
+			"whether it is about a refund"},
+		"a dispute that never was": {func(h *tale) { h.tell(h.event(1, "dispute.won", h.paid, nil)) },
+			"no dispute of the payment was ever so"},
+		"a last event that is too early": {func(h *tale) {
+			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`, `"amountRefundedCents":0`))
+		}, "does not say what it is: amountRefundedCents"},
+		"a last event with another time": {func(h *tale) { h.paid.Updated = h.paid.Updated.Add(time.Hour) },
+			"does not say what it is: updatedAt"},
+	} {
+		h := newTale(t)
+		h.tellAll()
+		row.breach(h)
+		found := h.w.heard(h.m, h.feed)
+		if !slices.ContainsFunc(found, func(v Violation) bool {
+			return v.Invariant == "I11" && strings.Contains(v.Detail, row.detail)
+		}) {
+			t.Errorf("%s: not found as %q; found: %v", name, row.detail, found)
+		}
+	}
+}
+
+// The money of a refund came back, and its success was told before. A key is deleted, and with it the time at which it
+// was finished.
+func TestWhatWasSoWhenItWasToldIsNotFalse(t *testing.T) {
+	t.Parallel()
+	h := newTale(t)
+	h.tellAll()
+	before := h.feed
+	h.refund.Status, h.paid.Refunded = "reversed", 0
+	h.tell(append(slices.Clone(before), h.event(4, "refund.failed", h.paid, h.w.books.now(h.refund)))...)
+	h.paid.Updated = h.paid.Updated.Add(time.Hour)
+	delete(h.w.books.keys, h.paid.keyName())
+	for _, v := range h.w.heard(h.m, h.feed) {
+		t.Error(v)
+	}
+}
