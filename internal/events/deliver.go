@@ -64,6 +64,7 @@ func (d *Deliverer) Deliver(ctx context.Context, tenant string, endpoint uuid.UU
 			return err
 		}
 		done := d.send(ctx, batch, until)
+		// Crash window 33: delivered, not noted. It is sent again, and the merchant takes an id once.
 		more := len(done) == batchSize && !done.failed() && ctx.Err() == nil && d.Now().Before(until)
 		if err := d.record(ctx, tenant, endpoint, batch[0].to, done, more); err != nil || !more {
 			return err

@@ -54,6 +54,7 @@ func dispatchTx(ctx context.Context, tx pgx.Tx) (int, error) {
 		p.TenantIds, p.PaymentIds = append(p.TenantIds, e.TenantID), append(p.PaymentIds, e.PaymentID)
 		p.Versions, p.Positions = append(p.Versions, e.Version), append(p.Positions, last)
 	}
+	// Crash window 31: dispatched, not committed. The events are new for the next run.
 	return len(found), postgres.PipelineTx(ctx, tx,
 		func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).PlaceEvents(ctx, p) },
 		func(ctx context.Context, q postgres.Statement) error {
@@ -102,7 +103,7 @@ func (d *Deliverer) EnqueueDue(ctx context.Context, enqueue Enqueue) error {
 		for _, e := range inserted {
 			p.TenantIds, p.EndpointIds = append(p.TenantIds, e.Tenant), append(p.EndpointIds, e.ID)
 		}
-		return q.RestEndpoints(ctx, p)
+		return q.RestEndpoints(ctx, p) // Crash window 32: enqueued, and not run. The queue runs each job again.
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue deliveries: %w", err)

@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 
-	"payonce/lab/chaos/merchant"
 	"payonce/lab/chaos/plan"
-	"payonce/lab/invariants"
+	"payonce/lab/merchant"
 	"payonce/lab/world"
 )
 
@@ -16,12 +15,12 @@ func (r *trial) openMerchants(ctx context.Context) (err error) {
 	}
 	r.merchants, err = merchant.Open(ctx, merchant.Options{
 		Plan: r.settings.plan(), APIs: r.stage.addresses(func(p *world.Process) string { return p.Address }),
-		Keys: r.stage.keys, Tally: r.stage.tally, Complain: r.complain,
+		Keys: r.stage.keys, Tally: r.stage.tally,
 	}, "acme", plan.SmallTenants()[0])
 	return err
 }
 
-// calmMerchants has their endpoints work from here on.
+// calmMerchants has their endpoints work from here on, but for some that slip once.
 func (r *trial) calmMerchants(ctx context.Context) {
 	if err := r.merchants.Calm(ctx); err != nil {
 		r.complain("calm", err.Error())
@@ -29,7 +28,7 @@ func (r *trial) calmMerchants(ctx context.Context) {
 }
 
 // heard is what the merchants have heard, once nothing moves.
-func (r *trial) heard(ctx context.Context) ([]invariants.Merchant, error) {
+func (r *trial) heard(ctx context.Context) ([]merchant.Heard, error) {
 	if err := r.merchants.ReadToEnd(ctx); err != nil {
 		return nil, err
 	}

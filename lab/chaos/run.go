@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"payonce/lab/chaos/crowd"
-	"payonce/lab/chaos/merchant"
 	"payonce/lab/chaos/nemesis"
 	"payonce/lab/chaos/plan"
+	"payonce/lab/merchant"
 	"payonce/lab/world"
 )
 

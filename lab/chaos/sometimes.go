@@ -61,6 +61,11 @@ func mustHappen(of length, stripe bool, without []plan.BlowKind) []required {
 		"402 refund_declined", "none")
 	add(normalRun, "answer", "413 body_too_large", "415 unsupported_media_type")
 	add(quickRun, "replay", "201", "402 payment_declined")
+	for _, slip := range plan.Slips() {
+		add(quickRun, "endpoint", string(slip))
+	}
+	add(quickRun, "event", "taken by the good endpoint", "taken by the endpoint that slips")
+	add(normalRun, "event", "told again")
 	add(quickRun, "outside refund", "while a client refunds", "of a known payment", "of the newest charge", "whole",
 		"part", "twice", "on its way")
 	add(quickRun, "others", "refund", "dispute", "inquiry", "came back of ours", "came back of theirs",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -273,4 +274,25 @@ func (b *books) deadLetterVersions() []string {
 	}
 	slices.Sort(versions)
 	return versions
+}
+
+const readPlaces = `
+SELECT tenant_id, payment_id, version FROM events WHERE position IS NOT NULL ORDER BY position`
+
+// readFeeds reads the ids of the events of each tenant, in the order of their places.
+func (b *books) readFeeds(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, readPlaces)
+	if err != nil {
+		return err
+	}
+	var tenant string
+	var id uuid.UUID
+	var version int64
+	b.feeds = map[string][]string{}
+	_, err = pgx.ForEachRow(rows, []any{&tenant, &id, &version}, func() error {
+		_, of, _ := strings.Cut(payment.ID(id).String(), "_")
+		b.feeds[tenant] = append(b.feeds[tenant], fmt.Sprintf("evt_%s_%d", of, version))
+		return nil
+	})
+	return err
 }

@@ -60,6 +60,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/lab/history"
+	"payonce/lab/merchant"
 )
 
 // Evidence is where to look.
@@ -89,7 +90,7 @@ type Evidence struct {
 	Statement func(ctx context.Context, day time.Time) (Statement, error)
 
 	// Merchants are the tenants that want events, with what they have heard. Without them, I11 is not looked at.
-	Merchants []Merchant
+	Merchants []merchant.Heard
 
 	// Retention is for how long the programs keep a key. 0: not looked at.
 	Retention time.Duration

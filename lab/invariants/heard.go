@@ -3,8 +3,10 @@ package invariants
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,28 +15,74 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/payment"
+	"payonce/lab/merchant"
 )
 
+// merchantsTold is I11.
+func merchantsTold(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+	var found []Violation
+	for _, m := range e.Merchants {
+		feed, wrong, err := e.feed(ctx, m.Tenant)
+		if err != nil {
+			return nil, fmt.Errorf("read the feed of %s: %w", m.Tenant, err)
+		}
+		if wrong != "" {
+			found = append(found, Violation{"I11", m.Tenant, wrong})
+			continue
+		}
+		found = append(found, w.heard(m, feed)...)
+	}
+	return found, nil
+}
+
+// feed reads all of a tenant's feed.
+func (e Evidence) feed(ctx context.Context, tenant string) (all []merchant.Notice, wrong string, err error) {
+	for after := ""; ; {
+		r, err := e.get(ctx, fmt.Sprintf("%s/events?limit=%d%s", base(e.APIs[0]), pageSize, after), tenant)
+		if err != nil {
+			return nil, "", err
+		}
+		var page page
+		if r.status != http.StatusOK || !page.read(r.body) {
+			return nil, fmt.Sprintf("its feed is answered %d %s", r.status, r.body), nil
+		}
+		for _, raw := range page.Data {
+			n, err := merchant.ReadNotice(raw)
+			if err != nil {
+				return nil, err.Error(), nil
+			}
+			all = append(all, n)
+		}
+		if !page.HasMore {
+			return all, "", nil
+		}
+		after = "&after=" + page.NextCursor
+	}
+}
+
 // heard holds what a merchant has heard against the books. feed is all of its feed, read in the end.
-func (w world) heard(m Merchant, feed []Notice) []Violation {
+func (w world) heard(m merchant.Heard, feed []merchant.Notice) []Violation {
 	found := slices.Concat(w.untold(m, "the feed", feed), w.untrue(m, feed), w.outdated(m, feed))
 	differ := func(text, differs string) {
 		if differs != "" {
 			found = append(found, Violation{"I11", m.Tenant, text + ": " + differs})
 		}
 	}
-	differ("the feed is not in the order of its places", otherOrder(w.books.feeds[m.Tenant], feed))
-	differ("who has followed the feed has not read what it has", otherOrder(ids(feed), m.Followed))
+	for _, what := range m.Forged {
+		differ("not signed for the endpoint", what)
+	}
+	differ("the feed is not in the order of its places", merchant.OtherOrder(w.books.feeds[m.Tenant], feed))
+	differ("who has followed the feed has not read what it has", merchant.OtherOrder(merchant.IDs(feed), m.Followed))
 	for _, name := range slices.Sorted(maps.Keys(m.Endpoints)) {
-		taken := slices.DeleteFunc(slices.Clone(m.Endpoints[name]), func(n Notice) bool { return !n.Taken })
+		taken := slices.DeleteFunc(slices.Clone(m.Endpoints[name]), func(n merchant.Notice) bool { return !n.Taken })
 		found = append(found, w.untold(m, name, taken)...)
-		differ(name+" has other events than the feed", otherSet(feed, taken))
+		differ(name+" has other events than the feed", merchant.OtherSet(feed, taken))
 	}
 	return found
 }
 
 // untold are the outcomes that there are in the end, and that somebody was not told.
-func (w world) untold(m Merchant, receiver string, got []Notice) (found []Violation) {
+func (w world) untold(m merchant.Heard, receiver string, got []merchant.Notice) (found []Violation) {
 	told := map[string]bool{}
 	for _, n := range got {
 		about := cmp.Or(readDocument(n.Refund).text("refundId"), readDocument(n.Payment).text("paymentId"))
@@ -69,9 +117,9 @@ func (w world) untold(m Merchant, receiver string, got []Notice) (found []Violat
 }
 
 // untrue is what was told and is not so, and events that were not the same each time.
-func (w world) untrue(m Merchant, feed []Notice) (found []Violation) {
-	first := map[string]Notice{}
-	look := func(receiver string, notices []Notice) {
+func (w world) untrue(m merchant.Heard, feed []merchant.Notice) (found []Violation) {
+	first := map[string]merchant.Notice{}
+	look := func(receiver string, notices []merchant.Notice) {
 		sent := map[string][]byte{}
 		for _, n := range notices {
 			earlier, known := first[n.ID]
@@ -105,8 +153,8 @@ var changing = []string{"status", "declineCode", "pspChargeId", "pspRefundId", "
 	"amountDisputedCents", "disputes", "updatedAt"}
 
 // wrong names the first thing that an event says and that is not so.
-func (w world) wrong(tenant string, n Notice) string {
-	shown, row := readDocument(n.Payment), w.books.subjects[n.about()]
+func (w world) wrong(tenant string, n merchant.Notice) string {
+	shown, row := readDocument(n.Payment), w.books.subjects[about(n)]
 	object, status, _ := strings.Cut(n.Type, ".")
 	switch {
 	case row == nil || row.PaymentID != nil:
@@ -193,10 +241,10 @@ func (w world) wrongDispute(of *movementRow, status string, shown document) stri
 
 // outdated are the payments of which the event with the greatest version does not say what they are. The time of the
 // last change is not compared once the key is deleted: only the key's row has had the time at which it was finished.
-func (w world) outdated(m Merchant, feed []Notice) (found []Violation) {
-	last := map[uuid.UUID]Notice{}
+func (w world) outdated(m merchant.Heard, feed []merchant.Notice) (found []Violation) {
+	last := map[uuid.UUID]merchant.Notice{}
 	for _, n := range feed {
-		if id := n.about(); n.Version > last[id].Version {
+		if id := about(n); n.Version > last[id].Version {
 			last[id] = n
 		}
 	}
@@ -217,41 +265,11 @@ func (w world) outdated(m Merchant, feed []Notice) (found []Violation) {
 	return found
 }
 
-func ids(of []Notice) []string {
-	all := make([]string, len(of))
-	for i, n := range of {
-		all[i] = n.ID
+// about is the payment that an event names. It may be none of ours.
+func about(n merchant.Notice) uuid.UUID {
+	id, err := subjectOf(readDocument(n.Payment).text("paymentId"))
+	if err != nil {
+		return uuid.UUID{}
 	}
-	return all
-}
-
-// otherOrder names the first place in which something else was read than there is.
-func otherOrder(want []string, read []Notice) string {
-	for i := range min(len(want), len(read)) {
-		if want[i] != read[i].ID {
-			return fmt.Sprintf("%s is in place %d of %s", read[i].ID, i+1, want[i])
-		}
-	}
-	if len(want) != len(read) {
-		return fmt.Sprintf("%d events, and there are %d", len(read), len(want))
-	}
-	return ""
-}
-
-// otherSet names the first event that only one of the two has.
-func otherSet(feed, taken []Notice) string {
-	inFeed, has := ids(feed), map[string]bool{}
-	for _, n := range taken {
-		has[n.ID] = true
-	}
-	for _, id := range inFeed {
-		if !has[id] {
-			return id + " is missing"
-		}
-		delete(has, id)
-	}
-	for id := range has {
-		return id + " is not in the feed"
-	}
-	return ""
+	return id
 }

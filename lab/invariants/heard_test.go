@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/payment"
+	"payonce/lab/merchant"
 )
 
 // tale is a small world of one merchant that was told all of it: a payment that was refunded and disputed, one that was
@@ -17,8 +18,8 @@ import (
 type tale struct {
 	t        *testing.T
 	w        world
-	m        Merchant
-	feed     []Notice
+	m        merchant.Heard
+	feed     []merchant.Notice
 	paid     *movementRow
 	declined *movementRow
 	refund   *movementRow
@@ -48,7 +49,7 @@ func newTale(t *testing.T) *tale {
 }
 
 // event is one about a payment as it is now, or as somebody wants it to be.
-func (h *tale) event(version int, kind string, of *movementRow, refund document, change ...string) Notice {
+func (h *tale) event(version int, kind string, of *movementRow, refund document, change ...string) merchant.Notice {
 	h.t.Helper()
 	text := func(d document) string {
 		raw := "{"
@@ -70,7 +71,7 @@ func (h *tale) event(version int, kind string, of *movementRow, refund document,
 		}
 		body = strings.ReplaceAll(body, change[i], change[i+1])
 	}
-	n, err := ReadNotice([]byte(body))
+	n, err := merchant.ReadNotice([]byte(body))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -78,11 +79,11 @@ func (h *tale) event(version int, kind string, of *movementRow, refund document,
 }
 
 // tell has everybody hear these events, in this order.
-func (h *tale) tell(events ...Notice) {
+func (h *tale) tell(events ...merchant.Notice) {
 	h.feed = events
-	h.w.books.feeds["acme"] = ids(events)
-	h.m = Merchant{Tenant: "acme", Followed: slices.Clone(events),
-		Endpoints: map[string][]Notice{"the endpoint": slices.Clone(events)}}
+	h.w.books.feeds["acme"] = merchant.IDs(events)
+	h.m = merchant.Heard{Tenant: "acme", Followed: slices.Clone(events),
+		Endpoints: map[string][]merchant.Notice{"the endpoint": slices.Clone(events)}}
 }
 
 // tellAll tells what has been.
@@ -96,7 +97,7 @@ func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 	h := newTale(t)
 	h.tellAll()
 	earlier := h.event(0, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`)
-	h.tell(append([]Notice{earlier}, h.feed...)...)
+	h.tell(append([]merchant.Notice{earlier}, h.feed...)...)
 	// At least once, and in any order.
 	got := slices.Clone(h.feed)
 	slices.Reverse(got)
@@ -127,6 +128,7 @@ func TestBrokenTaleIsFound(t *testing.T) {
 		"an event that one endpoint alone has": {func(h *tale) {
 			h.m.Endpoints[endpoint] = append(h.m.Endpoints[endpoint], h.event(4, "dispute.lost", h.paid, nil))
 		}, "is not in the feed"},
+		"an event that nobody has signed": {func(h *tale) { h.m.Forged = []string{"a forgery"} }, "a forgery"},
 		"a feed in another order": {func(h *tale) { h.feed[0], h.feed[1] = h.feed[1], h.feed[0] },
 			"not in the order of its places"},
 		"an event that is in the feed twice": {func(h *tale) { h.feed = append(h.feed, h.feed[3]) },
@@ -170,7 +172,8 @@ func TestBrokenTaleIsFound(t *testing.T) {
 		"a dispute that never was": {func(h *tale) { h.tell(h.event(1, "dispute.won", h.paid, nil)) },
 			"no dispute of the payment was ever so"},
 		"a last event that is too early": {func(h *tale) {
-			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`, `"amountRefundedCents":0`))
+			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,
+				`"amountRefundedCents":0`))
 		}, "does not say what it is: amountRefundedCents"},
 		"a last event with another time": {func(h *tale) { h.paid.Updated = h.paid.Updated.Add(time.Hour) },
 			"does not say what it is: updatedAt"},

@@ -13,7 +13,7 @@ import (
 func flows() []flow {
 	return []flow{
 		paymentFlow(), silentPaymentFlow(), refundFlow(), otherEndFlow(), ingestFlow(), processFlow(), afterFlow(),
-		sweepFlow(), claimFlow(), resolveFlow(), scanFlow(), operatorFlow(), pruneFlow(), sceneFlow(),
+		sweepFlow(), claimFlow(), resolveFlow(), scanFlow(), operatorFlow(), pruneFlow(), eventsFlow(), sceneFlow(),
 		stripeFlow(), stripeLookupFlow(), stripeRefundFlow(), stripeProcessFlow(), stripeScanFlow(), stripeSceneFlow(),
 	}
 }

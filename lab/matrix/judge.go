@@ -65,13 +65,21 @@ func (s *stage) judge(r *invariants.Reservations) []program.Violation {
 	// The cell comes first. The invariants ask for the statement of the day, and that is evidence: once the grace
 	// period is over, it decides a key that nothing else could.
 	var all []program.Violation
+	var found []invariants.Violation
+	var err error
 	w := s.row.wants(s.fault)
 	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w.check)} {
 		if err != nil {
 			all = append(all, program.Broken(caseKind, s.asked.key(), err.Error()))
 		}
 	}
-	found, err := invariants.Check(s.ctx, e)
+	if s.merchants != nil {
+		err = s.merchants.ReadToEnd(s.ctx)
+		e.Merchants = s.merchants.Heard()
+	}
+	if err == nil {
+		found, err = invariants.Check(s.ctx, e)
+	}
 	if err != nil {
 		return append(all, program.Broken(caseKind, "", "the invariants could not be checked: "+err.Error()))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"payonce/lab/history"
 	"payonce/lab/invariants"
+	"payonce/lab/merchant"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -33,6 +34,8 @@ type stage struct {
 	history  *history.Recorder
 	recorded bytes.Buffer // its lines
 	closers  []func() error
+
+	merchants *merchant.Merchants // who want events; nil: nobody does
 
 	asked      movement      // what the client wants
 	deadLetter string        // the dead letter that the row is about

@@ -223,3 +223,26 @@ func TestRatesAreOnesThatThePSPTakes(t *testing.T) {
 		}
 	}
 }
+
+func TestEndpointSlipsInEachWayTwiceAndThenInStormsAlone(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		p, met := plan.Plan{Seed: seed}, map[plan.Slip]int{}
+		const enough = 1000
+		storm := 0
+		for n := 1; n < enough; n++ {
+			met[p.Slip(n, true)]++
+			if p.Slip(n, false) != plan.NoSlip {
+				storm++
+			}
+		}
+		for _, slip := range plan.Slips() {
+			if met[slip] != 2 {
+				t.Errorf("seed %d: %s is met %d times in a calm", seed, slip, met[slip])
+			}
+		}
+		if storm < enough/10 {
+			t.Errorf("seed %d: %d slips in a storm", seed, storm)
+		}
+	}
+}

@@ -20,15 +20,15 @@ func Slips() []Slip {
 	return []Slip{Answer500, Hang, CutBefore, CutAfter, Redirect, AnswerLate, HalfAnswer}
 }
 
-// slipEvery is how many requests to an endpoint lie between two slips. After each, the endpoint rests for a second.
-const slipEvery = 15
+// slipEvery is how many events lie between two slips. After a slip, the endpoint gets nothing for a second.
+const slipEvery = 4
 
-// Slip is that of the n-th request to an endpoint. They come in turn, so a short run meets all of them; the seed says
-// with which they begin.
-func (p Plan) Slip(n int) Slip {
-	if n%slipEvery != 0 {
+// Slip is that of the n-th event that comes to an endpoint. They come in turn, so a short run meets all of them; the
+// seed says with which they begin. Once each has come twice, a storm goes on with them, and a calm does not.
+func (p Plan) Slip(n int, calm bool) Slip {
+	all := Slips()
+	if n%slipEvery != 0 || calm && n > 2*slipEvery*len(all) {
 		return NoSlip
 	}
-	all := Slips()
 	return all[(n/slipEvery+p.stream(slipStream, 0, 0).IntN(len(all)))%len(all)]
 }

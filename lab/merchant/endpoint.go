@@ -12,8 +12,6 @@ import (
 
 	"payonce/client"
 	"payonce/lab/chaos/plan"
-	"payonce/lab/invariants"
-	"payonce/lab/world"
 )
 
 // endpoint is a server of a merchant's.
@@ -24,15 +22,16 @@ type endpoint struct {
 	server       *httptest.Server
 	secret       atomic.Pointer[string] // nil: the answer that has it is on its way
 
-	requests atomic.Int64
-	mu       sync.Mutex
-	heard    []invariants.Notice
-	taken    map[string]bool
+	mu    sync.Mutex
+	heard []Notice
+	// The ids of the events that came, and of those that were taken.
+	came, taken map[string]bool
+	forged      []string // what was no event for this endpoint
 }
 
 // listen starts an endpoint.
 func (m *Merchants) listen(tenant, name string) *endpoint {
-	e := &endpoint{of: m, tenant: tenant, name: name, taken: map[string]bool{}}
+	e := &endpoint{of: m, tenant: tenant, name: name, came: map[string]bool{}, taken: map[string]bool{}}
 	e.server = httptest.NewServer(e)
 	m.all = append(m.all, e)
 	return e
@@ -43,8 +42,8 @@ const slow = 400 * time.Millisecond
 
 // ServeHTTP takes an event, or slips.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	slip := e.slip()
-	if slip != plan.NoSlip {
+	slip := e.slip(r.Header.Get("webhook-id"))
+	if e.name == Slipping && slip != plan.NoSlip {
 		e.of.Tally.One("endpoint", string(slip))
 	}
 	if slip == plan.CutBefore {
@@ -60,7 +59,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case plan.Hang:
 		<-r.Context().Done()
 	case plan.Redirect:
-		// The others' secrets are not this one's: whoever follows is found there.
+		// The other endpoint has another secret: a request that follows is found there as forged.
 		http.Redirect(w, r, e.of.all[0].server.URL, http.StatusTemporaryRedirect)
 	case plan.CutAfter:
 		e.keep(n)
@@ -69,7 +68,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.keep(n)
 		e.breakOff(w)
 	case plan.AnswerLate:
-		if world.Wait(r.Context(), slow) {
+		if wait(r.Context(), slow) {
 			e.take(w, n)
 		}
 	default:
@@ -77,20 +76,22 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slip is what becomes of this request.
-func (e *endpoint) slip() plan.Slip {
-	n := int(e.requests.Add(1))
-	switch {
-	case e.name == failing:
+// slip is what becomes of this request. No event slips twice: it would come again after half a minute.
+func (e *endpoint) slip(id string) plan.Slip {
+	if e.name == Failing {
 		return plan.Answer500
-	case e.name == slipping && !e.of.calm.Load():
-		return e.of.Plan.Slip(n)
 	}
-	return plan.NoSlip
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.name == Good || e.came[id] {
+		return plan.NoSlip
+	}
+	e.came[id] = true
+	return e.of.Plan.Slip(len(e.came), e.of.calm.Load())
 }
 
 // verified reads a request as a merchant does.
-func (e *endpoint) verified(w http.ResponseWriter, r *http.Request) (n invariants.Notice, ok bool) {
+func (e *endpoint) verified(w http.ResponseWriter, r *http.Request) (n Notice, ok bool) {
 	body, err := io.ReadAll(r.Body)
 	secret := e.secret.Load()
 	if err != nil || secret == nil {
@@ -99,20 +100,22 @@ func (e *endpoint) verified(w http.ResponseWriter, r *http.Request) (n invariant
 	}
 	told, err := client.VerifyEvent(body, r.Header, time.Now(), *secret)
 	if err == nil {
-		n, err = invariants.ReadNotice(body)
+		n, err = ReadNotice(body)
 	}
 	if err == nil && told.ID != n.ID {
 		err = fmt.Errorf("the client reads it as %s", told.ID)
 	}
 	if err != nil {
-		e.of.Complain(e.name+" of "+e.tenant, fmt.Sprintf("%v: %s", err, body))
+		e.mu.Lock()
+		e.forged = append(e.forged, fmt.Sprintf("%s was sent %s: %v", e.name, body, err))
+		e.mu.Unlock()
 		http.Error(w, "not an event", http.StatusBadRequest)
 	}
 	return n, err == nil
 }
 
 // keep notes what was received and not acknowledged. To be told again is no news then.
-func (e *endpoint) keep(n invariants.Notice) {
+func (e *endpoint) keep(n Notice) {
 	n.Taken = false
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,7 +123,7 @@ func (e *endpoint) keep(n invariants.Notice) {
 }
 
 // take notes an event, and says so.
-func (e *endpoint) take(w http.ResponseWriter, n invariants.Notice) {
+func (e *endpoint) take(w http.ResponseWriter, n Notice) {
 	e.mu.Lock()
 	if e.taken[n.ID] {
 		e.of.Tally.One("event", "told again")
@@ -142,10 +145,16 @@ func (e *endpoint) breakOff(w http.ResponseWriter) {
 	_ = c.Close()
 }
 
-func (e *endpoint) read() []invariants.Notice {
+func (e *endpoint) read() []Notice {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.heard)
+}
+
+func (e *endpoint) refused() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.forged)
 }
 
 func (e *endpoint) close() {

@@ -1,7 +1,7 @@
-// Package merchant is the tenants of a storm that want to be told: their endpoints, which take events and fail to, and
+// Package merchant is the tenants that want to be told: their endpoints, which take events and fail to, and
 // their readers of the feed. It keeps what they hear.
 //
-// Each such tenant has three endpoints: one that works, one that slips (package plan) while the storm lasts, and one
+// Each such tenant has three endpoints: one that works, one that slips (package plan), and one
 // that always fails, and is deleted when the storm is over. All of them are servers of the run's own, on loopback. Each
 // request is verified as a merchant verifies it, with the product's own client.
 //
@@ -23,17 +23,15 @@ import (
 
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
-	"payonce/lab/invariants"
-	"payonce/lab/world"
 )
 
 // Options of all merchants.
 type Options struct {
-	Plan     plan.Plan
-	APIs     []string          // host:port
-	Keys     map[string]string // API keys, by tenant
-	Tally    *tally.Tally
-	Complain func(where, detail string) // of what is none of the invariants
+	Plan  plan.Plan
+	APIs  []string          // host:port
+	Keys  map[string]string // API keys, by tenant
+	Tally *tally.Tally
+	Only  string // the one endpoint that each tenant has; "": each has all three
 }
 
 // Merchants are the tenants that want events.
@@ -41,7 +39,7 @@ type Merchants struct {
 	Options
 
 	http     *http.Client
-	calm     atomic.Bool // no endpoint slips any more
+	calm     atomic.Bool // the storm is over
 	tenants  []string
 	all      []*endpoint
 	turn     atomic.Int64
@@ -51,9 +49,9 @@ type Merchants struct {
 
 // The names of the endpoints.
 const (
-	good     = "the good endpoint"
-	slipping = "the endpoint that slips"
-	failing  = "the endpoint that always fails"
+	Good     = "the good endpoint"
+	Slipping = "the endpoint that slips"
+	Failing  = "the endpoint that always fails"
 )
 
 const (
@@ -73,7 +71,10 @@ func Open(ctx context.Context, o Options, tenants ...string) (_ *Merchants, err 
 	}()
 	for _, tenant := range tenants {
 		m.followed[tenant] = &reader{}
-		for _, name := range []string{good, slipping, failing} {
+		for _, name := range []string{Good, Slipping, Failing} {
+			if o.Only != "" && o.Only != name {
+				continue
+			}
 			e := m.listen(tenant, name)
 			if err := m.register(ctx, e); err != nil {
 				return nil, fmt.Errorf("make %s of %s: %w", name, tenant, err)
@@ -102,11 +103,11 @@ func (m *Merchants) register(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// Calm has no endpoint fail any more: those that always do are deleted.
+// Calm has no endpoint fail without end: those that always do are deleted.
 func (m *Merchants) Calm(ctx context.Context) error {
 	m.calm.Store(true)
 	for _, e := range m.all {
-		if e.name != failing {
+		if e.name != Failing {
 			continue
 		}
 		// If an answer is lost, it is deleted already.
@@ -132,7 +133,7 @@ func (m *Merchants) insist(
 		if err == nil && status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
 			return nil, fmt.Errorf("%s %s is answered %d: %s", method, path, status, answer)
 		}
-		if !world.Wait(ctx, pause) {
+		if !wait(ctx, pause) {
 			return nil, errors.Join(err, ctx.Err())
 		}
 	}
@@ -158,14 +159,17 @@ func (m *Merchants) ask(ctx context.Context, method, path, tenant, body string) 
 }
 
 // Heard is what the merchants have heard so far, in the order of arrival. Endpoints that were deleted are left out.
-func (m *Merchants) Heard() []invariants.Merchant {
-	var all []invariants.Merchant
+func (m *Merchants) Heard() []Heard {
+	var all []Heard
 	for _, tenant := range m.tenants {
-		one := invariants.Merchant{Tenant: tenant, Endpoints: map[string][]invariants.Notice{},
+		one := Heard{Tenant: tenant, Endpoints: map[string][]Notice{},
 			Followed: m.followed[tenant].read()}
 		for _, e := range m.all {
-			if e.tenant == tenant && e.name != failing {
+			if e.tenant == tenant && e.name != Failing {
 				one.Endpoints[e.name] = e.read()
+			}
+			if e.tenant == tenant {
+				one.Forged = append(one.Forged, e.refused()...)
 			}
 		}
 		all = append(all, one)
@@ -179,4 +183,16 @@ func (m *Merchants) Close() {
 		e.close()
 	}
 	m.http.CloseIdleConnections()
+}
+
+// wait reports whether the time has passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

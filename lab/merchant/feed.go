@@ -9,19 +9,16 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"payonce/lab/invariants"
-	"payonce/lab/world"
 )
 
 // reader follows a feed, and never goes back.
 type reader struct {
 	mu    sync.Mutex
 	after string
-	seen  []invariants.Notice
+	seen  []Notice
 }
 
-func (r *reader) read() []invariants.Notice {
+func (r *reader) read() []Notice {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.seen)
@@ -34,12 +31,11 @@ func (m *Merchants) Follow(ctx context.Context) {
 		reading.Go(func() {
 			for ctx.Err() == nil {
 				more, err := m.readOn(ctx, tenant)
-				if err != nil && ctx.Err() == nil {
-					m.Complain("the feed of "+tenant, err.Error())
-					return
+				if err != nil {
+					return // ReadToEnd meets it again.
 				}
 				if !more {
-					world.Wait(ctx, readEvery)
+					wait(ctx, readEvery)
 				}
 			}
 		})
@@ -82,7 +78,7 @@ func (m *Merchants) readOn(ctx context.Context, tenant string) (more bool, err e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, raw := range page.Data {
-		n, err := invariants.ReadNotice(raw)
+		n, err := ReadNotice(raw)
 		if err != nil {
 			return false, err
 		}
