@@ -96,8 +96,12 @@ func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 	t.Parallel()
 	h := newTale(t)
 	h.tellAll()
-	earlier := h.event(0, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`)
-	h.tell(append([]merchant.Notice{earlier}, h.feed...)...)
+	h.tell(append([]merchant.Notice{
+		h.event(-1, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`),
+		// The bank was faster than we.
+		h.event(-1, "dispute.needs_response", h.paid, nil, `"status":"succeeded"`, `"status":"processing"`,
+			`"amountDisputedCents":2000,`, ``),
+	}, h.feed...)...)
 	// At least once, and in any order.
 	got := slices.Clone(h.feed)
 	slices.Reverse(got)
@@ -171,6 +175,9 @@ func TestBrokenTaleIsFound(t *testing.T) {
 			"whether it is about a refund"},
 		"a dispute that never was": {func(h *tale) { h.tell(h.event(1, "dispute.won", h.paid, nil)) },
 			"no dispute of the payment was ever so"},
+		"a dispute before the outcome, of nobody's": {func(h *tale) {
+			h.tell(h.event(1, "dispute.won", h.declined, nil, `"status":"declined"`, `"status":"processing"`))
+		}, "no dispute of the payment was ever so"},
 		"a last event that is too early": {func(h *tale) {
 			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,
 				`"amountRefundedCents":0`))

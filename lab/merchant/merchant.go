@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +42,6 @@ type Merchants struct {
 	tenants  []string
 	all      []*endpoint
 	turn     atomic.Int64
-	mu       sync.Mutex
 	followed map[string]*reader
 }
 
