@@ -16,8 +16,8 @@ RETURNING created_at;
 -- name: ListEndpoints :many
 -- The endpoints of a tenant, or the endpoint with this id, oldest first. waiting is how many deliveries are due or will
 -- be, counted up to max_waiting. Secrets are read by the reconciler alone.
-SELECT p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at, p.failing_since,
-       p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
+       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
 FROM webhook_endpoints AS p
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting FROM (
@@ -26,6 +26,48 @@ CROSS JOIN LATERAL (
         LIMIT @max_waiting) AS i) AS w
 WHERE p.tenant_id = @tenant_id AND p.deleted_at IS NULL AND (sqlc.narg(id)::uuid IS NULL OR p.id = sqlc.narg(id))
 ORDER BY p.created_at, p.id LIMIT @max_rows;
+
+-- name: ListAllEndpoints :many
+-- For operators: the endpoints of all tenants or of one, a page of them, from behind this place on.
+SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
+       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+FROM webhook_endpoints AS p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting FROM (
+        SELECT FROM event_deliveries AS d
+        WHERE d.tenant_id = p.tenant_id AND d.endpoint_id = p.id AND d.due_at IS NOT NULL
+        LIMIT @max_waiting) AS i) AS w
+WHERE p.deleted_at IS NULL AND (sqlc.narg(tenant)::text IS NULL OR p.tenant_id = sqlc.narg(tenant))
+  AND (p.tenant_id, p.id) > (@after_tenant::text, @after_id::uuid)
+ORDER BY p.tenant_id, p.id LIMIT @max_rows;
+
+-- name: ListDeliveries :many
+-- For operators: the deliveries to an endpoint, the newest event first, a page of them, from before this place in the
+-- feed. It reads the feed of the tenant backwards: deliveries have no index by time, because each would cost a write.
+SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
+       d.last_error, d.delivered_at
+FROM events AS e
+JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
+WHERE e.tenant_id = @tenant_id AND d.endpoint_id = @endpoint_id AND e.position < @before::bigint
+ORDER BY e.position DESC LIMIT @max_rows;
+
+-- name: GetDelivery :one
+-- For operators: one of these.
+SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
+       d.last_error, d.delivered_at
+FROM events AS e
+JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
+WHERE e.tenant_id = @tenant_id AND d.endpoint_id = @endpoint_id AND e.payment_id = @payment_id
+  AND e.version = @version;
+
+-- name: ListTold :many
+-- For operators: the events of a payment, the newest first, each with its deliveries. url: of an endpoint that exists.
+SELECT e.version, e.type, d.endpoint_id, coalesce(d.attempts, 0)::integer AS attempts, d.due_at, d.delivered_at, w.url
+FROM events AS e
+LEFT JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
+LEFT JOIN webhook_endpoints AS w ON w.tenant_id = d.tenant_id AND w.id = d.endpoint_id AND w.deleted_at IS NULL
+WHERE e.tenant_id = @tenant_id AND e.payment_id = @payment_id
+ORDER BY e.version DESC, d.endpoint_id LIMIT @max_rows;
 
 -- name: WithdrawEndpoint :execrows
 -- The pruner deletes the row, with its deliveries.
@@ -76,3 +118,16 @@ ORDER BY p.id
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
 SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
 RETURNING endpoint_id;
+
+-- name: RedeliverSince :many
+-- Makes the events of a tenant since a time due again, oldest first, for one endpoint, if it gets their types. Competes
+-- with the job that delivers, as Redeliver does. The version is a time, in microseconds.
+INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
+SELECT e.tenant_id, p.id, e.payment_id, e.version
+FROM events AS e JOIN webhook_endpoints AS p ON p.tenant_id = e.tenant_id AND p.deleted_at IS NULL
+WHERE e.tenant_id = @tenant_id AND p.id = @endpoint_id AND e.position IS NOT NULL AND e.version >= @since::bigint
+  AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
+ORDER BY e.version LIMIT @max_rows
+ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
+SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
+RETURNING version;

@@ -95,8 +95,13 @@ func (a *API) addPages(public *httpapi.Config) {
 	public.Remember = a.recent.Add
 	public.Pages = pages.Handler(pages.Addresses{Public: public.PublicURL, Operator: a.settings.OperatorURL(),
 		PSP: a.settings.PSPPage}, httpapi.OpenAPI)
-	public.Further = httpapi.Events(&events.Registry{DB: a.db, Books: &a.Payments.Books,
-		Addresses: addressesOf(a.settings.Shared), NewID: NewID, Random: cryptorand.Reader})
+	public.Further = httpapi.Events(a.events())
+}
+
+// events is what merchants ask about their events, and operators.
+func (a *API) events() *events.Registry {
+	return &events.Registry{DB: a.db, Books: &a.Payments.Books, Addresses: addressesOf(a.settings.Shared), NewID: NewID,
+		Random: cryptorand.Reader}
 }
 
 // backlog is the operator's summary in the words of the metrics.
@@ -138,8 +143,8 @@ func (a *API) console(c config.API) (http.Handler, error) {
 		secret = []byte(cryptorand.Text()) // The sessions of this process end with it.
 	}
 	pages, err := console.New(console.Config{
-		Keys: a.Keys, Payments: a.Payments, Operators: a.Operators, Directory: a.directory, Tracer: a.tracer,
-		Recent: a.recent, Secret: secret,
+		Keys: a.Keys, Payments: a.Payments, Operators: a.Operators, Events: a.events(), Directory: a.directory,
+		Tracer: a.tracer, Recent: a.recent, Secret: secret,
 		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
 		EventsFile: c.EventsFile,
 		Log:        a.log, Now: time.Now,

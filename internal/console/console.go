@@ -1,10 +1,8 @@
 package console
 
 import (
-	"bytes"
 	"embed"
 	"errors"
-	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/events"
 	"payonce/internal/idempotency"
 	"payonce/internal/look"
 	"payonce/internal/operator"
@@ -29,6 +28,7 @@ type Config struct {
 	Keys      *idempotency.Keys
 	Payments  *payments.Service
 	Operators *operator.Service
+	Events    *events.Registry
 	Directory *tenants.Directory
 	Tracer    *tracing.Tracer // nil: off
 	Recent    *Recent
@@ -78,6 +78,8 @@ type route struct {
 
 func (c *Console) table() []route {
 	const keyPath, plainText = "GET /console/keys/{tenant}/{operation}/{key}", "text/plain; charset=utf-8"
+	e := endpointPages{c}
+	const endpointPath = "GET /console/endpoints/{tenant}/{id}"
 	open := func(h http.HandlerFunc) page {
 		return func(w http.ResponseWriter, r *http.Request, _ tenants.Principal) { h(w, r) }
 	}
@@ -93,6 +95,11 @@ func (c *Console) table() []route {
 		// For a shell, which sends an API key in place of a session.
 		{keyPath + "/picture.txt", tenants.OpsRead, c.picture(plainText, sequence.Diagram.Text), false},
 		{"GET /console/webhooks", tenants.OpsRead, c.webhooks(), false},
+		{"GET /console/endpoints", tenants.OpsRead, e.list(), false},
+		{endpointPath, tenants.OpsRead, e.endpoint, false},
+		{endpointPath + "/events/{event}", tenants.OpsRead, e.delivery, false},
+		{"POST /console/endpoints/{tenant}/{id}/resend", tenants.OpsResolve, e.resend, false},
+		{"POST /console/endpoints/{tenant}/{id}/enable", tenants.OpsResolve, e.enable, false},
 		{"GET /console/statements", tenants.OpsRead, c.statements(), false},
 		{"GET /console/books", tenants.OpsRead, c.books, false},
 		{"GET /console/breaks", tenants.OpsRead, c.breaks(), false},
@@ -229,14 +236,6 @@ func (c *Console) show(
 	_, _ = w.Write([]byte(html)) // A client that has gone needs no page.
 }
 
-func (c *Console) execute(name string, data any) (string, error) {
-	var b bytes.Buffer
-	if err := c.templates.ExecuteTemplate(&b, name, data); err != nil {
-		return "", fmt.Errorf("render %s: %w", name, err)
-	}
-	return b.String(), nil
-}
-
 // fail shows a page that says what is wrong.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
 	c.show(w, r, status, "failed.html", http.StatusText(status), nil, text)
@@ -250,6 +249,9 @@ func (c *Console) explain(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case errors.Is(err, payments.ErrPaymentNotFound):
 		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
+		return
+	case noSuchThing(err) != "":
+		c.fail(w, r, http.StatusNotFound, "There is no such "+noSuchThing(err)+".")
 		return
 	}
 	c.config.Log.WarnContext(r.Context(), "console cannot read", slog.Any("error", err))
@@ -276,20 +278,4 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentType+"; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	_, _ = w.Write([]byte(content)) // A client that has gone needs no style.
-}
-
-func functions(now func() time.Time) template.FuncMap {
-	age := func(d time.Duration) string { return d.Truncate(time.Second).String() }
-	return template.FuncMap{
-		"clock": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-		"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-		"age":   age,
-		"iso":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
-		"now":   now, "indented": indented,
-		"does": does, "leadsTo": leadsTo,
-		"since":  func(t time.Time) string { return age(now().Sub(t)) },
-		"keyURL": keyURL, "amount": amountOf, "foundURL": foundURL, "choice": choiceName,
-		"severalActions": severalActions, "s": plural,
-		"paymentKeyURL": paymentKeyURL, "refundKeyURL": refundKeyURL,
-	}
 }

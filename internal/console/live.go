@@ -71,15 +71,15 @@ func (c *Console) showPart(name string, view any, show func(string)) error {
 	return err
 }
 
-// events writes server-sent events.
-type events struct {
+// eventStream writes server-sent events.
+type eventStream struct {
 	w    http.ResponseWriter
 	ctrl *http.ResponseController
 	now  func() time.Time
 }
 
-func (c *Console) startStream(w http.ResponseWriter) events {
-	e := events{w, http.NewResponseController(w), c.config.Now}
+func (c *Console) startStream(w http.ResponseWriter) eventStream {
+	e := eventStream{w, http.NewResponseController(w), c.config.Now}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	e.write("retry: " + reconnectMS + "\n\n")
@@ -89,12 +89,12 @@ func (c *Console) startStream(w http.ResponseWriter) events {
 	return e
 }
 
-func (e events) send(name string, m message) bool {
+func (e eventStream) send(name string, m message) bool {
 	data, err := json.Marshal(m)
 	return err == nil && e.write("event: "+name+"\ndata: "+string(data)+"\n\n")
 }
 
-func (e events) write(text string) bool {
+func (e eventStream) write(text string) bool {
 	_ = e.ctrl.SetWriteDeadline(e.now().Add(writeLimit))
 	_, err := e.w.Write([]byte(text))
 	return err == nil && e.ctrl.Flush() == nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"payonce/internal/events"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payment"
@@ -31,6 +32,7 @@ type paymentView struct {
 	Older    string                // the address of the page with older refunds; or ""
 	Lines    statement.BookedLines // of settlement files
 	Life     []step                // nil if the page does not have all refunds
+	Told     []events.Told
 	Open     []operator.Found
 	Waits    string    // what it waits for, if it has no outcome; or ""
 	Since    time.Time // since when it waits
@@ -81,6 +83,9 @@ func (c *Console) readPayment(r *http.Request) (paymentView, error) {
 		v.Older = "/console/payments/" + id.String() + "?cursor=" + refunds.Next.String()
 	}
 	if v.Lines, err = c.config.Operators.LinesOf(r.Context(), id); err != nil {
+		return v, err
+	}
+	if v.Told, err = c.config.Events.ToldOf(r.Context(), tenant, id); err != nil {
 		return v, err
 	}
 	if f.Before == nil && v.Older == "" {

@@ -53,8 +53,9 @@ func ParseEndpointID(s string) (EndpointID, error) {
 	return EndpointID(id), nil
 }
 
-// Endpoint is an endpoint without its secret.
+// EndpointRow is an endpoint without its secret.
 type EndpointRow struct {
+	Tenant         string
 	ID             EndpointID
 	URL            string
 	Description    string
@@ -131,7 +132,8 @@ func (r *Registry) Create(ctx context.Context, tenant string, n NewEndpoint) (e 
 	if err != nil {
 		return EndpointRow{}, "", err
 	}
-	e = EndpointRow{ID: EndpointID(id), URL: n.URL, Description: n.Description, Types: append([]string{}, n.Types...)}
+	e = EndpointRow{Tenant: tenant, ID: EndpointID(id), URL: n.URL, Description: n.Description,
+		Types: append([]string{}, n.Types...)}
 	err = r.change(ctx, tenant, func(ctx context.Context, q *dbsqlc.Queries, w wants) (_ wants, err error) {
 		if w.endpoints >= MaxEndpoints {
 			return w, ErrTooManyEndpoints
@@ -267,14 +269,19 @@ func (r *Registry) read(ctx context.Context, q postgres.DBTX, tenant string, id 
 	}
 	all := make([]EndpointRow, len(rows))
 	for i, row := range rows {
-		all[i] = EndpointRow{ID: EndpointID(row.ID), URL: row.Url, Description: row.Description, Types: row.EventTypes,
-			DisabledReason: postgres.Text(row.DisabledReason), DisabledAt: row.DisabledAt,
-			FailingSince: row.FailingSince, Created: row.CreatedAt, Waiting: int(row.Waiting)}
-		if row.Overlaps {
-			all[i].PreviousUntil = row.PreviousUntil
-		}
+		all[i] = endpointOf(row)
 	}
 	return all, nil
+}
+
+func endpointOf(row dbsqlc.ListEndpointsRow) EndpointRow {
+	e := EndpointRow{Tenant: row.TenantID, ID: EndpointID(row.ID), URL: row.Url, Description: row.Description,
+		Types: row.EventTypes, DisabledReason: postgres.Text(row.DisabledReason), DisabledAt: row.DisabledAt,
+		FailingSince: row.FailingSince, Created: row.CreatedAt, Waiting: int(row.Waiting)}
+	if row.Overlaps {
+		e.PreviousUntil = row.PreviousUntil
+	}
+	return e
 }
 
 // secretBytes is how long the key of a signature is.

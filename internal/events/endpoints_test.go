@@ -85,8 +85,8 @@ func TestEndpointLivesFromItsCreationToItsDeletion(t *testing.T) {
 	if err != nil || !bytes.Equal(raw, bytes.Repeat([]byte{1}, secretBytes)) {
 		t.Errorf("the secret is %s, which is not what the randomness has given", secret)
 	}
-	want := EndpointRow{ID: made.ID, URL: address, Types: []string{"dispute.won", "payment.succeeded"},
-		Created: made.Created}
+	want := EndpointRow{Tenant: "acme", ID: made.ID, URL: address,
+		Types: []string{"dispute.won", "payment.succeeded"}, Created: made.Created}
 	for name, read := range map[string]func() (EndpointRow, error){
 		"by its id": func() (EndpointRow, error) { return m.registry.Endpoint(t.Context(), "acme", made.ID) },
 		"in the list": func() (EndpointRow, error) {

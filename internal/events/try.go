@@ -102,12 +102,19 @@ func (d *Deliverer) request(ctx context.Context, one delivery) (*http.Request, e
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", userAgent)
-	r.Header.Set(standardwebhooks.HeaderWebhookID, told.ID)
-	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	r.Header = headersOf(told.ID, strconv.FormatInt(now.Unix(), 10), strings.Join(signatures, " "))
 	return r, nil
+}
+
+// headersOf are the headers of a delivery. The last two are made new for each try.
+func headersOf(id, timestamp, signature string) http.Header {
+	h := http.Header{}
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", userAgent)
+	h.Set(standardwebhooks.HeaderWebhookID, id)
+	h.Set(standardwebhooks.HeaderWebhookTimestamp, timestamp)
+	h.Set(standardwebhooks.HeaderWebhookSignature, signature)
+	return h
 }
 
 func sign(secret []byte, id string, at time.Time, body []byte) (string, error) {

@@ -18,9 +18,11 @@ import (
 // addressOf fills the wildcards of a route of the console.
 func (s *sides) addressOf(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
-	path = strings.Replace(path, "/payments/{id}", "/payments/"+s.acme["paymentId"], 1)
+	path = strings.NewReplacer("/payments/{id}", "/payments/"+s.acme["paymentId"],
+		"/endpoints/{tenant}/{id}", "/endpoints/acme/"+s.acme["endpointId"]).Replace(path)
 	return method, strings.NewReplacer("{tenant}", "acme", "{operation}", "payments", "{key}", s.acme["key"],
-		"{id}", s.acme["deadLetterId"], "{name}", "style.css", "{$}", "").Replace(path)
+		"{id}", s.acme["deadLetterId"], "{event}", s.acme["eventId"], "{name}", "style.css", "{$}",
+		"").Replace(path)
 }
 
 // form is what a route takes that changes something.

@@ -85,9 +85,206 @@ func (q *Queries) FindInFeed(ctx context.Context, arg FindInFeedParams) (FindInF
 	return i, err
 }
 
+const getDelivery = `-- name: GetDelivery :one
+SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
+       d.last_error, d.delivered_at
+FROM events AS e
+JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
+WHERE e.tenant_id = $1 AND d.endpoint_id = $2 AND e.payment_id = $3
+  AND e.version = $4
+`
+
+type GetDeliveryParams struct {
+	TenantID   string
+	EndpointID uuid.UUID
+	PaymentID  uuid.UUID
+	Version    int64
+}
+
+type GetDeliveryRow struct {
+	PaymentID   uuid.UUID
+	Version     int64
+	Type        string
+	Attempts    int32
+	DueAt       *time.Time
+	LastAt      *time.Time
+	LastStatus  *int32
+	LastAnswer  *string
+	LastError   *string
+	DeliveredAt *time.Time
+}
+
+// For operators: one of these.
+func (q *Queries) GetDelivery(ctx context.Context, arg GetDeliveryParams) (GetDeliveryRow, error) {
+	row := q.db.QueryRow(ctx, getDelivery,
+		arg.TenantID,
+		arg.EndpointID,
+		arg.PaymentID,
+		arg.Version,
+	)
+	var i GetDeliveryRow
+	err := row.Scan(
+		&i.PaymentID,
+		&i.Version,
+		&i.Type,
+		&i.Attempts,
+		&i.DueAt,
+		&i.LastAt,
+		&i.LastStatus,
+		&i.LastAnswer,
+		&i.LastError,
+		&i.DeliveredAt,
+	)
+	return i, err
+}
+
+const listAllEndpoints = `-- name: ListAllEndpoints :many
+SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
+       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+FROM webhook_endpoints AS p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting FROM (
+        SELECT FROM event_deliveries AS d
+        WHERE d.tenant_id = p.tenant_id AND d.endpoint_id = p.id AND d.due_at IS NOT NULL
+        LIMIT $1) AS i) AS w
+WHERE p.deleted_at IS NULL AND ($2::text IS NULL OR p.tenant_id = $2)
+  AND (p.tenant_id, p.id) > ($3::text, $4::uuid)
+ORDER BY p.tenant_id, p.id LIMIT $5
+`
+
+type ListAllEndpointsParams struct {
+	MaxWaiting  int32
+	Tenant      *string
+	AfterTenant string
+	AfterID     uuid.UUID
+	MaxRows     int32
+}
+
+type ListAllEndpointsRow struct {
+	TenantID       string
+	ID             uuid.UUID
+	Url            string
+	Description    string
+	EventTypes     []string
+	PreviousUntil  *time.Time
+	DisabledReason *string
+	DisabledAt     *time.Time
+	FailingSince   *time.Time
+	CreatedAt      time.Time
+	Overlaps       bool
+	Waiting        int64
+}
+
+// For operators: the endpoints of all tenants or of one, a page of them, from behind this place on.
+func (q *Queries) ListAllEndpoints(ctx context.Context, arg ListAllEndpointsParams) ([]ListAllEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, listAllEndpoints,
+		arg.MaxWaiting,
+		arg.Tenant,
+		arg.AfterTenant,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListAllEndpointsRow
+	for rows.Next() {
+		var i ListAllEndpointsRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.Url,
+			&i.Description,
+			&i.EventTypes,
+			&i.PreviousUntil,
+			&i.DisabledReason,
+			&i.DisabledAt,
+			&i.FailingSince,
+			&i.CreatedAt,
+			&i.Overlaps,
+			&i.Waiting,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listDeliveries = `-- name: ListDeliveries :many
+SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
+       d.last_error, d.delivered_at
+FROM events AS e
+JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
+WHERE e.tenant_id = $1 AND d.endpoint_id = $2 AND e.position < $3::bigint
+ORDER BY e.position DESC LIMIT $4
+`
+
+type ListDeliveriesParams struct {
+	TenantID   string
+	EndpointID uuid.UUID
+	Before     int64
+	MaxRows    int32
+}
+
+type ListDeliveriesRow struct {
+	PaymentID   uuid.UUID
+	Version     int64
+	Type        string
+	Attempts    int32
+	DueAt       *time.Time
+	LastAt      *time.Time
+	LastStatus  *int32
+	LastAnswer  *string
+	LastError   *string
+	DeliveredAt *time.Time
+}
+
+// For operators: the deliveries to an endpoint, the newest event first, a page of them, from before this place in the
+// feed. It reads the feed of the tenant backwards: deliveries have no index by time, because each would cost a write.
+func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]ListDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, listDeliveries,
+		arg.TenantID,
+		arg.EndpointID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListDeliveriesRow
+	for rows.Next() {
+		var i ListDeliveriesRow
+		if err := rows.Scan(
+			&i.PaymentID,
+			&i.Version,
+			&i.Type,
+			&i.Attempts,
+			&i.DueAt,
+			&i.LastAt,
+			&i.LastStatus,
+			&i.LastAnswer,
+			&i.LastError,
+			&i.DeliveredAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listEndpoints = `-- name: ListEndpoints :many
-SELECT p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at, p.failing_since,
-       p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
+       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
 FROM webhook_endpoints AS p
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting FROM (
@@ -106,6 +303,7 @@ type ListEndpointsParams struct {
 }
 
 type ListEndpointsRow struct {
+	TenantID       string
 	ID             uuid.UUID
 	Url            string
 	Description    string
@@ -136,6 +334,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 	for rows.Next() {
 		var i ListEndpointsRow
 		if err := rows.Scan(
+			&i.TenantID,
 			&i.ID,
 			&i.Url,
 			&i.Description,
@@ -147,6 +346,60 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.CreatedAt,
 			&i.Overlaps,
 			&i.Waiting,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTold = `-- name: ListTold :many
+SELECT e.version, e.type, d.endpoint_id, coalesce(d.attempts, 0)::integer AS attempts, d.due_at, d.delivered_at, w.url
+FROM events AS e
+LEFT JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
+LEFT JOIN webhook_endpoints AS w ON w.tenant_id = d.tenant_id AND w.id = d.endpoint_id AND w.deleted_at IS NULL
+WHERE e.tenant_id = $1 AND e.payment_id = $2
+ORDER BY e.version DESC, d.endpoint_id LIMIT $3
+`
+
+type ListToldParams struct {
+	TenantID  string
+	PaymentID uuid.UUID
+	MaxRows   int32
+}
+
+type ListToldRow struct {
+	Version     int64
+	Type        string
+	EndpointID  *uuid.UUID
+	Attempts    int32
+	DueAt       *time.Time
+	DeliveredAt *time.Time
+	Url         *string
+}
+
+// For operators: the events of a payment, the newest first, each with its deliveries. url: of an endpoint that exists.
+func (q *Queries) ListTold(ctx context.Context, arg ListToldParams) ([]ListToldRow, error) {
+	rows, err := q.db.Query(ctx, listTold, arg.TenantID, arg.PaymentID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListToldRow
+	for rows.Next() {
+		var i ListToldRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.Type,
+			&i.EndpointID,
+			&i.Attempts,
+			&i.DueAt,
+			&i.DeliveredAt,
+			&i.Url,
 		); err != nil {
 			return nil, err
 		}
@@ -252,6 +505,52 @@ func (q *Queries) Redeliver(ctx context.Context, arg RedeliverParams) ([]uuid.UU
 			return nil, err
 		}
 		items = append(items, endpoint_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const redeliverSince = `-- name: RedeliverSince :many
+INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
+SELECT e.tenant_id, p.id, e.payment_id, e.version
+FROM events AS e JOIN webhook_endpoints AS p ON p.tenant_id = e.tenant_id AND p.deleted_at IS NULL
+WHERE e.tenant_id = $1 AND p.id = $2 AND e.position IS NOT NULL AND e.version >= $3::bigint
+  AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
+ORDER BY e.version LIMIT $4
+ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
+SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
+RETURNING version
+`
+
+type RedeliverSinceParams struct {
+	TenantID   string
+	EndpointID uuid.UUID
+	Since      int64
+	MaxRows    int32
+}
+
+// Makes the events of a tenant since a time due again, oldest first, for one endpoint, if it gets their types. Competes
+// with the job that delivers, as Redeliver does. The version is a time, in microseconds.
+func (q *Queries) RedeliverSince(ctx context.Context, arg RedeliverSinceParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, redeliverSince,
+		arg.TenantID,
+		arg.EndpointID,
+		arg.Since,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var version int64
+		if err := rows.Scan(&version); err != nil {
+			return nil, err
+		}
+		items = append(items, version)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -1,0 +1,233 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/events/internal/dbsqlc"
+	"payonce/internal/payment"
+	"payonce/internal/payments"
+	"payonce/internal/postgres"
+	"payonce/internal/query"
+)
+
+// What operators see of endpoints, and do with them.
+
+// ListAll lists the endpoints of all tenants, or of one.
+func (r *Registry) ListAll(q *query.Query) func(context.Context) (query.List[EndpointRow], error) {
+	limit := min(q.Limit(), query.MaxPage)
+	p := dbsqlc.ListAllEndpointsParams{MaxWaiting: MaxWaiting, MaxRows: int32(limit) + 1,
+		Tenant: postgres.Nullable(q.Text("tenant"))}
+	if after := query.CursorOf(q, parsePlace); after != nil {
+		p.AfterTenant, p.AfterID = after.tenant, uuid.UUID(after.id)
+	}
+	return func(ctx context.Context) (query.List[EndpointRow], error) {
+		rows, err := dbsqlc.New(r.DB.Reader()).ListAllEndpoints(ctx, p)
+		if err != nil {
+			return query.List[EndpointRow]{}, fmt.Errorf("list endpoints: %w", err)
+		}
+		var l query.List[EndpointRow]
+		for _, row := range rows[:min(len(rows), limit)] {
+			l.Rows = append(l.Rows, endpointOf(dbsqlc.ListEndpointsRow(row)))
+		}
+		if len(rows) > limit {
+			last := l.Rows[limit-1]
+			l.Next = place{last.Tenant, last.ID}.String()
+		}
+		return l, nil
+	}
+}
+
+// place is a position in the list of all endpoints.
+type place struct {
+	tenant string
+	id     EndpointID
+}
+
+// String returns the form that parsePlace reads. An endpoint's id has no dot.
+func (p place) String() string { return p.tenant + "." + p.id.String() }
+
+func parsePlace(s string) (place, error) {
+	dot := strings.LastIndexByte(s, '.')
+	if dot < 0 || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return place{}, ErrNoEndpoint
+	}
+	id, err := ParseEndpointID(s[dot+1:])
+	return place{s[:dot], id}, err
+}
+
+// Delivery is what has become of the tries to deliver an event to an endpoint.
+type Delivery struct {
+	Event     payments.EventName
+	Type      string
+	Attempts  int
+	Due       *time.Time // of the next try; nil: there will be none
+	Last      *time.Time // try; nil: there was none
+	Status    int        // of the last answer; 0: there was none
+	Answer    string     // the beginning of its body
+	Error     string     // why there was no answer
+	Delivered *time.Time
+}
+
+// EventID is the id of the event.
+func (d Delivery) EventID() string { return IDOf(d.Event) }
+
+// State is the state of a delivery in a word.
+func (d Delivery) State() string { return stateOf(d.Due, d.Delivered) }
+
+func stateOf(due, delivered *time.Time) string {
+	switch {
+	case delivered != nil:
+		return "delivered"
+	case due != nil:
+		return "waiting"
+	}
+	return "given up"
+}
+
+func deliveryOf(r dbsqlc.ListDeliveriesRow) Delivery {
+	d := Delivery{Event: payments.EventName{PaymentID: payment.ID(r.PaymentID), Version: r.Version}, Type: r.Type,
+		Attempts: int(r.Attempts), Due: r.DueAt, Last: r.LastAt, Answer: postgres.Text(r.LastAnswer),
+		Error: postgres.Text(r.LastError), Delivered: r.DeliveredAt}
+	if r.LastStatus != nil {
+		d.Status = int(*r.LastStatus)
+	}
+	return d
+}
+
+// Deliveries lists so many deliveries to an endpoint, the newest event first, from behind an event; nil: from the newest
+// one, which is also what follows an event that is not kept any more. more says that there are older ones.
+func (r *Registry) Deliveries(
+	ctx context.Context, tenant string, to EndpointID, after *payments.EventName, limit int,
+) (found []Delivery, more bool, err error) {
+	q := dbsqlc.New(r.DB.Reader())
+	p := dbsqlc.ListDeliveriesParams{TenantID: tenant, EndpointID: uuid.UUID(to), Before: math.MaxInt64}
+	if after != nil {
+		last, err := q.FindInFeed(ctx, dbsqlc.FindInFeedParams{TenantID: tenant,
+			PaymentID: uuid.UUID(after.PaymentID), Version: after.Version})
+		if err != nil {
+			return nil, false, fmt.Errorf("find place in feed: %w", err)
+		}
+		if last.Position > 0 {
+			p.Before = last.Position
+		}
+	}
+	limit = min(max(limit, 1), query.MaxPage)
+	p.MaxRows = int32(limit) + 1
+	rows, err := q.ListDeliveries(ctx, p)
+	if err != nil {
+		return nil, false, fmt.Errorf("list deliveries: %w", err)
+	}
+	for _, row := range rows[:min(len(rows), limit)] {
+		found = append(found, deliveryOf(row))
+	}
+	return found, len(rows) > limit, nil
+}
+
+// Sent is a delivery with its request.
+type Sent struct {
+	Delivery
+
+	Headers []string // each as "name: value", sorted
+	Body    []byte
+}
+
+// hiddenSignature takes the place of a signature. Who has a request with its signature can send it once more.
+const hiddenSignature = "v1,••••"
+
+// Sent reads a delivery with its request. The signature is hidden. It fails with ErrNoEvent.
+func (r *Registry) Sent(ctx context.Context, tenant string, to EndpointID, event payments.EventName) (Sent, error) {
+	row, err := dbsqlc.New(r.DB.Reader()).GetDelivery(ctx, dbsqlc.GetDeliveryParams{TenantID: tenant,
+		EndpointID: uuid.UUID(to), PaymentID: uuid.UUID(event.PaymentID), Version: event.Version})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Sent{}, ErrNoEvent
+	}
+	if err != nil {
+		return Sent{}, fmt.Errorf("read delivery: %w", err)
+	}
+	all, err := r.Books.Events(ctx, tenant, []payments.EventName{event})
+	if err != nil {
+		return Sent{}, err
+	}
+	e, there := all[event]
+	if !there {
+		return Sent{}, ErrNoEvent
+	}
+	s := Sent{Delivery: deliveryOf(dbsqlc.ListDeliveriesRow(row))}
+	for name, values := range headersOf(IDOf(event), "the second of the try", hiddenSignature) {
+		s.Headers = append(s.Headers, http.CanonicalHeaderKey(name)+": "+strings.Join(values, ", "))
+	}
+	slices.Sort(s.Headers)
+	s.Body, err = BodyOf(e).JSON()
+	return s, err
+}
+
+// Told is an event of a payment, with one of its deliveries if there are any.
+type Told struct {
+	Event payments.EventName
+	Type  string
+	To    *EndpointID // nil: it has no delivery
+	URL   string      // of the endpoint; "" if it was deleted
+	State string      // of the delivery
+}
+
+// EventID is the id of the event.
+func (t Told) EventID() string { return IDOf(t.Event) }
+
+// MaxTold bounds what ToldOf returns.
+const MaxTold = 100
+
+// ToldOf lists the events of a payment with their deliveries, the newest first.
+func (r *Registry) ToldOf(ctx context.Context, tenant string, id payment.ID) (all []Told, err error) {
+	rows, err := dbsqlc.New(r.DB.Reader()).ListTold(ctx, dbsqlc.ListToldParams{TenantID: tenant,
+		PaymentID: uuid.UUID(id), MaxRows: MaxTold})
+	if err != nil {
+		return nil, fmt.Errorf("list events of payment: %w", err)
+	}
+	for _, row := range rows {
+		t := Told{Event: payments.EventName{PaymentID: id, Version: row.Version}, Type: row.Type,
+			To: (*EndpointID)(row.EndpointID), URL: postgres.Text(row.Url)}
+		if t.To != nil {
+			t.State = stateOf(row.DueAt, row.DeliveredAt)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// MaxResent is how many events RedeliverSince takes at a time.
+const MaxResent = 1000
+
+// RedeliverSince makes the events since a time due again for one endpoint, oldest first, and says how many. If there
+// may be more of them, last is when the last one of these happened. It fails with ErrNoEndpoint.
+func (r *Registry) RedeliverSince(
+	ctx context.Context, tenant string, to EndpointID, since time.Time,
+) (resent int, last *time.Time, err error) {
+	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := r.readOne(ctx, tx, tenant, to); err != nil {
+			return err
+		}
+		versions, err := dbsqlc.New(tx).RedeliverSince(ctx, dbsqlc.RedeliverSinceParams{TenantID: tenant,
+			EndpointID: uuid.UUID(to), Since: since.UnixMicro(), MaxRows: MaxResent})
+		if resent, last = len(versions), nil; resent == MaxResent {
+			at := time.UnixMicro(slices.Max(versions)).UTC()
+			last = &at
+		}
+		return err
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("redeliver events: %w", err)
+	}
+	return resent, last, nil
+}
