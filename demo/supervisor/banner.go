@@ -12,7 +12,8 @@ func banner(w io.Writer, set settings, d *database, link string, took time.Durat
 	if link == "" {
 		link = "(no page with buttons: OPERATOR_ADDR is not on loopback)"
 	} else {
-		link = "Open this: " + link + "   good once; then /demo/"
+		link = "Open this: " + link + "   good once; then /demo/\n  " +
+			"Shop       http://" + c.OperatorAddr + "/shop   a merchant whose orders are paid, and who hears of it by events"
 	}
 	notice := set.notice()
 	if notice != "" {

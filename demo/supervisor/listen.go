@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payonce/demo/controls"
+	"payonce/demo/shop"
 	"payonce/internal/app"
 	"payonce/internal/httpapi"
 )
@@ -101,11 +102,12 @@ func (l *listeners) close() {
 	}
 }
 
-// operatorSide serves the operator's listener: the page with the buttons, which must answer while the API is away, and
-// everything else by the API's child.
+// operatorSide serves the operator's listener: the page with the buttons and the shop, which must answer while the API
+// is away, and everything else by the API's child.
 type operatorSide struct {
 	api      http.Handler
 	controls *controls.Controls // nil where the listener is not on loopback
+	shop     *shop.Shop         // likewise
 	idle     time.Duration
 	log      *slog.Logger
 }
@@ -113,7 +115,7 @@ type operatorSide struct {
 func newOperatorSide(p parts) *operatorSide {
 	return &operatorSide{
 		api:      newProxy(p.at.apiAddr, func() bool { return p.children.api.State().Serves }, p.log),
-		controls: p.controls, idle: p.set.api.HTTPIdle, log: p.log,
+		controls: p.controls, shop: p.shop, idle: p.set.api.HTTPIdle, log: p.log,
 	}
 }
 
@@ -121,6 +123,10 @@ func newOperatorSide(p parts) *operatorSide {
 func (o *operatorSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if o.controls != nil && (r.URL.Path == "/demo" || strings.HasPrefix(r.URL.Path, "/demo/")) {
 		o.controls.ServeHTTP(w, r)
+		return
+	}
+	if o.shop != nil && (r.URL.Path == "/shop" || strings.HasPrefix(r.URL.Path, "/shop/")) {
+		o.shop.ServeHTTP(w, r)
 		return
 	}
 	o.api.ServeHTTP(w, r)

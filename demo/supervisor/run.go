@@ -13,6 +13,7 @@
 //	supervise.go   keeps one child running; the events of all processes, for the pictures of keys
 //	program.go     starts and stops one process
 //	page.go        what the page with the buttons is given, also to stop a payment at a crash window
+//	shop.go        the merchant's shop, which is told by events
 //	naive.go       the naive server, with which the page compares ours
 package supervisor
 

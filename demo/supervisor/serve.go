@@ -15,6 +15,7 @@ import (
 	"payonce/demo/controls"
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
+	"payonce/demo/shop"
 	"payonce/internal/telemetry"
 )
 
@@ -77,7 +78,15 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if page != nil {
 		defer page.Close()
 	}
-	return runAll(ctx, parts{set, at, database, psp, dialect, ours, page, log, say}, func() {
+	merchant, closeShop, err := openShop(ctx, set, at, database, log)
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the shop: %w", err), psp.Close())
+	}
+	defer closeShop()
+	return runAll(ctx, parts{set, at, database, psp, dialect, ours, page, merchant, log, say}, func() {
+		if merchant != nil {
+			merchant.Open()
+		}
 		banner(stdout, set, database, link, time.Since(began))
 	})
 }
@@ -91,6 +100,7 @@ type parts struct {
 	dialect  *stripe.Server // nil unless the tenants are at Stripe
 	children *children
 	controls *controls.Controls // nil where the page is absent
+	shop     *shop.Shop         // likewise
 	log      *slog.Logger
 	say      func(string)
 }

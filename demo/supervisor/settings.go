@@ -45,6 +45,7 @@ func demoDefaults() map[string]string {
 		"SCAN_EVERY": "10s", "SCAN_OVERLAP": "2m", "PRUNE_EVERY": "10s",
 		// A receiver of events is a server on this machine.
 		"EVENTS_ALLOW_HTTP": "true", "EVENTS_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+		"EVENTS_DISPATCH_EVERY": "250ms",
 	}
 }
 

@@ -58,8 +58,8 @@ var rings = []ring{
 	}},
 	{"stage", []string{
 		"client", "cmd/demo", "cmd/mockpsp", "course/...",
-		"demo/controls", "demo/embeddedpg", "demo/mockpsp", "demo/mockpsp/stripe", "demo/supervisor",
-		"demo/windows",
+		"demo/controls", "demo/embeddedpg", "demo/mockpsp", "demo/mockpsp/stripe", "demo/shop",
+		"demo/supervisor", "demo/windows",
 		"deploy", "deploy/composecheck", "docs",
 		"test/heldport", "test/httpproxy", "test/pgproxy", // The demo holds payments at crash windows with them.
 	}},

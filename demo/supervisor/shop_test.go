@@ -1,0 +1,53 @@
+package supervisor
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"payonce/test/pgtest"
+	"payonce/test/wait"
+)
+
+var shopRows = regexp.MustCompile(`(?s)<tr id="order-.*?</tr>`)
+
+// shopRow is what the shop's page says of its newest order, once there are so many orders and it has this text.
+func shopRow(t *testing.T, d demo, orders int, has string) (row string) {
+	t.Helper()
+	wait.Until(t, "the shop says "+has, func() bool {
+		rows := shopRows.FindAllString(ask(t, http.MethodGet, d.operator, "/shop", "", nil).body, -1)
+		if len(rows) == orders {
+			row = rows[0]
+		}
+		return strings.Contains(row, has)
+	})
+	return row
+}
+
+func TestShopHearsOfALostPaymentOnceAlthoughItIsToldTwice(t *testing.T) {
+	t.Parallel()
+	dir := pgtest.DataDir(t)
+	d := startDemo(t, dir)
+	if res := ask(t, http.MethodPost, d.operator, "/shop/buy", "lose=1", nil); res.status != http.StatusSeeOther ||
+		res.header.Get("Location") != "/shop" {
+		t.Fatalf("buy: %d %s", res.status, res.body)
+	}
+	shopRow(t, d, 1, `<span class="status warn">not paid yet</span>`)
+	row := shopRow(t, d, 1, "payment.succeeded</b>: delivered twice, taken once")
+	if !strings.Contains(row, `<span class="status good">paid</span>`) {
+		t.Errorf("the order is\n%s", row)
+	}
+	if page := ask(t, http.MethodGet, d.operator, "/shop", "", nil); page.header.Get("Refresh") != "" {
+		t.Error("the page is loaded again although nothing is to come")
+	}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	next := startDemo(t, dir, "OPERATOR_ADDR="+d.operator)
+	next.operator = d.operator
+	shopRow(t, next, 1, "delivered twice, taken once")
+	ask(t, http.MethodPost, next.operator, "/shop/buy", "", nil)
+	// The endpoint is the same one, with another secret.
+	shopRow(t, next, 2, "payment.succeeded</b>: delivered twice, taken once")
+}
