@@ -1,6 +1,6 @@
 // Package sdks has Stripe's own libraries take a tour of the mock of Stripe, and libraries that know nothing of Payonce
-// verify its events. It is a module of its own: what the product is judged by must not depend on whether these libraries
-// can be had. make sdks runs it.
+// verify its events. It is a module of its own: what the product is judged by must not depend on whether these
+// libraries can be had. make sdks runs it.
 package sdks
 
 import (

@@ -1,11 +1,12 @@
 // Command consumer receives Payonce's events and ships parcels, for lesson 17. It is a merchant's system that can be
-// killed, and has a database of its own, "shop", on the server that DATABASE_URL names:
+// killed, and has a database of its own, "shop", on the server that DATABASE_URL names. It ends when it has taken one
+// event:
 //
-//	consumer [-take client] [-n 1] [-die] [-refuse payment.succeeded]
+//	consumer [-take client] [-die] [-refuse payment.succeeded]
 //
 // Three ways to take an event can be compared. "client" is package client: each id once, the greatest version of each
-// payment, and one parcel for each payment. "ids" takes each id once, and believes the event that came last. "all" takes
-// whatever comes.
+// payment, and one parcel for each payment. "ids" takes each id once, and believes the event that came last. "all"
+// takes whatever comes.
 package main
 
 import (
@@ -35,10 +36,9 @@ type consumer struct {
 	refuse string
 	out    io.Writer
 
-	mu    sync.Mutex    // One delivery at a time, so that the lines are in order.
-	left  int           // how many events are still taken
-	told  string        // the payment that was told of last
-	ended chan struct{} // closed when nothing is left
+	mu    sync.Mutex
+	told  string        // the payment of the event that was taken; "": none yet
+	ended chan struct{} // closed when an event was taken
 }
 
 func main() {
@@ -50,7 +50,6 @@ func main() {
 		c.shop.way = way
 		return nil
 	})
-	flag.IntVar(&c.left, "n", 1, "how many events are taken before the process ends")
 	flag.BoolVar(&c.die, "die", false, "be killed after the commit, and before the answer")
 	flag.StringVar(&c.refuse, "refuse", "", "a type of event that is answered 500, as when a table is locked")
 	flag.Parse()
@@ -72,7 +71,7 @@ func (c *consumer) run(ctx context.Context) error {
 	if given := os.Getenv("CONSUMER_ADDR"); given != "" {
 		address = given
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (c *consumer) receive(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if event.Type == c.refuse || c.left == 0 {
+	if event.Type == c.refuse || c.told != "" {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -122,10 +121,7 @@ func (c *consumer) receive(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	c.told = event.PaymentID
-	c.left--
-	if c.left == 0 {
-		close(c.ended)
-	}
+	close(c.ended)
 }
 
 // kill ends the process as kill -9 does. Nothing is cleaned up: no deferred call runs.
