@@ -2,7 +2,8 @@
 // that fails in every way it knows, and does to them what a bad month does, within a minute: kill -9, pauses beyond the
 // lease, crashes of PostgreSQL, lost acknowledgements, exhausted pools, networks that fail in the middle. Meanwhile
 // clients retry, hang up, race, reuse keys and lie, and others refund at the PSP what was charged. Everything that
-// clients ask and hear is recorded. Then it waits for quiet, and checks I1 to I11. `make chaos` runs it.
+// clients ask and hear is recorded. Two tenants want events, at endpoints that fail (lab/merchant), and what they hear
+// is recorded, too. Then it waits for quiet, and checks I1 to I11. `make chaos` runs it.
 //
 // It owns the arc of a run (run.go), the stage (stage.go), what the clients' view of the PSP's ledger is (books.go),
 // the list of what must have happened (sometimes.go), and the report. The packages below it own the means: plan what a
