@@ -135,7 +135,7 @@ func (s *Shop) orders(ctx context.Context) (all []order, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err says what was wrong
 	for rows.Next() {
 		var o order
 		var cents int64

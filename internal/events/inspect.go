@@ -27,7 +27,7 @@ import (
 // ListAll lists the endpoints of all tenants, or of one.
 func (r *Registry) ListAll(q *query.Query) func(context.Context) (query.List[EndpointRow], error) {
 	limit := min(q.Limit(), query.MaxPage)
-	p := dbsqlc.ListAllEndpointsParams{MaxWaiting: MaxWaiting, MaxRows: int32(limit) + 1,
+	p := dbsqlc.ListAllEndpointsParams{MaxWaiting: MaxWaiting, MaxRows: int32(limit) + 1, //nolint:gosec // bounded by MaxPage
 		Tenant: postgres.Nullable(q.Text("tenant"))}
 	if after := query.CursorOf(q, parsePlace); after != nil {
 		p.AfterTenant, p.AfterID = after.tenant, uuid.UUID(after.id)
@@ -106,8 +106,8 @@ func deliveryOf(r dbsqlc.ListDeliveriesRow) Delivery {
 	return d
 }
 
-// Deliveries lists so many deliveries to an endpoint, the newest event first, from behind an event; nil: from the newest
-// one, which is also what follows an event that is not kept any more. more says that there are older ones.
+// Deliveries lists so many deliveries to an endpoint, the newest event first, from behind an event. If after is nil, or
+// is not kept any more, the list begins with the newest event. more says that there are older ones.
 func (r *Registry) Deliveries(
 	ctx context.Context, tenant string, to EndpointID, after *payments.EventName, limit int,
 ) (found []Delivery, more bool, err error) {

@@ -49,6 +49,8 @@ var parsers = map[string]string{
 
 	"internal/sequence.ParseEvents": "- a file of the demo's own, and what cannot be read is no event",
 
+	"demo/shop.ask":               "- the answer of our own API",
+	"demo/shop.told":              "- a payment in an event of our own API, whose signature was checked",
 	"demo/controls.pay":           "- the answer of our own API",
 	"demo/controls.readPSP":       "- the answer of our own mock",
 	"demo/controls.presetOf":      "- the answer of our own mock, and our own presets",

@@ -125,6 +125,16 @@ export async function furnish() {
       "Idempotency-Key": JSON.stringify(freshKey("refund")),
     },
   });
+  const asAcme = async (path) => (await fetch(api + path, { headers: { Authorization: "Bearer demo-acme-key" } })).json();
+  const [endpoint] = (await eventually("the shop's endpoint", async () => {
+    const list = await asAcme("/webhook-endpoints");
+    return list.data.length > 0 && list;
+  })).data;
+  const [told] = (await eventually("an event", async () => {
+    const feed = await asAcme("/events?limit=1");
+    return feed.data?.length > 0 && feed;
+  })).data;
+  const endpointPage = `${operator}/console/endpoints/acme/${endpoint.endpointId}`;
   return {
     start: api + "/", problems: api + "/problems", problem: api + "/problems/idempotency_key_in_progress",
     reader: api + "/docs", "operators-reader": operator + "/docs", psp: psp + "/",
@@ -133,7 +143,8 @@ export async function furnish() {
     "key-nobody-has-used": `${operator}/console/keys/acme/payments/${freshKey("unused")}`,
     payments: operator + "/console/payments", payment: `${operator}/console/payments/${payment.paymentId}`,
     keys: operator + "/console/keys", "keys-none": operator + "/console/keys?tenant=nobody",
-    webhooks: operator + "/console/webhooks", statements: operator + "/console/statements",
+    webhooks: operator + "/console/webhooks", endpoints: operator + "/console/endpoints", endpoint: endpointPage,
+    delivery: `${endpointPage}/events/${told.id}`, statements: operator + "/console/statements",
     books: `${operator}/console/books?account=acme&day=2026-11-20`, breaks: operator + "/console/breaks", search: operator + "/console/search",
     found: `${operator}/console/search?q=${paid}`,
     "dead-letters": operator + "/console/dead-letters",

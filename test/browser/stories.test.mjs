@@ -320,3 +320,39 @@ test("while it is live, nothing on the page moves but what grows", async () => {
   await page.locator(".steps").getByText("201, replayed").waitFor();
   assert.deepEqual((await boxes()).slice(0, 2), [title, picture]);
 });
+
+test("a lost payment: without script, the shop's page turns green by an event, told twice and taken once", async () => {
+  const page = await open(browser, { javaScriptEnabled: false, viewport: { width: 390, height: 844 } });
+  await page.goto(operator + "/shop");
+  const button = page.getByRole("button", { name: "Buy, and lose the answer" });
+  await button.focus();
+  await page.keyboard.press("Enter");
+  const order = page.locator("tbody tr").first();
+  await order.locator(".status.warn", { hasText: "not paid yet" }).waitFor();
+  await order.locator(".status.good", { hasText: "paid" }).waitFor(); // The page loads itself again.
+  await order.getByText("delivered twice, taken once").waitFor();
+  assert.equal(await page.getByText("taken twice").count(), 0);
+  assert.deepEqual(page.complaints, []);
+
+  // Nothing is to come any more, so the page stays.
+  for (const [colorScheme, width] of [["light", 390], ["dark", 1440]]) {
+    const seen = await open(browser, { colorScheme, viewport: { width, height: 900 } });
+    await seen.goto(operator + "/shop");
+    await seen.getByText("All that was expected has come.").waitFor();
+    assert.deepEqual(await axe(seen), []);
+    assert.ok(await seen.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `too wide at ${width}`);
+    assert.deepEqual(seen.complaints, []);
+  }
+
+  // The console shows the same delivery, and an operator sends it again.
+  const console = await open(browser);
+  await signIn(console);
+  await console.goto(operator + "/console/endpoints");
+  await console.getByRole("link", { name: "/shop/events" }).click();
+  await console.getByRole("row").filter({ hasText: "payment.succeeded" }).first().getByRole("link").click();
+  await console.getByText("v1,••••").waitFor();
+  await console.getByRole("button", { name: "Send this event again" }).press("Enter");
+  await console.getByText("is delivered again.").waitFor();
+  await order.getByText("taken once").waitFor();
+  assert.deepEqual(console.complaints, []);
+});
