@@ -51,3 +51,24 @@ func TestShopHearsOfALostPaymentOnceAlthoughItIsToldTwice(t *testing.T) {
 	// The endpoint is the same one, with another secret.
 	shopRow(t, next, 2, "payment.succeeded</b>: delivered twice, taken once")
 }
+
+func TestShopTakesNothingThatIsNotSigned(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, pgtest.DataDir(t))
+	const forged = `{"id":"evt_1","type":"payment.succeeded","version":1,"data":{"payment":{"paymentId":"pay_1"}}}`
+	wait.Until(t, "the shop has its secret, and refuses a forged event", func() bool {
+		return ask(t, http.MethodPost, d.operator, "/shop/events", forged, nil).status == http.StatusBadRequest
+	})
+	for header, want := range map[string]int{"Host": http.StatusMisdirectedRequest, "Origin": http.StatusForbidden} {
+		value := "http://elsewhere.example"
+		if header == "Host" {
+			value = "elsewhere.example"
+		}
+		if res := ask(t, http.MethodPost, d.operator, "/shop/buy", "", map[string]string{header: value}); res.status != want {
+			t.Errorf("with %s of another site: %d, want %d", header, res.status, want)
+		}
+	}
+	if page := ask(t, http.MethodGet, d.operator, "/shop", "", nil); shopRows.MatchString(page.body) {
+		t.Errorf("there is an order:\n%s", page.body)
+	}
+}

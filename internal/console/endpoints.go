@@ -168,7 +168,8 @@ func (c endpointPages) changeEndpoint(
 		c.showEndpoint(w, r, by, http.StatusBadRequest, v)
 	default:
 		c.config.Log.InfoContext(r.Context(), "operator changes an endpoint", slog.String("change", what),
-			slog.String("tenant", tenant), slog.String("endpoint_id", id.String()), slog.String("actor", by.Actor()), slog.String("result", v.Said))
+			slog.String("tenant", tenant), slog.String("endpoint_id", id.String()), slog.String("actor", by.Actor()),
+			slog.String("result", v.Said))
 		c.showEndpoint(w, r, by, http.StatusOK, v)
 	}
 }
