@@ -29,7 +29,7 @@ func (r *Registry) ListAll(q *query.Query) func(context.Context) (query.List[End
 	limit := min(q.Limit(), query.MaxPage)
 	p := dbsqlc.ListAllEndpointsParams{MaxWaiting: MaxWaiting,
 		MaxRows: int32(limit) + 1, //nolint:gosec // bounded by MaxPage
-		Tenant: postgres.Nullable(q.Text("tenant"))}
+		Tenant:  postgres.Nullable(q.Text("tenant"))}
 	if after := query.CursorOf(q, parsePlace); after != nil {
 		p.AfterTenant, p.AfterID = after.tenant, uuid.UUID(after.id)
 	}
