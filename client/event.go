@@ -14,7 +14,8 @@ import (
 )
 
 // Event is what Payonce tells of a payment. Events come at least once, and in any order. Version grows with each event
-// of a payment, and each event has the whole payment. So a consumer that keeps the greatest version is right.
+// of a payment, and each event has the whole payment, and the refund that it is about. So a consumer is right that keeps
+// the greatest version of each payment and of each refund.
 type Event struct {
 	ID        string // the same in each delivery of the event
 	Type      string // such as "payment.succeeded"
@@ -22,6 +23,7 @@ type Event struct {
 	PaymentID string
 	Reference string // the merchant's own id of the order
 	Status    string // of the payment
+	RefundID  string // of the refund that the event is about; "": none
 	Payment   json.RawMessage
 	Refund    json.RawMessage // that the event is about; nil: none
 }
@@ -92,9 +94,17 @@ func eventIn(id string, body []byte) (Event, error) {
 	if err := json.Unmarshal(read.Data.Payment, &paid); err != nil {
 		return Event{}, fmt.Errorf("read the payment of event %s: %w", id, err)
 	}
+	var refund struct {
+		RefundID string `json:"refundId"`
+	}
+	if read.Data.Refund != nil {
+		if err := json.Unmarshal(read.Data.Refund, &refund); err != nil {
+			return Event{}, fmt.Errorf("read the refund of event %s: %w", id, err)
+		}
+	}
 	if read.ID != id || read.Version == 0 || paid.PaymentID == "" {
 		return Event{}, fmt.Errorf("read event %s: it has another id, no version, or no payment", id)
 	}
 	return Event{ID: id, Type: read.Type, Version: read.Version, PaymentID: paid.PaymentID, Reference: paid.Reference,
-		Status: paid.Status, Payment: read.Data.Payment, Refund: read.Data.Refund}, nil
+		Status: paid.Status, RefundID: refund.RefundID, Payment: read.Data.Payment, Refund: read.Data.Refund}, nil
 }

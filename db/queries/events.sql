@@ -43,14 +43,17 @@ ON CONFLICT DO NOTHING;
 UPDATE event_feed SET position = @position;
 
 -- name: FindDueEndpoints :many
--- Endpoints with deliveries that are due, the one first that has rested longest. It looks at each endpoint that is
--- enabled. Their number grows with the tenants, and not with the payments.
+-- Endpoints with deliveries that are due: first those that work, and the one that has rested longest. It looks at each
+-- endpoint that is enabled. Their number grows with the tenants, and not with the payments. What is due is as in
+-- GetDueDeliveries.
 SELECT w.tenant_id, w.id, (w.failures > 0)::boolean AS failing FROM webhook_endpoints AS w
 CROSS JOIN LATERAL (SELECT FROM event_deliveries AS d
-                    WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id AND d.due_at <= payonce_now()
+                    WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id
+                      AND d.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
+                      AND (d.due_at <= payonce_now() OR d.last_at < w.enabled_at)
                     LIMIT 1) AS due
 WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.rest_until <= payonce_now()
-ORDER BY w.rest_until
+ORDER BY w.failures > 0, w.rest_until
 LIMIT @max_rows;
 
 -- name: RestEndpoints :exec
@@ -60,14 +63,19 @@ FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@endpoint_ids::uui
 WHERE a.tenant_id = a.tenant_id || '' AND w.tenant_id = a.tenant_id AND w.id = a.id;
 
 -- name: GetDueDeliveries :many
--- What is due at an endpoint, oldest first, with where it goes. Nothing, once the endpoint is disabled or deleted.
+-- What is due at an endpoint, oldest first, with where it goes. Nothing, once the endpoint is disabled or deleted. What
+-- was tried before the endpoint was enabled again is due, too, and is tried as if it was new. It waits for 8 hours at
+-- most, so the index need not be read further.
 SELECT w.url, w.secret, w.failures, w.failing_since,
        coalesce(w.failing_since + sqlc.arg(give_up)::interval <= payonce_now(), false)::boolean AS fails_too_long,
-       d.payment_id, d.version, d.due_at::timestamptz AS due_at, d.attempts,
+       d.payment_id, d.version, d.due_at::timestamptz AS due_at,
+       (CASE WHEN d.last_at < w.enabled_at THEN 0 ELSE d.attempts END)::integer AS attempts,
        (CASE WHEN w.previous_until > payonce_now() THEN w.previous_secret END)::bytea AS previous_secret
 FROM webhook_endpoints AS w
-CROSS JOIN LATERAL (SELECT i.payment_id, i.version, i.due_at, i.attempts FROM event_deliveries AS i
-                    WHERE i.tenant_id = w.tenant_id AND i.endpoint_id = w.id AND i.due_at <= payonce_now()
+CROSS JOIN LATERAL (SELECT i.payment_id, i.version, i.due_at, i.attempts, i.last_at FROM event_deliveries AS i
+                    WHERE i.tenant_id = w.tenant_id AND i.endpoint_id = w.id
+                      AND i.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
+                      AND (i.due_at <= payonce_now() OR i.last_at < w.enabled_at)
                     ORDER BY i.due_at
                     LIMIT @max_rows) AS d
 WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id AND w.disabled_at IS NULL AND w.deleted_at IS NULL;
@@ -77,17 +85,21 @@ WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id AND w.disabled_at IS NULL
 -- with a merchant who asks for it once more: then due_at is another one, and the outcome of the earlier try is not
 -- written. ExpireLease explains IS TRUE.
 UPDATE event_deliveries AS d
-SET attempts = d.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
+SET attempts = r.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
     last_status = nullif(r.status, 0), last_answer = nullif(r.answer, ''), last_error = nullif(r.error, ''),
     delivered_at = CASE WHEN r.delivered THEN payonce_now() END,
-    due_at = CASE WHEN NOT r.final AND coalesce(d.first_at, payonce_now()) + sqlc.arg(give_up)::interval > payonce_now()
+    due_at = CASE WHEN NOT r.final AND greatest(coalesce(d.first_at, payonce_now()),
+                      (SELECT w.enabled_at FROM webhook_endpoints AS w
+                       WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id::uuid)
+                  ) + sqlc.arg(give_up)::interval > payonce_now()
                   THEN payonce_now() + r.wait_millis * interval '1 millisecond' END
 FROM (
     SELECT @endpoint_id::uuid AS endpoint_id, unnest(@payment_ids::uuid[]) AS payment_id,
            unnest(@versions::bigint[]) AS version, unnest(@due_ats::timestamptz[]) AS due_at,
            unnest(@delivered::boolean[]) AS delivered, unnest(@final::boolean[]) AS final,
            unnest(@statuses::integer[]) AS status, unnest(@answers::text[]) AS answer,
-           unnest(@errors::text[]) AS error, unnest(@wait_millis::bigint[]) AS wait_millis
+           unnest(@errors::text[]) AS error, unnest(@wait_millis::bigint[]) AS wait_millis,
+           unnest(@attempts::integer[]) AS attempts
 ) AS r
 WHERE r.answer = r.answer || '' AND d.tenant_id = @tenant_id AND d.endpoint_id = r.endpoint_id
   AND d.payment_id = r.payment_id AND d.version = r.version AND (d.due_at = r.due_at) IS TRUE
@@ -107,10 +119,12 @@ WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id AND w.disabled_at IS NULL
 RETURNING (w.disabled_at IS NOT NULL)::boolean AS disabled;
 
 -- name: FindOldEvents :many
--- Events that have been kept for long enough, oldest first. The version is a time, in microseconds.
+-- Events that have been kept for long enough, oldest first. The version is a time, in microseconds. The last event of a
+-- tenant stays: a reader of the feed who has missed nothing has it as the cursor.
 SELECT e.tenant_id, e.payment_id, e.version FROM events AS e
 WHERE e.position IS NOT NULL
   AND e.version <= (extract(epoch FROM payonce_now() - sqlc.arg(older_than)::interval) * 1000000)::bigint
+  AND EXISTS (SELECT FROM events AS n WHERE n.tenant_id = e.tenant_id AND n.position > e.position)
 ORDER BY e.version
 LIMIT @max_rows;
 

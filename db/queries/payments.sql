@@ -163,7 +163,9 @@ JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
 WHERE asked.version + 0 = asked.version;
 
 -- name: LockLost :many
--- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked.
+-- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A row
+-- that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
+-- them. Nobody is told then that this outcome is unknown, but the outcome is told.
 WITH lost AS MATERIALIZED (
     SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,
            CASE WHEN e.refund THEN (SELECT r.payment_id FROM refunds AS r
@@ -175,7 +177,7 @@ WITH lost AS MATERIALIZED (
 )
 SELECT p.tenant_id, p.id, l.refund_id::uuid AS refund_id
 FROM lost AS l JOIN payments AS p ON p.tenant_id = l.tenant_id AND p.id = l.payment_id
-ORDER BY p.tenant_id, p.id, l.refund_id FOR NO KEY UPDATE OF p;
+ORDER BY p.tenant_id, p.id, l.refund_id FOR NO KEY UPDATE OF p SKIP LOCKED;
 
 -- name: GetPayment :one
 SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;

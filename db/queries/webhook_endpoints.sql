@@ -76,19 +76,23 @@ WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
 
 -- name: RotateSecret :exec
 -- Until the end of the overlap, each request is signed with the old secret, too. If an earlier rotation still overlaps,
--- the secret from before that rotation stays: the answer of that rotation may be lost, and then nobody has its secret.
+-- the secret from before that rotation stays until its own end: the answer of that rotation may be lost, and then
+-- nobody has its secret.
 UPDATE webhook_endpoints
 SET secret = @secret,
     previous_secret = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN
                            CASE WHEN previous_until > payonce_now() THEN previous_secret ELSE secret END END,
-    previous_until = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN payonce_now() + sqlc.arg(overlap)::interval END
+    previous_until = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN
+                          CASE WHEN previous_until > payonce_now() THEN previous_until
+                               ELSE payonce_now() + sqlc.arg(overlap)::interval END END
 WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
 
 -- name: EnableEndpoint :exec
 -- What has waited is delivered now. Competes with the job that delivers to the endpoint: an endpoint that is enabled
 -- keeps its rest, because that job may be running.
 UPDATE webhook_endpoints
-SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now()
+SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now(),
+    enabled_at = payonce_now()
 WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL AND disabled_at IS NOT NULL;
 
 -- name: FindInFeed :one

@@ -32,7 +32,7 @@ func (s *Shop) postEvent(w http.ResponseWriter, r *http.Request) {
 	}
 	times, err := s.count(r.Context(), event)
 	if err == nil {
-		err = client.Consume(r.Context(), s.config.DB, event, func(tx *sql.Tx) error {
+		err = client.Consume(r.Context(), s.config.DB, event, func(tx *sql.Tx, _ client.News) error {
 			_, err := tx.ExecContext(r.Context(), "UPDATE order_events SET taken = taken + 1 WHERE event_id = $1",
 				event.ID)
 			return err

@@ -1,9 +1,11 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -159,12 +161,14 @@ func (d *Deliverer) record(
 ) error {
 	p := dbsqlc.RecordDeliveriesParams{TenantID: tenant, EndpointID: endpoint, GiveUp: d.GiveUp}
 	end := dbsqlc.RestEndpointParams{TenantID: tenant, EndpointID: endpoint}
+	slices.SortFunc(done, func(a, b outcome) int { return cmp.Compare(a.of.Version, b.of.Version) }) // as others lock
 	for _, o := range done {
 		p.PaymentIds, p.Versions = append(p.PaymentIds, o.of.PaymentID), append(p.Versions, o.of.Version)
 		p.DueAts = append(p.DueAts, o.of.DueAt)
 		p.Delivered, p.Final = append(p.Delivered, o.delivered()), append(p.Final, o.delivered() || o.gone)
 		p.Statuses, p.Answers = append(p.Statuses, o.status), append(p.Answers, o.answer)
 		p.Errors = append(p.Errors, o.problem)
+		p.Attempts = append(p.Attempts, o.of.Attempts)
 		p.WaitMillis = append(p.WaitMillis, waitAfter(o.of.Attempts, d.Jitter()).Milliseconds())
 		end.Succeeded, end.Failed = end.Succeeded || o.delivered(), end.Failed || o.failed()
 	}
@@ -173,6 +177,9 @@ func (d *Deliverer) record(
 		end.Rest, end.Reason = restAfter(to.Failures, d.Jitter()), done.whyDisabled(to)
 	case more:
 		end.Rest = lease
+	}
+	if end.Reason != "" {
+		p.GiveUp = forever // What waits is delivered when the endpoint is enabled again.
 	}
 	var results []string
 	var ended []bool
@@ -196,6 +203,9 @@ func (d *Deliverer) record(
 	}
 	return nil
 }
+
+// forever is longer than any delivery waits.
+const forever = 100 * 365 * 24 * time.Hour
 
 // whyDisabled says why the endpoint gets nothing any more. "": it gets more.
 func (all outcomes) whyDisabled(to dbsqlc.GetDueDeliveriesRow) (reason string) {

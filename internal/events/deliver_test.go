@@ -320,6 +320,53 @@ func TestDeliveryIsTriedForThreeDays(t *testing.T) {
 	}
 }
 
+// An endpoint is disabled because of a delivery that has been tried for three days, too. When it is enabled again, this
+// delivery is due at once, and one more failure does not end it.
+func TestWhatWaitsAtADisabledEndpointIsTriedAnew(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	server := receive(t, answering(http.StatusServiceUnavailable))
+	endpoint := p.endpoint("acme", server.URL)
+	p.events(1)
+	p.exec("UPDATE event_deliveries SET attempts = 20, first_at = payonce_now() - interval '80 hours'")
+	p.exec("UPDATE webhook_endpoints SET failures = 20, failing_since = payonce_now() - interval '80 hours'")
+	p.deliver(endpoint)
+	p.want("true true", `SELECT concat_ws(' ', (w.disabled_at IS NOT NULL)::text,
+		(d.due_at > payonce_now() + interval '6 hours')::text) FROM webhook_endpoints AS w, event_deliveries AS d`)
+	if got := p.enqueued(); len(got) != 0 {
+		t.Errorf("a job for a disabled endpoint: %v", got)
+	}
+	registry := &Registry{DB: p.d.DB}
+	if _, err := registry.Enable(t.Context(), "acme", EndpointID(endpoint)); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.enqueued(); len(got) != 1 {
+		t.Fatalf("jobs after it was enabled: %v", got)
+	}
+	p.deliver(endpoint)
+	server.wantRequests(t, 2)
+	p.want("1 true", `SELECT concat_ws(' ', attempts, (due_at < payonce_now() + interval '1 minute')::text)
+		FROM event_deliveries`)
+	p.exec("UPDATE webhook_endpoints SET rest_until = payonce_now()")
+	if got := p.enqueued(); len(got) != 0 { // It waits for its time, as any other.
+		t.Errorf("jobs after the next failure: %v", got)
+	}
+}
+
+// Why there was no answer has addresses of our network. It is for operators alone.
+func TestMerchantIsNotToldOfOurNetwork(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	server := receive(t, nil)
+	endpoint := p.endpoint("acme", server.URL)
+	server.Close()
+	p.events(1)
+	p.exec("UPDATE webhook_endpoints SET failures = 20, failing_since = payonce_now() - interval '80 hours'")
+	p.deliver(endpoint)
+	p.want("true true", `SELECT concat_ws(' ', (disabled_reason ~ 'the last one: no answer$')::text,
+		(last_error ~ '127.0.0.1')::text) FROM webhook_endpoints, event_deliveries`)
+}
+
 // A merchant asks for an event once more, while it is being delivered. It is sent once more.
 func TestDeliveryThatIsAskedForMeanwhileIsSentAgain(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/events/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/test/pgtest"
 )
@@ -190,5 +191,18 @@ func TestEndpointGetsAJobIfSomethingIsDue(t *testing.T) {
 	p.exec("UPDATE webhook_endpoints SET rest_until = payonce_now()") // The jobs are over, or they have died.
 	if got := p.enqueued(); len(got) != 4 {
 		t.Fatalf("at last jobs for %v", got)
+	}
+}
+
+// Endpoints that fail may be many, and wait for a worker. Those that work come first.
+func TestEndpointsThatWorkComeFirst(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	working, failing := p.endpoint("acme", "http://a"), p.endpoint("acme", "http://b")
+	p.events(1)
+	p.exec("UPDATE webhook_endpoints SET failures = 1, rest_until = rest_until - interval '1 hour' WHERE id = $1", failing)
+	rows, err := dbsqlc.New(p.pool).FindDueEndpoints(t.Context(), 1)
+	if err != nil || len(rows) != 1 || rows[0].ID != working {
+		t.Errorf("first comes %v, want %s: %v", rows, working, err)
 	}
 }

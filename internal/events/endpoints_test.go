@@ -234,9 +234,12 @@ func TestOldSecretSignsDuringTheOverlap(t *testing.T) {
 	if e.PreviousUntil == nil || e.PreviousUntil.Before(e.Created.Add(time.Hour)) {
 		t.Errorf("it says that the old secret signs until %v", e.PreviousUntil)
 	}
-	// The answer is lost. Nobody has the second secret.
-	_, third := rotate(2 * time.Hour)
+	// The answer is lost. Nobody has the second secret. The first one ends when it was to end.
+	again, third := rotate(2 * time.Hour)
 	m.wantSecrets(made.ID, third, first)
+	if again.PreviousUntil == nil || !again.PreviousUntil.Equal(*e.PreviousUntil) {
+		t.Errorf("the first secret signs until %v, and then until %v", e.PreviousUntil, again.PreviousUntil)
+	}
 
 	m.exec("UPDATE webhook_endpoints SET previous_until = payonce_now()")
 	if e, err := m.registry.Endpoint(t.Context(), "acme", made.ID); err != nil || e.PreviousUntil != nil {

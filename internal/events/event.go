@@ -39,7 +39,7 @@ func ParseID(id string) (payments.EventName, error) {
 }
 
 // Body is an event as receivers see it, in the form of Standard Webhooks. Version grows with each event of the payment,
-// and the payment is whole, so a receiver that keeps the greatest version of each payment needs no other event.
+// and the payment is whole, so a receiver keeps what has the greatest version of each payment and of each refund.
 type Body struct {
 	ID        string           `json:"id"`
 	Type      string           `json:"type"`

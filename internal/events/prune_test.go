@@ -30,6 +30,19 @@ func TestOldEventsGoWithTheirDeliveries(t *testing.T) {
 	p.want("1 1", "SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(*) FROM event_deliveries))")
 }
 
+// The cursor of a reader who has missed nothing is the last event of the tenant, however old it is.
+func TestLastEventOfATenantStays(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	p.event("acme", "payment.succeeded")
+	p.event("acme", "payment.succeeded")
+	p.event("globex", "payment.succeeded")
+	p.dispatch()
+	p.exec("UPDATE events SET version = position")
+	p.prunes(1, 9)
+	p.want("2 3", "SELECT string_agg(position::text, ' ' ORDER BY position) FROM events")
+}
+
 // An event without a place is still to be told.
 func TestNewEventIsNotPruned(t *testing.T) {
 	t.Parallel()

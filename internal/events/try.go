@@ -31,10 +31,11 @@ func (o outcome) delivered() bool { return o.status/100 == 2 }
 
 func (o outcome) failed() bool { return !o.delivered() && !o.gone }
 
-// said is the outcome in words.
+// said is the outcome in words for the merchant. What the problem was is for operators alone: it has addresses of our
+// network.
 func (o outcome) said() string {
 	if o.status == 0 {
-		return o.problem
+		return "no answer"
 	}
 	return strings.TrimSpace(fmt.Sprintf("answer %d %s", o.status, http.StatusText(int(o.status))))
 }

@@ -27,12 +27,14 @@ func Events(registry *events.Registry) func(*API, chi.Router) {
 		e := merchantEvents{a, registry}
 		reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant), a.limitRate)
 		writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant), a.limitRate)
-		r.With(writing...).Post("/webhook-endpoints", a.answerAs(http.StatusCreated, e.createEndpoint))
+		// An endpoint hears of all payments, also of those that its maker has not made.
+		hearing := chi.Chain(append(reading, a.admit(tenants.PaymentsWrite, isTenant))...)
+		r.With(hearing...).Post("/webhook-endpoints", a.answerAs(http.StatusCreated, e.createEndpoint))
 		r.With(reading...).Get("/webhook-endpoints", a.answer(e.listEndpoints))
 		const one = "/webhook-endpoints/{endpointId}"
 		r.With(reading...).Get(one, a.answer(e.getEndpoint))
 		r.With(writing...).Delete(one, a.answerAs(http.StatusNoContent, e.deleteEndpoint))
-		r.With(writing...).Post(one+"/rotate", a.answer(e.rotateSecret))
+		r.With(hearing...).Post(one+"/rotate", a.answer(e.rotateSecret))
 		r.With(writing...).Post(one+"/enable", a.answer(e.enableEndpoint))
 		r.With(reading...).With(a.limitLists).Get("/events", a.answer(e.readFeed))
 		r.With(writing...).Put("/events/feed", a.answer(e.setFeed))
@@ -55,7 +57,7 @@ func problemOfEvents(err error, again string) *requestError {
 			`PUT /events/feed with {"enabled":true}, or make an endpoint. Events begin then.`}
 	case errors.Is(err, events.ErrGone):
 		return &requestError{code: problem.EventGone, detail: "This event is not in the feed any more. Read on " +
-			"without after, from the oldest event. Of each payment, keep what has the greatest version."}
+			"without after, from the oldest event. Of each payment and each refund, keep what has the greatest version."}
 	}
 	return problemFor(err, again)
 }

@@ -210,15 +210,25 @@ func TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
 	if err != nil {
 		return fmt.Errorf("lock what is lost: %w", err)
 	}
-	subjects := make([]subject, len(rows))
-	for i, row := range rows {
-		subjects[i] = subject{tenant: row.TenantID, payment: row.ID, object: gateway.ChargeObject}
-		if row.RefundID != (uuid.UUID{}) {
-			subjects[i].object, subjects[i].refund = gateway.RefundObject, row.RefundID
+	var calls []postgres.Call
+	for len(rows) > 0 { // A payment's events have different versions only if statements of their own write them.
+		var subjects []subject
+		var next []dbsqlc.LockLostRow
+		for i, row := range rows {
+			if i > 0 && row.ID == rows[i-1].ID {
+				next = append(next, row)
+				continue
+			}
+			about := subject{tenant: row.TenantID, payment: row.ID, object: gateway.ChargeObject}
+			if row.RefundID != (uuid.UUID{}) {
+				about.object, about.refund = gateway.RefundObject, row.RefundID
+			}
+			subjects = append(subjects, about)
 		}
+		calls, rows = append(calls, writeEvents(subjects...)), next
 	}
-	if len(subjects) == 0 {
+	if len(calls) == 0 {
 		return nil
 	}
-	return postgres.PipelineTx(ctx, tx, writeEvents(subjects...))
+	return postgres.PipelineTx(ctx, tx, calls...)
 }

@@ -16,6 +16,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/test/pgtest"
 )
 
 // wantingEvents has acme want events. What the API knows of that is left as it was.
@@ -293,13 +294,7 @@ func TestKeyThatBecomesUnknownWithoutItsOwnerIsTold(t *testing.T) {
 			s := setupOn(t, &actor{})
 			stage := begin(s)
 			s.wantingEvents()
-			stage.leaseEnds()
-			if err := s.inTx(func(ctx context.Context, tx pgx.Tx) error {
-				due, err := s.keys.SweepTx(ctx, tx, 10, time.Minute)
-				return errors.Join(err, TellLostTx(ctx, tx, due))
-			}); err != nil {
-				t.Fatal(err)
-			}
+			s.sweeps(1)
 			stage.wantStatus(idempotency.UnknownStatus, 1)
 			s.wantTold(stage.movement.payment.ID, name+".unknown")
 		})
@@ -318,6 +313,45 @@ func TestKeyThatBecomesUnknownWithoutItsOwnerIsTold(t *testing.T) {
 			s.wantTold(stage.movement.payment.ID, name+".unknown")
 		})
 	}
+}
+
+// sweeps lets all leases end, and has the sweeper pass.
+func (s *shop) sweeps(want int) {
+	s.t.Helper()
+	s.timePasses("UPDATE idempotency_keys SET locked_until = clock_timestamp() WHERE status = 'in_progress'")
+	if err := s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		due, err := s.keys.SweepTx(ctx, tx, 10, time.Minute)
+		if len(due) != want {
+			s.t.Errorf("%d keys are swept, want %d", len(due), want)
+		}
+		return errors.Join(err, TellLostTx(ctx, tx, due))
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Two refunds of one payment become unknown at the same time.
+func TestRefundsOfOnePaymentThatAreSweptTogetherAreTold(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	p := s.charging("paid-00000000001").paidFor()
+	s.refunding("refund-000000001", p, 700)
+	s.refunding("refund-000000002", p, 300)
+	s.sweeps(2)
+	s.wantTold(p.ID, "payment.succeeded", "refund.unknown", "refund.unknown")
+}
+
+// The sweep has locked keys of many tenants. It waits for no payment.
+func TestSweepDoesNotWaitForALockedPayment(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	held, other := s.charging("paid-00000000001"), s.charging("paid-00000000002")
+	tx := pgtest.Begin(t, s.pool)
+	pgtest.Exec(t, tx, "SELECT FROM payments WHERE id = $1 FOR UPDATE", held.lease.Subject)
+	s.sweeps(2)
+	held.wantStatus(idempotency.UnknownStatus, 1)
+	s.wantTold(payment.ID(held.lease.Subject))
+	s.wantTold(payment.ID(other.lease.Subject), "payment.unknown")
 }
 
 // A tenant that wants no events has none.

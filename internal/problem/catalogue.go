@@ -236,7 +236,7 @@ var ofRequests = []Entry{
 			"time, or the server was restored from a backup that does not have it. So the server cannot tell what " +
 			"comes after it.",
 		WhatToDo: "Read the feed without after: it begins with the oldest event that is kept. You get events a second " +
-			"time. Of each payment, keep what has the greatest version.",
+			"time. Of each payment and each refund, keep what has the greatest version.",
 		Curl: `curl -s -X PUT "$BASE/events/feed" ` + asAcme + asJSON + `-d '{"enabled":true}'; ` +
 			`curl -i "$BASE/events?after=evt_00000000000000000000000000_1" ` + asAcme,
 	},

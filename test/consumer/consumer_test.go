@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -39,8 +40,8 @@ func eventOf(version int64) client.Event {
 }
 
 // ship is what an event causes.
-func ship(n int64) func(*sql.Tx) error {
-	return func(tx *sql.Tx) error {
+func ship(n int64) func(*sql.Tx, client.News) error {
+	return func(tx *sql.Tx, _ client.News) error {
 		_, err := tx.Exec("INSERT INTO shipped VALUES ($1)", n)
 		return err
 	}
@@ -87,7 +88,7 @@ func TestEventWhoseWorkFailsIsTakenByTheNextDelivery(t *testing.T) {
 	t.Parallel()
 	db := consumer(t)
 	full := errors.New("disk full")
-	if err := client.Consume(t.Context(), db, eventOf(1), func(*sql.Tx) error { return full }); !errors.Is(err, full) {
+	if err := client.Consume(t.Context(), db, eventOf(1), func(*sql.Tx, client.News) error { return full }); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
 	if err := client.Consume(t.Context(), db, eventOf(1), ship(1)); err != nil {
@@ -109,4 +110,29 @@ func TestDeliveriesAtTheSameTimeAreTakenOnce(t *testing.T) {
 	}
 	all.Wait()
 	wantShipped(t, db, 1)
+}
+
+// Of two refunds of one payment, the older event comes last. The payment in it is old, and the refund is news.
+func TestRefundOfAnOlderEventIsStillNews(t *testing.T) {
+	t.Parallel()
+	db := consumer(t)
+	news := map[string]client.News{}
+	for _, come := range []struct {
+		refund  string
+		version int64
+	}{{"re_2", 11}, {"re_1", 10}, {"re_1", 9}, {"re_1", 12}} {
+		e := eventOf(come.version)
+		e.RefundID = come.refund
+		if err := client.Consume(t.Context(), db, e, func(_ *sql.Tx, n client.News) error {
+			news[e.ID] = n
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]client.News{"evt_11": {Payment: true, Refund: true}, "evt_10": {Refund: true},
+		"evt_12": {Payment: true, Refund: true}}
+	if !maps.Equal(news, want) {
+		t.Errorf("news %+v, want %+v", news, want)
+	}
 }

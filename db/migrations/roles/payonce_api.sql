@@ -46,7 +46,7 @@ GRANT UPDATE (feed, tells) ON tenants TO payonce_api;
 GRANT SELECT,
       INSERT (tenant_id, id, url, description, event_types, secret),
       UPDATE (secret, previous_secret, previous_until, disabled_at, disabled_reason, failing_since, failures,
-              rest_until, deleted_at)
+              rest_until, enabled_at, deleted_at)
     ON webhook_endpoints TO payonce_api;
 GRANT SELECT, INSERT (tenant_id, endpoint_id, payment_id, version),
       UPDATE (due_at, attempts, first_at, delivered_at)

@@ -47,7 +47,7 @@ func (s *shop) open(ctx context.Context, url string) error {
 func (s *shop) take(ctx context.Context, e client.Event) (did string, err error) {
 	if s.way == "" || s.way == "client" {
 		did = "nothing new"
-		err = client.Consume(ctx, s.db, e, func(tx *sql.Tx) (err error) {
+		err = client.Consume(ctx, s.db, e, func(tx *sql.Tx, _ client.News) (err error) {
 			did, err = sendOnce(ctx, tx, e)
 			return err
 		})

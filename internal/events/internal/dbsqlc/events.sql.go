@@ -167,10 +167,12 @@ func (q *Queries) FindDeletedEndpoints(ctx context.Context, maxRows int32) ([]Fi
 const findDueEndpoints = `-- name: FindDueEndpoints :many
 SELECT w.tenant_id, w.id, (w.failures > 0)::boolean AS failing FROM webhook_endpoints AS w
 CROSS JOIN LATERAL (SELECT FROM event_deliveries AS d
-                    WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id AND d.due_at <= payonce_now()
+                    WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id
+                      AND d.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
+                      AND (d.due_at <= payonce_now() OR d.last_at < w.enabled_at)
                     LIMIT 1) AS due
 WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.rest_until <= payonce_now()
-ORDER BY w.rest_until
+ORDER BY w.failures > 0, w.rest_until
 LIMIT $1
 `
 
@@ -180,8 +182,9 @@ type FindDueEndpointsRow struct {
 	Failing  bool
 }
 
-// Endpoints with deliveries that are due, the one first that has rested longest. It looks at each endpoint that is
-// enabled. Their number grows with the tenants, and not with the payments.
+// Endpoints with deliveries that are due: first those that work, and the one that has rested longest. It looks at each
+// endpoint that is enabled. Their number grows with the tenants, and not with the payments. What is due is as in
+// GetDueDeliveries.
 func (q *Queries) FindDueEndpoints(ctx context.Context, maxRows int32) ([]FindDueEndpointsRow, error) {
 	rows, err := q.db.Query(ctx, findDueEndpoints, maxRows)
 	if err != nil {
@@ -241,6 +244,7 @@ const findOldEvents = `-- name: FindOldEvents :many
 SELECT e.tenant_id, e.payment_id, e.version FROM events AS e
 WHERE e.position IS NOT NULL
   AND e.version <= (extract(epoch FROM payonce_now() - $1::interval) * 1000000)::bigint
+  AND EXISTS (SELECT FROM events AS n WHERE n.tenant_id = e.tenant_id AND n.position > e.position)
 ORDER BY e.version
 LIMIT $2
 `
@@ -256,7 +260,8 @@ type FindOldEventsRow struct {
 	Version   int64
 }
 
-// Events that have been kept for long enough, oldest first. The version is a time, in microseconds.
+// Events that have been kept for long enough, oldest first. The version is a time, in microseconds. The last event of a
+// tenant stays: a reader of the feed who has missed nothing has it as the cursor.
 func (q *Queries) FindOldEvents(ctx context.Context, arg FindOldEventsParams) ([]FindOldEventsRow, error) {
 	rows, err := q.db.Query(ctx, findOldEvents, arg.OlderThan, arg.MaxRows)
 	if err != nil {
@@ -280,11 +285,14 @@ func (q *Queries) FindOldEvents(ctx context.Context, arg FindOldEventsParams) ([
 const getDueDeliveries = `-- name: GetDueDeliveries :many
 SELECT w.url, w.secret, w.failures, w.failing_since,
        coalesce(w.failing_since + $1::interval <= payonce_now(), false)::boolean AS fails_too_long,
-       d.payment_id, d.version, d.due_at::timestamptz AS due_at, d.attempts,
+       d.payment_id, d.version, d.due_at::timestamptz AS due_at,
+       (CASE WHEN d.last_at < w.enabled_at THEN 0 ELSE d.attempts END)::integer AS attempts,
        (CASE WHEN w.previous_until > payonce_now() THEN w.previous_secret END)::bytea AS previous_secret
 FROM webhook_endpoints AS w
-CROSS JOIN LATERAL (SELECT i.payment_id, i.version, i.due_at, i.attempts FROM event_deliveries AS i
-                    WHERE i.tenant_id = w.tenant_id AND i.endpoint_id = w.id AND i.due_at <= payonce_now()
+CROSS JOIN LATERAL (SELECT i.payment_id, i.version, i.due_at, i.attempts, i.last_at FROM event_deliveries AS i
+                    WHERE i.tenant_id = w.tenant_id AND i.endpoint_id = w.id
+                      AND i.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
+                      AND (i.due_at <= payonce_now() OR i.last_at < w.enabled_at)
                     ORDER BY i.due_at
                     LIMIT $2) AS d
 WHERE w.tenant_id = $3 AND w.id = $4 AND w.disabled_at IS NULL AND w.deleted_at IS NULL
@@ -310,7 +318,9 @@ type GetDueDeliveriesRow struct {
 	PreviousSecret []byte
 }
 
-// What is due at an endpoint, oldest first, with where it goes. Nothing, once the endpoint is disabled or deleted.
+// What is due at an endpoint, oldest first, with where it goes. Nothing, once the endpoint is disabled or deleted. What
+// was tried before the endpoint was enabled again is due, too, and is tried as if it was new. It waits for 8 hours at
+// most, so the index need not be read further.
 func (q *Queries) GetDueDeliveries(ctx context.Context, arg GetDueDeliveriesParams) ([]GetDueDeliveriesRow, error) {
 	rows, err := q.db.Query(ctx, getDueDeliveries,
 		arg.GiveUp,
@@ -393,28 +403,32 @@ func (q *Queries) PlaceEvents(ctx context.Context, arg PlaceEventsParams) error 
 
 const recordDeliveries = `-- name: RecordDeliveries :many
 UPDATE event_deliveries AS d
-SET attempts = d.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
+SET attempts = r.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
     last_status = nullif(r.status, 0), last_answer = nullif(r.answer, ''), last_error = nullif(r.error, ''),
     delivered_at = CASE WHEN r.delivered THEN payonce_now() END,
-    due_at = CASE WHEN NOT r.final AND coalesce(d.first_at, payonce_now()) + $1::interval > payonce_now()
+    due_at = CASE WHEN NOT r.final AND greatest(coalesce(d.first_at, payonce_now()),
+                      (SELECT w.enabled_at FROM webhook_endpoints AS w
+                       WHERE w.tenant_id = $1 AND w.id = $2::uuid)
+                  ) + $3::interval > payonce_now()
                   THEN payonce_now() + r.wait_millis * interval '1 millisecond' END
 FROM (
-    SELECT $3::uuid AS endpoint_id, unnest($4::uuid[]) AS payment_id,
+    SELECT $2::uuid AS endpoint_id, unnest($4::uuid[]) AS payment_id,
            unnest($5::bigint[]) AS version, unnest($6::timestamptz[]) AS due_at,
            unnest($7::boolean[]) AS delivered, unnest($8::boolean[]) AS final,
            unnest($9::integer[]) AS status, unnest($10::text[]) AS answer,
-           unnest($11::text[]) AS error, unnest($12::bigint[]) AS wait_millis
+           unnest($11::text[]) AS error, unnest($12::bigint[]) AS wait_millis,
+           unnest($13::integer[]) AS attempts
 ) AS r
-WHERE r.answer = r.answer || '' AND d.tenant_id = $2 AND d.endpoint_id = r.endpoint_id
+WHERE r.answer = r.answer || '' AND d.tenant_id = $1 AND d.endpoint_id = r.endpoint_id
   AND d.payment_id = r.payment_id AND d.version = r.version AND (d.due_at = r.due_at) IS TRUE
 RETURNING (CASE WHEN d.delivered_at IS NOT NULL THEN 'delivered' WHEN d.due_at IS NOT NULL THEN 'failed'
            ELSE 'given_up' END)::text AS outcome
 `
 
 type RecordDeliveriesParams struct {
-	GiveUp     time.Duration
 	TenantID   string
 	EndpointID uuid.UUID
+	GiveUp     time.Duration
 	PaymentIds []uuid.UUID
 	Versions   []int64
 	DueAts     []time.Time
@@ -424,6 +438,7 @@ type RecordDeliveriesParams struct {
 	Answers    []string
 	Errors     []string
 	WaitMillis []int64
+	Attempts   []int32
 }
 
 // What came of deliveries to an endpoint. A delivery is tried again, until it has been tried for long enough. Competes
@@ -431,9 +446,9 @@ type RecordDeliveriesParams struct {
 // written. ExpireLease explains IS TRUE.
 func (q *Queries) RecordDeliveries(ctx context.Context, arg RecordDeliveriesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, recordDeliveries,
-		arg.GiveUp,
 		arg.TenantID,
 		arg.EndpointID,
+		arg.GiveUp,
 		arg.PaymentIds,
 		arg.Versions,
 		arg.DueAts,
@@ -443,6 +458,7 @@ func (q *Queries) RecordDeliveries(ctx context.Context, arg RecordDeliveriesPara
 		arg.Answers,
 		arg.Errors,
 		arg.WaitMillis,
+		arg.Attempts,
 	)
 	if err != nil {
 		return nil, err

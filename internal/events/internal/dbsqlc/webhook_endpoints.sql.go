@@ -43,7 +43,8 @@ func (q *Queries) CreateEndpoint(ctx context.Context, arg CreateEndpointParams) 
 
 const enableEndpoint = `-- name: EnableEndpoint :exec
 UPDATE webhook_endpoints
-SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now()
+SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now(),
+    enabled_at = payonce_now()
 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL AND disabled_at IS NOT NULL
 `
 
@@ -563,7 +564,9 @@ UPDATE webhook_endpoints
 SET secret = $1,
     previous_secret = CASE WHEN $2::interval > '0' THEN
                            CASE WHEN previous_until > payonce_now() THEN previous_secret ELSE secret END END,
-    previous_until = CASE WHEN $2::interval > '0' THEN payonce_now() + $2::interval END
+    previous_until = CASE WHEN $2::interval > '0' THEN
+                          CASE WHEN previous_until > payonce_now() THEN previous_until
+                               ELSE payonce_now() + $2::interval END END
 WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL
 `
 
@@ -575,7 +578,8 @@ type RotateSecretParams struct {
 }
 
 // Until the end of the overlap, each request is signed with the old secret, too. If an earlier rotation still overlaps,
-// the secret from before that rotation stays: the answer of that rotation may be lost, and then nobody has its secret.
+// the secret from before that rotation stays until its own end: the answer of that rotation may be lost, and then
+// nobody has its secret.
 func (q *Queries) RotateSecret(ctx context.Context, arg RotateSecretParams) error {
 	_, err := q.db.Exec(ctx, rotateSecret,
 		arg.Secret,

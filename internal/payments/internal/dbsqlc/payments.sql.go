@@ -823,7 +823,7 @@ WITH lost AS MATERIALIZED (
 )
 SELECT p.tenant_id, p.id, l.refund_id::uuid AS refund_id
 FROM lost AS l JOIN payments AS p ON p.tenant_id = l.tenant_id AND p.id = l.payment_id
-ORDER BY p.tenant_id, p.id, l.refund_id FOR NO KEY UPDATE OF p
+ORDER BY p.tenant_id, p.id, l.refund_id FOR NO KEY UPDATE OF p SKIP LOCKED
 `
 
 type LockLostParams struct {
@@ -838,7 +838,9 @@ type LockLostRow struct {
 	RefundID uuid.UUID
 }
 
-// The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked.
+// The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A row
+// that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
+// them. Nobody is told then that this outcome is unknown, but the outcome is told.
 func (q *Queries) LockLost(ctx context.Context, arg LockLostParams) ([]LockLostRow, error) {
 	rows, err := q.db.Query(ctx, lockLost, arg.TenantIds, arg.Refunds, arg.Subjects)
 	if err != nil {
