@@ -14,8 +14,8 @@ import (
 )
 
 // Event is what Payonce tells of a payment. Events come at least once, and in any order. Version grows with each event
-// of a payment, and each event has the whole payment, and the refund that it is about. So a consumer is right that keeps
-// the greatest version of each payment and of each refund.
+// of a payment, and each event has the whole payment, and the refund that it is about. So a consumer keeps what has the
+// greatest version of each payment and of each refund.
 type Event struct {
 	ID        string // the same in each delivery of the event
 	Type      string // such as "payment.succeeded"

@@ -163,8 +163,8 @@ JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
 WHERE asked.version + 0 = asked.version;
 
 -- name: LockLost :many
--- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A row
--- that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
+-- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A
+-- row that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
 -- them. Nobody is told then that this outcome is unknown, but the outcome is told.
 WITH lost AS MATERIALIZED (
     SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,

@@ -64,7 +64,8 @@ func TestShopTakesNothingThatIsNotSigned(t *testing.T) {
 		if header == "Host" {
 			value = "elsewhere.example"
 		}
-		if res := ask(t, http.MethodPost, d.operator, "/shop/buy", "", map[string]string{header: value}); res.status != want {
+		res := ask(t, http.MethodPost, d.operator, "/shop/buy", "", map[string]string{header: value})
+		if res.status != want {
 			t.Errorf("with %s of another site: %d, want %d", header, res.status, want)
 		}
 	}

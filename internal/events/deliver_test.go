@@ -322,7 +322,7 @@ func TestDeliveryIsTriedForThreeDays(t *testing.T) {
 
 // An endpoint is disabled because of a delivery that has been tried for three days, too. When it is enabled again, this
 // delivery is due at once, and one more failure does not end it.
-func TestWhatWaitsAtADisabledEndpointIsTriedAnew(t *testing.T) {
+func TestWhatWaitsAtADisabledEndpointIsTriedAsIfNew(t *testing.T) {
 	t.Parallel()
 	p := setup(t)
 	server := receive(t, answering(http.StatusServiceUnavailable))

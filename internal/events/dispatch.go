@@ -78,7 +78,8 @@ type Enqueue func(ctx context.Context, tx pgx.Tx, due []Endpoint) (inserted []En
 const (
 	// dueBatch is how many endpoints get a job at a time.
 	dueBatch = 1000
-	// lease is how long an endpoint gets no other job than the one that it has. It is longer than the job takes.
+	// lease is how long an endpoint gets no other job than the one that it has. It is longer than the job takes. The
+	// queue keeps the job of a process that has died for about two minutes, and only then there may be another one.
 	lease = longestRun + MaxTimeout + 20*time.Second
 )
 
@@ -103,7 +104,7 @@ func (d *Deliverer) EnqueueDue(ctx context.Context, enqueue Enqueue) error {
 		for _, e := range inserted {
 			p.TenantIds, p.EndpointIds = append(p.TenantIds, e.Tenant), append(p.EndpointIds, e.ID)
 		}
-		return q.RestEndpoints(ctx, p) // Crash window 32: enqueued, and not run. The queue runs each job again.
+		return q.RestEndpoints(ctx, p) // Crash window 32: enqueued, and not run. See lease.
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue deliveries: %w", err)

@@ -88,7 +88,8 @@ func TestEventWhoseWorkFailsIsTakenByTheNextDelivery(t *testing.T) {
 	t.Parallel()
 	db := consumer(t)
 	full := errors.New("disk full")
-	if err := client.Consume(t.Context(), db, eventOf(1), func(*sql.Tx, client.News) error { return full }); !errors.Is(err, full) {
+	fails := func(*sql.Tx, client.News) error { return full }
+	if err := client.Consume(t.Context(), db, eventOf(1), fails); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
 	if err := client.Consume(t.Context(), db, eventOf(1), ship(1)); err != nil {

@@ -838,8 +838,8 @@ type LockLostRow struct {
 	RefundID uuid.UUID
 }
 
-// The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A row
-// that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
+// The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A
+// row that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
 // them. Nobody is told then that this outcome is unknown, but the outcome is told.
 func (q *Queries) LockLost(ctx context.Context, arg LockLostParams) ([]LockLostRow, error) {
 	rows, err := q.db.Query(ctx, lockLost, arg.TenantIds, arg.Refunds, arg.Subjects)
