@@ -225,9 +225,9 @@ var ofRequests = []Entry{
 		Code: TooManyEndpoints, Status: 409, Title: "The account has as many endpoints as are possible",
 		Meaning:  "An account has 20 endpoints at most. Nothing was made.",
 		WhatToDo: "Delete an endpoint that you do not need. One endpoint may get all types of events.",
-		Curl: `for I in $(seq 21); do curl -s "$BASE/webhook-endpoints" ` + asAcme + asJSON +
-			`-d '{"url":"https://shop.invalid/events","eventTypes":["dispute.closed"]}'; done | grep too_many_endpoints; ` +
-			`for I in $(curl -s "$BASE/webhook-endpoints" ` + asAcme + `| grep -o 'we_[0-9a-z]*'); ` +
+		Curl: `MADE=$(for I in $(seq 21); do curl -s "$BASE/webhook-endpoints" ` + asAcme + asJSON +
+			`-d '{"url":"https://shop.invalid/events","eventTypes":["dispute.closed"]}'; done); ` +
+			`echo "$MADE" | grep too_many_endpoints; for I in $(echo "$MADE" | grep -o 'we_[0-9a-z]*'); ` +
 			`do curl -s -X DELETE "$BASE/webhook-endpoints/$I" ` + asAcme + `; done`,
 	},
 	{
