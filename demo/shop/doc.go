@@ -6,6 +6,6 @@
 //	orders.go    what has become of an order, and the page
 //	endpoint.go  tells Payonce where the events go
 //
-// It knows Payonce from outside only: the API, and package client. Its orders are in tables of its own. It answers the
-// first delivery of each event of an order with 503 after it has taken the event, so that each event comes twice.
+// It knows Payonce from outside only: the API, and package client. Its orders are in a database of its own. It answers
+// the first delivery of each event of an order with 503 after it has taken the event, so that each event comes twice.
 package shop

@@ -4,11 +4,38 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
+
+// The pauses between two tries to register double.
+const (
+	firstPause   = 500 * time.Millisecond
+	longestPause = 10 * time.Second
+)
+
+// awaitEndpoint registers until it has succeeded, or until the shop is closed: the API may be away, or the account may
+// have as many endpoints as are possible.
+func (s *Shop) awaitEndpoint() {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+		err := s.register(ctx)
+		cancel()
+		if err == nil || s.ctx.Err() != nil {
+			return
+		}
+		s.config.Log.WarnContext(s.ctx, "the shop gets no events yet", slog.Any("error", err))
+		select {
+		case <-time.After(pause):
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
 
 // register tells Payonce where the shop's events go. An endpoint of an earlier shop is used again, with another secret:
 // the shop does not store a secret.

@@ -91,15 +91,17 @@ type event struct {
 // mostOrders is how many orders the page shows.
 const mostOrders = 20
 
-// view is what the page shows. Waits says that something is still to come.
+// view is what the page shows. NoEndpoint says that Payonce has no endpoint of the shop yet. Waits says that
+// something is still to come.
 type view struct {
-	Price  string
-	Orders []order
-	Waits  bool
+	Price      string
+	Orders     []order
+	NoEndpoint bool
+	Waits      bool
 }
 
 func (s *Shop) getPage(w http.ResponseWriter, r *http.Request) {
-	v := view{Price: dollars(price)}
+	v := view{Price: dollars(price), NoEndpoint: s.secret.Load() == nil}
 	var err error
 	if v.Orders, err = s.orders(r.Context()); err != nil {
 		s.broken(w, r, err)
@@ -111,7 +113,8 @@ func (s *Shop) getPage(w http.ResponseWriter, r *http.Request) {
 			v.Waits = v.Waits || e.Deliveries < 2
 		}
 	}
-	if v.Waits { // Otherwise it is not loaded again: that would take the focus away from who uses the keyboard.
+	// Otherwise it is not loaded again: that would take the focus away from who uses the keyboard.
+	if v.Waits || v.NoEndpoint {
 		w.Header().Set("Refresh", "1")
 	}
 	var page bytes.Buffer

@@ -103,13 +103,7 @@ func New(ctx context.Context, c Config) (*Shop, error) {
 
 // Open has events sent here, and goes on with the payments that an earlier shop has begun. Payonce serves by now.
 func (s *Shop) Open() {
-	s.active.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
-		defer cancel()
-		if err := s.register(ctx); err != nil && s.ctx.Err() == nil {
-			s.config.Log.WarnContext(ctx, "the shop gets no events", slog.Any("error", err))
-		}
-	})
+	s.active.Go(s.awaitEndpoint)
 	s.active.Go(func() {
 		if err := s.client.Resume(s.ctx, s.answered); err != nil && s.ctx.Err() == nil {
 			s.config.Log.WarnContext(s.ctx, "the shop cannot go on with its payments", slog.Any("error", err))

@@ -65,7 +65,7 @@ func startDatabase(
 	}
 	d.started(server.PID())
 	d.serves()
-	err = createDatabase(ctx, server.URL("postgres"))
+	err = createDatabase(ctx, server.URL("postgres"), databaseName)
 	if err == nil {
 		// Also in a database from before there were roles: what is in it goes over to the migrator.
 		err = postgres.CreateRoles(ctx, d.url, nil, log)
@@ -147,18 +147,19 @@ func onDatabase(ctx context.Context, url string, do func(conn *pgx.Conn) error) 
 	return do(conn)
 }
 
-func createDatabase(ctx context.Context, url string) error {
+// createDatabase makes a database on the server at url, unless there is one of this name.
+func createDatabase(ctx context.Context, url, name string) error {
 	return onDatabase(ctx, url, func(conn *pgx.Conn) error {
 		var exists bool
 		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
-			databaseName).Scan(&exists); err != nil {
-			return fmt.Errorf("look for the database: %w", err)
+			name).Scan(&exists); err != nil {
+			return fmt.Errorf("look for the database %s: %w", name, err)
 		}
 		if exists {
 			return nil
 		}
-		if _, err := conn.Exec(ctx, "CREATE DATABASE "+databaseName); err != nil {
-			return fmt.Errorf("create the database: %w", err)
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+			return fmt.Errorf("create the database %s: %w", name, err)
 		}
 		return nil
 	})

@@ -26,7 +26,7 @@ func before(t *testing.T, statements ...string) (dir string) {
 			t.Error(err)
 		}
 	}()
-	if err := createDatabase(t.Context(), server.URL("postgres")); err != nil {
+	if err := createDatabase(t.Context(), server.URL("postgres"), databaseName); err != nil {
 		t.Fatal(err)
 	}
 	if err := postgres.Migrate(t.Context(), server.URL(databaseName), slog.New(slog.DiscardHandler)); err != nil {

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -16,8 +15,9 @@ import (
 	"payonce/internal/config"
 )
 
-// shopSchema keeps the tables of the shop apart from ours in the same database.
-const shopSchema = "shop"
+// ofShop ends the name of the shop's database, which begins with the name of ours. A restore of ours does not take the
+// shop's orders back, as with a merchant.
+const ofShop = "_shop"
 
 // maxShopConns bounds the shop's connections.
 const maxShopConns = 4
@@ -30,17 +30,14 @@ func openShop(
 	if demoPage(at) == "" {
 		return nil, func() {}, nil
 	}
-	if err := onDatabase(ctx, d.url, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+shopSchema)
-		return err
-	}); err != nil {
-		return nil, nil, fmt.Errorf("create the shop's schema: %w", err)
-	}
 	c, err := pgx.ParseConfig(d.url)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.RuntimeParams["search_path"] = shopSchema
+	c.Database += ofShop
+	if err := createDatabase(ctx, d.url, c.Database); err != nil {
+		return nil, nil, err
+	}
 	journal, err := client.OpenJournal(filepath.Join(d.dir, "shop-payments.jsonl"))
 	if err != nil {
 		return nil, nil, err

@@ -41,6 +41,11 @@ func TestShopHearsOfALostPaymentOnceAlthoughItIsToldTwice(t *testing.T) {
 	if page := ask(t, http.MethodGet, d.operator, "/shop", "", nil); page.header.Get("Refresh") != "" {
 		t.Error("the page is loaded again although nothing is to come")
 	}
+	// A restore of Payonce's database must not take the shop's orders back.
+	ours := pgtest.Connect(t, regexp.MustCompile(`export DATABASE_URL='([^']*)'`).FindStringSubmatch(d.out.String())[1])
+	if n := pgtest.Value[int](t, ours, "SELECT count(*) FROM pg_class WHERE relname = 'orders'"); n != 0 {
+		t.Error("the orders are in Payonce's database")
+	}
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +55,44 @@ func TestShopHearsOfALostPaymentOnceAlthoughItIsToldTwice(t *testing.T) {
 	ask(t, http.MethodPost, next.operator, "/shop/buy", "", nil)
 	// The endpoint is the same one, with another secret.
 	shopRow(t, next, 2, "payment.succeeded</b>: delivered twice, taken once")
+}
+
+// noEndpoint is what the page says as long as no event can come.
+const noEndpoint = "does not know yet where to send"
+
+func TestShopTriesAgainUntilItHasAnEndpoint(t *testing.T) {
+	t.Parallel()
+	dir := pgtest.DataDir(t)
+	d := startDemo(t, dir)
+	says := func(d demo, yes bool) func() bool {
+		return func() bool {
+			page := ask(t, http.MethodGet, d.operator, "/shop", "", nil).body
+			return strings.Contains(page, "Buy something") && strings.Contains(page, noEndpoint) == yes
+		}
+	}
+	wait.Until(t, "the shop has an endpoint", says(d, false))
+	key := map[string]string{"Authorization": "Bearer demo-acme-key", "Content-Type": "application/json"}
+	endpoints := func(d demo) []string {
+		all := ask(t, http.MethodGet, d.public, "/webhook-endpoints", "", key).body
+		return regexp.MustCompile(`we_\w+`).FindAllString(all, -1)
+	}
+	ask(t, http.MethodDelete, d.public, "/webhook-endpoints/"+endpoints(d)[0], "", key)
+	const unused = `{"url":"https://shop.invalid/events","eventTypes":["dispute.closed"]}`
+	for range 20 { // as many as are possible
+		res := ask(t, http.MethodPost, d.public, "/webhook-endpoints", unused, key)
+		if res.status != http.StatusCreated {
+			t.Fatalf("%d %s", res.status, res.body)
+		}
+	}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	next := startDemo(t, dir)
+	wait.Until(t, "the shop says that no event can come", says(next, true))
+	ask(t, http.MethodDelete, next.public, "/webhook-endpoints/"+endpoints(next)[0], "", key)
+	wait.Until(t, "the shop has an endpoint at last", says(next, false))
+	ask(t, http.MethodPost, next.operator, "/shop/buy", "", nil)
+	shopRow(t, next, 1, "payment.succeeded</b>: delivered twice, taken once")
 }
 
 func TestShopTakesNothingThatIsNotSigned(t *testing.T) {
