@@ -37,6 +37,7 @@ type books struct {
 	lives map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
 	ended []timeline            // of keys that were deleted
 	kept  []eventRow            // the events of keys that were not
+	moves map[keyMove]bool      // of all keys, by their timelines
 }
 
 // keyName names a key as its row does.
@@ -242,6 +243,7 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 				b.readLives(ctx, tx), b.readGone(ctx, tx), b.readFeeds(ctx, tx))
 		})
 	b.noteNamed()
+	b.noteMoves()
 	b.byPSPID = map[string]*movementRow{}
 	for _, m := range b.subjects {
 		b.byPSPID[b.accounts[m.Tenant]+" "+m.PSPID] = m

@@ -48,6 +48,16 @@ func (d document) text(name string) (s string) {
 // member is a member as JSON, or nothing.
 func (d document) member(name string) []byte { return []byte(d[name]) }
 
+// disputesIn are the disputes that a payment shows.
+func disputesIn(shown document) (all []document) {
+	var disputes []jsontext.Value
+	_ = json.Unmarshal(shown.member("disputes"), &disputes) // without the member, there are none
+	for _, raw := range disputes {
+		all = append(all, readDocument(raw))
+	}
+	return all
+}
+
 // differs names the first member, by name, in which an answer is not what it has to be.
 func (d document) differs(got document) string {
 	if got == nil {

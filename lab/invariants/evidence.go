@@ -195,3 +195,28 @@ func (e Evidence) withClient() (Evidence, func()) {
 	e.HTTP = &http.Client{Timeout: httpTimeout, Transport: transport}
 	return e, transport.CloseIdleConnections
 }
+
+// feed reads all of a tenant's feed.
+func (e Evidence) feed(ctx context.Context, tenant string) (all []merchant.Notice, wrong string, err error) {
+	for after := ""; ; {
+		r, err := e.get(ctx, fmt.Sprintf("%s/events?limit=%d%s", base(e.APIs[0]), pageSize, after), tenant)
+		if err != nil {
+			return nil, "", err
+		}
+		var page page
+		if r.status != http.StatusOK || !page.read(r.body) {
+			return nil, fmt.Sprintf("its feed is answered %d %s", r.status, r.body), nil
+		}
+		for _, raw := range page.Data {
+			n, err := merchant.ReadNotice(raw)
+			if err != nil {
+				return nil, err.Error(), nil //nolint:nilerr // it is a violation that was found
+			}
+			all = append(all, n)
+		}
+		if !page.HasMore {
+			return all, "", nil
+		}
+		after = "&after=" + page.NextCursor
+	}
+}

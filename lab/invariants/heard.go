@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/lab/merchant"
 )
@@ -33,31 +32,6 @@ func merchantsTold(ctx context.Context, e Evidence, w world) ([]Violation, error
 		found = append(found, w.heard(m, feed)...)
 	}
 	return found, nil
-}
-
-// feed reads all of a tenant's feed.
-func (e Evidence) feed(ctx context.Context, tenant string) (all []merchant.Notice, wrong string, err error) {
-	for after := ""; ; {
-		r, err := e.get(ctx, fmt.Sprintf("%s/events?limit=%d%s", base(e.APIs[0]), pageSize, after), tenant)
-		if err != nil {
-			return nil, "", err
-		}
-		var page page
-		if r.status != http.StatusOK || !page.read(r.body) {
-			return nil, fmt.Sprintf("its feed is answered %d %s", r.status, r.body), nil
-		}
-		for _, raw := range page.Data {
-			n, err := merchant.ReadNotice(raw)
-			if err != nil {
-				return nil, err.Error(), nil //nolint:nilerr // it is a violation that was found
-			}
-			all = append(all, n)
-		}
-		if !page.HasMore {
-			return all, "", nil
-		}
-		after = "&after=" + page.NextCursor
-	}
 }
 
 // heard holds what a merchant has heard against the books. feed is all of its feed, read in the end.
@@ -85,14 +59,16 @@ func (w world) heard(m merchant.Heard, feed []merchant.Notice) []Violation {
 func (w world) untold(m merchant.Heard, receiver string, got []merchant.Notice) (found []Violation) {
 	told := map[string]bool{}
 	for _, n := range got {
-		about := cmp.Or(readDocument(n.Refund).text("refundId"), readDocument(n.Payment).text("paymentId"))
-		told[n.Type+" "+about] = true
+		for _, id := range tells(n) {
+			told[n.Type+" "+id] = true
+		}
 	}
-	want := func(of *movementRow, name, status, id string) {
+	want := func(of *movementRow, name, status string, ids ...string) {
 		name += "." + shownStatus(status)
-		if of != nil && of.Tenant == m.Tenant && !told[name+" "+id] {
+		known := slices.ContainsFunc(ids, func(id string) bool { return told[name+" "+id] })
+		if of != nil && of.Tenant == m.Tenant && !known {
 			found = append(found, Violation{"I11", of.keyName().String(),
-				fmt.Sprintf("%s was never told %s of %s", receiver, name, id)})
+				fmt.Sprintf("%s was never told %s of %s", receiver, name, ids[0])})
 		}
 	}
 	for _, row := range w.books.subjects {
@@ -108,12 +84,30 @@ func (w world) untold(m merchant.Heard, receiver string, got []merchant.Notice) 
 		of := w.books.subjects[r.Payment]
 		switch {
 		case r.Object == disputeObject:
-			want(of, "dispute", r.Status, payment.ID(r.Payment).String())
+			paid := payment.ID(r.Payment).String()
+			want(of, disputeObject, r.Status, paid+" "+r.PSPID, paid)
 		case !w.books.isOwn(r):
 			want(of, "refund", r.Status, payment.RefundID(r.ID).String())
 		}
 	}
 	return found
+}
+
+// tells names what an event tells of. The type of an event does not say which dispute it is about, and a payment shows
+// its disputes once it is known to have succeeded. Until then, the payment stands for each of them.
+func tells(n merchant.Notice) (ids []string) {
+	shown := readDocument(n.Payment)
+	id := cmp.Or(readDocument(n.Refund).text("refundId"), shown.text("paymentId"))
+	object, status, _ := strings.Cut(n.Type, ".")
+	if object != disputeObject || shown.text("status") != string(payment.Succeeded) {
+		return []string{id}
+	}
+	for _, d := range disputesIn(shown) {
+		if d.text("status") == status {
+			ids = append(ids, id+" "+d.text("pspDisputeId"))
+		}
+	}
+	return ids
 }
 
 // untrue is what was told and is not so, and events that were not the same each time.
@@ -167,23 +161,59 @@ func (w world) wrong(tenant string, n merchant.Notice) string {
 	if differs := row.document().without(changing...).differs(shown.without(changing...)); differs != "" {
 		return differs
 	}
-	if differs := neverSo(shown.text("status"), row.Status); differs != "" {
+	if differs := w.books.beyondRefunds(row, shown["amountRefundedCents"]); differs != "" {
+		return differs
+	}
+	told := shown.text("status")
+	if object == "payment" {
+		if differs := otherStatus(status, shown); differs != "" {
+			return differs
+		}
+		told = status
+	}
+	if differs := w.books.neverSo(told, row.Status, row); differs != "" {
 		return "the payment " + differs
 	}
 	switch object {
 	case "payment":
-		return otherStatus(status, shown)
-	case "refund":
+		return ""
+	case refundObject:
 		return w.wrongRefund(row, status, readDocument(n.Refund))
 	}
 	return w.wrongDispute(row, status, shown)
+}
+
+// beyondRefunds: a payment shows as returned what its refunds have moved, of which an event may know a part. Our
+// refunds move no more than the payment. A refund that others have made after one of ours has come back may be known
+// first, so theirs are added.
+func (b *books) beyondRefunds(p *movementRow, shown string) string {
+	returned, err := strconv.ParseInt(shown, 10, 64)
+	if err == nil && 0 <= returned && returned <= p.Refunded {
+		return ""
+	}
+	var ours, others int64
+	for _, m := range b.subjects {
+		if m.PaymentID != nil && *m.PaymentID == p.ID && m.isFinal() && m.Status != string(payment.Declined) {
+			ours += m.Amount
+		}
+	}
+	for _, r := range b.outside {
+		if r.Object == refundObject && r.Payment == p.ID {
+			others += b.takes(r)
+		}
+	}
+	if most := min(ours, p.Amount) + others; err != nil || returned < 0 || returned > most {
+		return fmt.Sprintf("amountRefundedCents is %q, and at most %d were returned", shown, most)
+	}
+	return ""
 }
 
 func (w world) wrongRefund(of *movementRow, status string, shown document) string {
 	var now document
 	final := ""
 	id, err := subjectOf(shown.text("refundId"))
-	if own := w.books.subjects[id]; own != nil && own.PaymentID != nil && *own.PaymentID == of.ID {
+	own := w.books.subjects[id]
+	if own != nil && own.PaymentID != nil && *own.PaymentID == of.ID {
 		now, final = own.document(), own.Status
 	}
 	for _, r := range w.books.outside {
@@ -197,25 +227,15 @@ func (w world) wrongRefund(of *movementRow, status string, shown document) strin
 	if differs := now.without(changing...).differs(shown.without(changing...)); differs != "" {
 		return "the refund: " + differs
 	}
-	if differs := neverSo(status, final); differs != "" {
+	if differs := w.books.neverSo(status, final, own); differs != "" {
 		return "the refund " + differs
 	}
 	return otherStatus(status, shown)
 }
 
-// neverSo: what has succeeded or was declined stays so. Only the money of a refund may come back.
-func neverSo(told, final string) string {
-	forGood := told == string(payment.Succeeded) && final != string(payment.Reversed) ||
-		told == string(payment.Declined)
-	if forGood && told != final {
-		return fmt.Sprintf("was never %s, it is %s", told, final)
-	}
-	return ""
-}
-
 // otherStatus: the type of an event names the status of what it is about.
 func otherStatus(status string, shown document) string {
-	if status == "unknown" {
+	if status == string(idempotency.UnknownStatus) {
 		status = string(payment.Processing)
 	}
 	if got := shown.text("status"); got != status {
@@ -229,10 +249,7 @@ func (w world) wrongDispute(of *movementRow, status string, shown document) stri
 	if shown.text("status") == string(payment.Processing) && len(w.books.disputesOf(of)) > 0 {
 		return ""
 	}
-	var told []jsontext.Value
-	_ = json.Unmarshal(shown.member("disputes"), &told) // without one, nothing in it fits
-	for _, raw := range told {
-		d := readDocument(raw)
+	for _, d := range disputesIn(shown) {
 		for _, r := range w.books.disputesOf(of) {
 			if d.text("pspDisputeId") == r.PSPID && d.text("status") == status &&
 				d["amountCents"] == r.dispute()["amountCents"] && d["currency"] == r.dispute()["currency"] {

@@ -45,7 +45,16 @@ func newTale(t *testing.T) *tale {
 		h.w.books.subjects[row.ID] = row
 		h.w.books.keys[row.keyName()] = &keyRow{Subject: row.ID}
 	}
+	h.moved(h.declined, "in_progress", "unknown")
 	return h
+}
+
+// moved writes a line in the timeline of the key of a payment or a refund.
+func (h *tale) moved(of *movementRow, from, to string) {
+	n := of.keyName()
+	h.w.books.events = append(h.w.books.events, eventRow{Tenant: n.tenant, Operation: n.operation, Key: n.key,
+		Generation: of.Generation, From: from, To: to})
+	h.w.books.noteMoves()
 }
 
 // event is one about a payment as it is now, or as somebody wants it to be.
@@ -86,6 +95,32 @@ func (h *tale) tell(events ...merchant.Notice) {
 		Endpoints: map[string][]merchant.Notice{"the endpoint": slices.Clone(events)}}
 }
 
+// earlier tells first that a payment was in another status than it is.
+func (h *tale) earlier(version int, kind string, of *movementRow, status string) {
+	h.t.Helper()
+	h.tell(append([]merchant.Notice{h.event(version, kind, of, nil, fmt.Sprintf(`"status":%q`, of.Status),
+		fmt.Sprintf(`"status":%q`, status))}, h.feed...)...)
+}
+
+// refundEarlier tells first that the refund was in another status than it is.
+func (h *tale) refundEarlier(version int, kind, status string) {
+	h.t.Helper()
+	before := *h.refund
+	before.Status = status
+	h.tell(append([]merchant.Notice{h.event(version, kind, h.paid, h.w.books.now(&before))}, h.feed...)...)
+}
+
+// byOthers is a refund that others have made, and that is kept in one status and told in another.
+func (h *tale) byOthers(version int, kind, told, kept string) {
+	h.t.Helper()
+	r := outsideRow{Tenant: "acme", Payment: h.paid.ID, Object: refundObject, ID: uuid.New(), PSPID: "re_others",
+		Amount: 12000, Status: told, Created: h.paid.Created, Updated: h.paid.Updated, Currency: "USD"}
+	e := h.event(version, kind, h.paid, r.refund())
+	r.Status = kept
+	h.w.books.outside = append(h.w.books.outside, r)
+	h.tell(append([]merchant.Notice{e}, h.feed...)...)
+}
+
 // tellAll tells what has been.
 func (h *tale) tellAll() {
 	h.tell(h.event(1, "payment.succeeded", h.paid, nil), h.event(1, "payment.declined", h.declined, nil),
@@ -95,7 +130,18 @@ func (h *tale) tellAll() {
 func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 	t.Parallel()
 	h := newTale(t)
+	// The bank has decided before we knew of the payment, whose type alone tells of it then.
+	second := h.w.books.outside[0]
+	second.PSPID, second.Amount, second.Status = "dp_2", 100, "won"
+	h.w.books.outside = append(h.w.books.outside, second)
+	h.moved(h.paid, "in_progress", "failed_retryable")
+	h.moved(h.refund, "in_progress", "unknown")
+	h.moved(h.refund, "unknown", "failed_retryable")
 	h.tellAll()
+	h.earlier(-2, "payment.failed", h.paid, "failed")
+	h.earlier(-3, "dispute.won", h.paid, "processing")
+	h.refundEarlier(-4, "refund.unknown", "processing")
+	h.refundEarlier(-5, "refund.failed", "failed")
 	h.tell(append([]merchant.Notice{
 		h.event(-1, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`),
 		// The bank was faster than we.
@@ -161,6 +207,59 @@ func TestBrokenTaleIsFound(t *testing.T) {
 		"a decline that never was": {func(h *tale) {
 			h.tell(h.event(1, "payment.declined", h.paid, nil, `"status":"succeeded"`, `"status":"declined"`))
 		}, "the payment was never declined"},
+		"a failure that never was": {func(h *tale) { h.earlier(-1, "payment.failed", h.paid, "failed") },
+			"the payment was never failed"},
+		"a failure of what the key stood for before": {func(h *tale) {
+			h.moved(h.paid, "in_progress", "failed_retryable")
+			h.paid.Generation = 2
+			h.earlier(-1, "payment.failed", h.paid, "failed")
+		}, "the payment was never failed"},
+		"a failure that an event about a dispute shows": {func(h *tale) {
+			h.earlier(-1, "dispute.lost", h.paid, "failed")
+		}, "the payment was never failed"},
+		"a doubt that never was": {func(h *tale) { h.earlier(-1, "payment.unknown", h.paid, "processing") },
+			"the payment was never unknown"},
+		"a refund that never failed": {func(h *tale) { h.refundEarlier(-1, "refund.failed", "failed") },
+			"the refund was never failed"},
+		"a refund that was never unknown": {func(h *tale) { h.refundEarlier(-1, "refund.unknown", "processing") },
+			"the refund was never unknown"},
+		"a refund of others that never failed": {func(h *tale) {
+			h.byOthers(-1, "refund.failed", "reversed", "succeeded")
+		}, "the refund was never failed"},
+		"a refund of others that was never unknown": {func(h *tale) {
+			h.byOthers(-1, "refund.unknown", "processing", "succeeded")
+		}, "the refund was never unknown"},
+		"a second dispute that nobody was told of": {func(h *tale) {
+			second := h.w.books.outside[0]
+			second.PSPID = "dp_2"
+			h.w.books.outside = append(h.w.books.outside, second)
+		}, "dp_2"},
+		"more returned than refunds have moved": {func(h *tale) {
+			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,
+				`"amountRefundedCents":5001`))
+		}, "at most 5000 were returned"},
+		"more returned than was charged": {func(h *tale) {
+			h.refund.Amount, h.refund.Status = 13000, "reversed"
+			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,
+				`"amountRefundedCents":12001`))
+		}, "at most 12000 were returned"},
+		"less than nothing returned": {func(h *tale) {
+			h.tell(h.event(1, "payment.declined", h.declined, nil, `"amountRefundedCents":0`,
+				`"amountRefundedCents":-1`))
+		}, "at most 0 were returned"},
+		"an amount returned that is no number": {func(h *tale) {
+			h.tell(h.event(1, "payment.declined", h.declined, nil, `"amountRefundedCents":0`,
+				`"amountRefundedCents":null`))
+		}, "at most 0 were returned"},
+		"another currency": {func(h *tale) {
+			h.tell(h.event(1, "payment.declined", h.declined, nil, `"USD"`, `"EUR"`))
+		}, `currency is "EUR"`},
+		"another customer": {func(h *tale) {
+			h.tell(h.event(1, "payment.declined", h.declined, nil, `"cus-1"`, `"cus-2"`))
+		}, `customerId is "cus-2"`},
+		"another reference": {func(h *tale) {
+			h.declined.Reference = "order-1"
+		}, "reference is lost"},
 		"a type that its data does not have": {func(h *tale) {
 			h.tell(h.event(1, "payment.failed", h.declined, nil))
 		}, "it is about something that is declined"},
@@ -203,6 +302,11 @@ func TestWhatWasSoWhenItWasToldIsNotFalse(t *testing.T) {
 	t.Parallel()
 	h := newTale(t)
 	h.tellAll()
+	// Others have returned all of it meanwhile, and we have known of that first.
+	h.byOthers(-1, "refund.succeeded", "succeeded", "succeeded")
+	h.feed[0] = h.event(-1, "refund.succeeded", h.paid, h.w.books.outside[1].refund(), `"amountRefundedCents":5000`,
+		`"amountRefundedCents":17000`)
+	h.byOthers(-2, "refund.failed", "reversed", "reversed")
 	before := h.feed
 	h.refund.Status, h.paid.Refunded = "reversed", 0
 	h.tell(append(slices.Clone(before), h.event(4, "refund.failed", h.paid, h.w.books.now(h.refund)))...)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/payment"
 	"payonce/lab/history"
 )
 
@@ -184,6 +185,49 @@ func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
 	}
 	b.events = append(all, b.events...)
 	return nil
+}
+
+// keyMove is that a key was moved to a status in a generation.
+type keyMove struct {
+	keyGeneration
+
+	to string
+}
+
+// noteMoves notes the moves of all timelines, also of those that were deleted.
+func (b *books) noteMoves() {
+	b.moves = map[keyMove]bool{}
+	for _, e := range b.events {
+		if e.From != e.To {
+			b.moves[keyMove{keyGeneration{keyName{e.Tenant, e.Operation, e.Key}, e.Generation}, e.To}] = true
+		}
+	}
+}
+
+// hasBeen reports whether the key of a payment or a refund was ever moved to the status, while it stood for that.
+func (b *books) hasBeen(m *movementRow, to idempotency.Status) bool {
+	return m != nil && b.moves[keyMove{keyGeneration{m.keyName(), m.Generation}, string(to)}]
+}
+
+// neverSo says that a payment or a refund was never what an event tells, or "". What has succeeded or was declined stays
+// so; only the money of a refund may come back. The other statuses pass, and leave a line in the timeline of the key.
+// Without own, it is a refund of others, which has no key.
+func (b *books) neverSo(told, final string, own *movementRow) string {
+	so := true
+	switch told {
+	case string(payment.Succeeded):
+		so = final == told || final == string(payment.Reversed)
+	case string(payment.Declined):
+		so = final == told
+	case string(payment.Failed):
+		so = final == string(payment.Reversed) || b.hasBeen(own, idempotency.FailedRetryableStatus)
+	case string(idempotency.UnknownStatus):
+		so = b.hasBeen(own, idempotency.UnknownStatus)
+	}
+	if !so {
+		return fmt.Sprintf("was never %s, it is %s", told, final)
+	}
+	return ""
 }
 
 // timelineOf is that of a key that is there.
