@@ -145,6 +145,6 @@ func TestOldEventsArePruned(t *testing.T) {
 	c.exec("UPDATE events SET version = version - 25 * 3600 * 1000000::bigint")
 	c.tells(1)
 	wait.Until(t, "the pruner", func() bool {
-		return pgtest.Value[int](t, c.pool, "SELECT count(*) FROM events") == 0
+		return pgtest.Value[int](t, c.pool, "SELECT count(*) FROM events") == 1 // the last one stays
 	})
 }

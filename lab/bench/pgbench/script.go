@@ -50,6 +50,7 @@ func (s Sample) values() map[string]string {
 		"Generations": "ARRAY[1]", "Attempts": "ARRAY[1]", "Statuses": "ARRAY['succeeded']",
 		"PspChargeIds": "ARRAY['ch_' || " + hex + "]",
 		"DeclineCodes": "ARRAY['']", "KeyStatuses": "ARRAY['completed']", "UnlessCharged": "ARRAY[false]",
+		"Tells": "ARRAY[false]",
 	}
 }
 
