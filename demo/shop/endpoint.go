@@ -28,6 +28,8 @@ func (s *Shop) awaitEndpoint() {
 		if err == nil || s.ctx.Err() != nil {
 			return
 		}
+		why := err.Error()
+		s.refused.Store(&why)
 		s.config.Log.WarnContext(s.ctx, "the shop gets no events yet", slog.Any("error", err))
 		select {
 		case <-time.After(pause):

@@ -91,17 +91,18 @@ type event struct {
 // mostOrders is how many orders the page shows.
 const mostOrders = 20
 
-// view is what the page shows. NoEndpoint says that Payonce has no endpoint of the shop yet. Waits says that
-// something is still to come.
+// view is what the page shows. NoEndpoint says that Payonce has no endpoint of the shop yet, and Why what has
+// prevented that. Waits says that something is still to come.
 type view struct {
 	Price      string
 	Orders     []order
 	NoEndpoint bool
+	Why        *string
 	Waits      bool
 }
 
 func (s *Shop) getPage(w http.ResponseWriter, r *http.Request) {
-	v := view{Price: dollars(price), NoEndpoint: s.secret.Load() == nil}
+	v := view{Price: dollars(price), NoEndpoint: s.secret.Load() == nil, Why: s.refused.Load()}
 	var err error
 	if v.Orders, err = s.orders(r.Context()); err != nil {
 		s.broken(w, r, err)

@@ -66,6 +66,7 @@ type Shop struct {
 	handler http.Handler
 	page    *template.Template
 	secret  atomic.Pointer[string] // of the endpoint; nil until there is one
+	refused atomic.Pointer[string] // why the last try to make one has failed; nil before there was such a try
 
 	buying chan struct{} // a place for each payment under way
 	ctx    context.Context
