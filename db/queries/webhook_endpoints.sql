@@ -41,14 +41,27 @@ WHERE p.deleted_at IS NULL AND (sqlc.narg(tenant)::text IS NULL OR p.tenant_id =
   AND (p.tenant_id, p.id) > (@after_tenant::text, @after_id::uuid)
 ORDER BY p.tenant_id, p.id LIMIT @max_rows;
 
+-- name: FindPageBack :one
+-- For operators: where a part of a tenant's feed begins that ends before this place, with so many events between.
+-- No row: the feed has fewer events there. The places are given out to all tenants, so no number of places is a bound.
+SELECT e.payment_id, e.version, e.position::bigint AS position FROM events AS e
+WHERE e.tenant_id = @tenant_id AND e.position < @before::bigint
+ORDER BY e.position DESC LIMIT 1 OFFSET @between::integer;
+
 -- name: ListDeliveries :many
--- For operators: the deliveries to an endpoint, the newest event first, a page of them, from before this place in the
--- feed. It reads the feed of the tenant backwards: deliveries have no index by time, because each would cost a write.
+-- For operators: the deliveries to an endpoint, the newest event first, from this part of the feed. It reads the feed
+-- backwards: deliveries have no index by time, because each would cost a write. LATERAL has it look up each event's
+-- delivery. A plan that expects one delivery at the endpoint reads all of them for each event.
 SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
        d.last_error, d.delivered_at
 FROM events AS e
-JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
-WHERE e.tenant_id = @tenant_id AND d.endpoint_id = @endpoint_id AND e.position < @before::bigint
+CROSS JOIN LATERAL (
+    SELECT i.attempts, i.due_at, i.last_at, i.last_status, i.last_answer, i.last_error, i.delivered_at
+    FROM event_deliveries AS i
+    WHERE i.tenant_id = e.tenant_id AND i.endpoint_id = @endpoint_id AND i.payment_id = e.payment_id
+      AND i.version = e.version
+    LIMIT 1) AS d
+WHERE e.tenant_id = @tenant_id AND e.position >= @first::bigint AND e.position < @before::bigint
 ORDER BY e.position DESC LIMIT @max_rows;
 
 -- name: GetDelivery :one
@@ -123,15 +136,15 @@ ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
 SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
 RETURNING endpoint_id;
 
--- name: RedeliverSince :many
--- Makes the events of a tenant since a time due again, oldest first, for one endpoint, if it gets their types. Competes
--- with the job that delivers, as Redeliver does. The version is a time, in microseconds.
+-- name: RedeliverSince :execrows
+-- Makes the events of this part of a tenant's feed due again that have happened since a time, for one endpoint, if it
+-- gets their types. Competes with the job that delivers, as Redeliver does. The version is a time, in microseconds.
 INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
 SELECT e.tenant_id, p.id, e.payment_id, e.version
 FROM events AS e JOIN webhook_endpoints AS p ON p.tenant_id = e.tenant_id AND p.deleted_at IS NULL
-WHERE e.tenant_id = @tenant_id AND p.id = @endpoint_id AND e.position IS NOT NULL AND e.version >= @since::bigint
+WHERE e.tenant_id = @tenant_id AND p.id = @endpoint_id AND e.version >= @since::bigint
+  AND e.position >= @first::bigint AND e.position < @before::bigint
   AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
-ORDER BY e.version LIMIT @max_rows
+ORDER BY e.position
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
-SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
-RETURNING version;
+SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL;

@@ -2,10 +2,10 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,13 +41,41 @@ type endpointView struct {
 	KeyID         string // of the operator who sees the page
 	Rows          []events.Delivery
 	Newest, Older string // the addresses of other pages; or ""
-	Said          string // what has become of the last form; or ""
+	Resent        *resent
 	Refused       string // why nothing was changed; or ""
-	Since         string // what the field for a time has
 }
 
+// resent is what has become of the form that sends events again. The page has it in its address.
+type resent struct {
+	N     int
+	Since time.Time
+	Older string // the id of the last event that was looked at; "" if no more are to be sent
+}
+
+// query is what resentIn reads.
+func (s resent) query() string {
+	q := url.Values{"resent": {strconv.Itoa(s.N)}, "since": {s.Since.Format(timeInput)}}
+	if s.Older != "" {
+		q.Set("after", s.Older)
+	}
+	return q.Encode()
+}
+
+// resentIn is nil if the address has none.
+func resentIn(q url.Values) *resent {
+	n, err := strconv.ParseUint(q.Get("resent"), 10, 31)
+	since, wrong := time.Parse(timeInput, q.Get("since"))
+	if err != nil || wrong != nil {
+		return nil
+	}
+	return &resent{N: int(n), Since: since, Older: q.Get("after")}
+}
+
+// Field is the time for the field of a form.
+func (s resent) Field() string { return s.Since.Format(timeInput) }
+
 func (c endpointPages) endpoint(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	c.showEndpoint(w, r, by, http.StatusOK, endpointView{})
+	c.showEndpoint(w, r, by, http.StatusOK, endpointView{Resent: resentIn(r.URL.Query())})
 }
 
 func (c endpointPages) showEndpoint(
@@ -65,14 +93,14 @@ func (c endpointPages) showEndpoint(
 	if event, err := events.ParseID(r.URL.Query().Get("cursor")); err == nil {
 		after, v.Newest = &event, endpointURL(tenant, id)
 	}
-	rows, more, err := c.config.Events.Deliveries(r.Context(), tenant, id, after, deliveriesShown)
+	rows, older, err := c.config.Events.Deliveries(r.Context(), tenant, id, after, deliveriesShown)
 	if err != nil {
 		c.explain(w, r, err)
 		return
 	}
 	v.Rows, v.URLHere, v.KeyID = rows, endpointURL(tenant, id), by.KeyID.String()
-	if more {
-		v.Older = v.URLHere + "?cursor=" + rows[len(rows)-1].EventID()
+	if older != nil {
+		v.Older = v.URLHere + "?cursor=" + events.IDOf(*older)
 	}
 	c.show(w, r, status, "endpoint.html", "Endpoint", &by, v)
 }
@@ -90,6 +118,7 @@ type deliveryView struct {
 	URLHere  string // of the page of the endpoint
 	KeyID    string // of the operator who sees the page
 	JSON     string // the body for people
+	Resent   bool   // by the last form
 }
 
 func (c endpointPages) delivery(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
@@ -109,48 +138,63 @@ func (c endpointPages) delivery(w http.ResponseWriter, r *http.Request, by tenan
 		c.explain(w, r, err)
 		return
 	}
+	v.Resent = r.URL.Query().Has("resent")
 	v.URLHere, v.KeyID, v.JSON = endpointURL(tenant, id), by.KeyID.String(), indented(string(v.Body))
 	c.show(w, r, http.StatusOK, "delivery.html", "Delivery", &by, v)
 }
 
 // enable enables an endpoint again.
 func (c endpointPages) enable(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	c.changeEndpoint(w, r, by, "enabled", func(tenant string, id events.EndpointID) (endpointView, error) {
-		_, err := c.config.Events.Enable(r.Context(), tenant, id)
-		return endpointView{Said: "The endpoint is enabled. What has waited is delivered now."}, err
+	c.changeEndpoint(w, r, by, "enabled", func(tenant string, id events.EndpointID) (next string, err error) {
+		_, err = c.config.Events.Enable(r.Context(), tenant, id)
+		return endpointURL(tenant, id), err
 	})
 }
 
 // resend delivers one event again, or all since a time.
 func (c endpointPages) resend(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	c.changeEndpoint(w, r, by, "events resent", func(tenant string, id events.EndpointID) (endpointView, error) {
+	c.changeEndpoint(w, r, by, "events resent", func(tenant string, id events.EndpointID) (next string, err error) {
 		if text := r.PostFormValue("event"); text != "" {
 			event, err := events.ParseID(text)
 			if err == nil {
 				_, err = c.config.Events.Redeliver(r.Context(), tenant, event, &id)
 			}
-			return endpointView{Said: "The event " + text + " is delivered again."}, err
+			return endpointURL(tenant, id) + "/events/" + events.IDOf(event) + "?resent", err
 		}
-		q := &query.Query{Values: queryIn(r.PostForm, []field{timeField("since", "")})}
-		since, _ := q.Between("since", "until")
-		if since == nil || q.Bad() != nil || since.Year() < 1970 {
-			return endpointView{Refused: "Nothing was changed. Write a time, such as 2026-11-20T09:30:00."}, nil
-		}
-		n, last, err := c.config.Events.RedeliverSince(r.Context(), tenant, id, *since)
-		v := endpointView{Said: fmt.Sprintf("%d event%s since %s (UTC) are delivered again.", n, plural(n),
-			since.UTC().Format(time.DateTime))}
-		if last != nil {
-			v.Since = last.Format(timeInput)
-			v.Said += " There may be more: send the form once more for those since " + last.Format(time.DateTime) + "."
-		}
-		return v, err
+		return c.resendSince(r, tenant, id)
 	})
 }
 
-// changeEndpoint changes an endpoint, notes in the log who has done it, and shows the endpoint.
+// errNoTime is what a form gets in which the time is missing or wrong.
+var errNoTime = errors.New("no time")
+
+// resendSince delivers events since a time again: the newest, or those that are older than the last ones.
+func (c endpointPages) resendSince(r *http.Request, tenant string, id events.EndpointID) (next string, err error) {
+	q := &query.Query{Values: queryIn(r.PostForm, []field{timeField("since", "")})}
+	since, _ := q.Between("since", "until")
+	if since == nil || q.Bad() != nil || since.Year() < 1970 {
+		return "", errNoTime
+	}
+	var after *payments.EventName
+	if text := r.PostFormValue("after"); text != "" {
+		event, err := events.ParseID(text)
+		if err != nil {
+			return "", err
+		}
+		after = &event
+	}
+	n, older, err := c.config.Events.RedeliverSince(r.Context(), tenant, id, *since, after)
+	s := resent{N: n, Since: since.UTC()}
+	if older != nil {
+		s.Older = events.IDOf(*older)
+	}
+	return endpointURL(tenant, id) + "?" + s.query(), err
+}
+
+// changeEndpoint changes an endpoint, notes in the log who has done it, and leads on to the page that do returns.
 func (c endpointPages) changeEndpoint(
 	w http.ResponseWriter, r *http.Request, by tenants.Principal, what string,
-	do func(tenant string, id events.EndpointID) (endpointView, error),
+	do func(tenant string, id events.EndpointID) (next string, err error),
 ) {
 	tenant, id, err := endpointIn(r)
 	if err != nil {
@@ -160,17 +204,18 @@ func (c endpointPages) changeEndpoint(
 	if !c.sentBy(w, r, by) {
 		return
 	}
-	v, err := do(tenant, id)
+	next, err := do(tenant, id)
 	switch {
+	case errors.Is(err, errNoTime):
+		c.showEndpoint(w, r, by, http.StatusBadRequest, endpointView{
+			Refused: "Nothing was changed. Write a time, such as 2026-11-20T09:30:00."})
 	case err != nil:
 		c.explain(w, r, err)
-	case v.Refused != "":
-		c.showEndpoint(w, r, by, http.StatusBadRequest, v)
 	default:
 		c.config.Log.InfoContext(r.Context(), "operator changes an endpoint", slog.String("change", what),
 			slog.String("tenant", tenant), slog.String("endpoint_id", id.String()), slog.String("actor", by.Actor()),
-			slog.String("result", v.Said))
-		c.showEndpoint(w, r, by, http.StatusOK, v)
+			slog.String("page", next))
+		http.Redirect(w, r, next, http.StatusSeeOther)
 	}
 }
 
@@ -194,10 +239,23 @@ func short(answer string) string {
 	return answer
 }
 
-// shownURL is the URL of an endpoint without its query, in which a merchant may have put a secret.
+// shownURL is the server of an endpoint's URL with the first name in its path. A merchant may have put a secret into
+// the rest. A first name that is long may be a secret itself.
 func shownURL(raw string) string {
-	if before, _, found := strings.Cut(raw, "?"); found {
-		return before + "?••••"
+	const longest = 16
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "…"
 	}
-	return raw
+	first, _, deeper := strings.Cut(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	rest := ""
+	switch {
+	case len(first) > longest:
+		first, rest = "", "…"
+	case deeper:
+		rest = "/…"
+	case u.RawQuery != "":
+		rest = "?…"
+	}
+	return u.Scheme + "://" + u.Host + "/" + first + rest
 }

@@ -68,6 +68,9 @@ func parsePlace(s string) (place, error) {
 	return place{s[:dot], id}, err
 }
 
+// MoreWait reports whether more deliveries may wait than were counted.
+func (e EndpointRow) MoreWait() bool { return e.Waiting >= MaxWaiting }
+
 // Delivery is what has become of the tries to deliver an event to an endpoint.
 type Delivery struct {
 	Event     payments.EventName
@@ -107,33 +110,60 @@ func deliveryOf(r dbsqlc.ListDeliveriesRow) Delivery {
 	return d
 }
 
-// Deliveries lists so many deliveries to an endpoint, the newest event first, from behind an event. If after is nil, or
-// is not kept any more, the list begins with the newest event. more says that there are older ones.
+// Deliveries lists at most so many deliveries to an endpoint, the newest event first, from behind an event. If after is
+// nil, the list begins with the newest event. It looks at a limited number of events. So there may be none of the
+// endpoint's among them, and older is the last event that was looked at. It is nil if no event is older.
 func (r *Registry) Deliveries(
 	ctx context.Context, tenant string, to EndpointID, after *payments.EventName, limit int,
-) (found []Delivery, more bool, err error) {
+) (found []Delivery, older *payments.EventName, err error) {
 	q := dbsqlc.New(r.DB.Reader())
-	p := dbsqlc.ListDeliveriesParams{TenantID: tenant, EndpointID: uuid.UUID(to), Before: math.MaxInt64}
-	if after != nil {
-		last, err := q.FindInFeed(ctx, dbsqlc.FindInFeedParams{TenantID: tenant,
-			PaymentID: uuid.UUID(after.PaymentID), Version: after.Version})
-		if err != nil {
-			return nil, false, fmt.Errorf("find place in feed: %w", err)
-		}
-		if last.Position > 0 {
-			p.Before = last.Position
-		}
+	p, err := findPart(ctx, q, tenant, after)
+	if err != nil {
+		return nil, nil, err
 	}
 	limit = min(max(limit, 1), query.MaxPage)
-	p.MaxRows = int32(limit) + 1
-	rows, err := q.ListDeliveries(ctx, p)
+	rows, err := q.ListDeliveries(ctx, dbsqlc.ListDeliveriesParams{TenantID: tenant, EndpointID: uuid.UUID(to),
+		First: p.first, Before: p.before, MaxRows: int32(limit) + 1})
 	if err != nil {
-		return nil, false, fmt.Errorf("list deliveries: %w", err)
+		return nil, nil, fmt.Errorf("list deliveries: %w", err)
 	}
 	for _, row := range rows[:min(len(rows), limit)] {
 		found = append(found, deliveryOf(row))
 	}
-	return found, len(rows) > limit, nil
+	if len(rows) > limit {
+		return found, &found[limit-1].Event, nil
+	}
+	return found, p.last, nil
+}
+
+// part is a part of a tenant's feed, which operators read backwards.
+type part struct {
+	first, before int64               // places
+	last          *payments.EventName // that is looked at; nil: no event is older
+}
+
+// findPart finds the part that ends before an event, or without one, with the newest event. The pruner deletes the
+// oldest events. So if the event is not kept any more, no event is older.
+func findPart(ctx context.Context, q *dbsqlc.Queries, tenant string, after *payments.EventName) (part, error) {
+	p := part{before: math.MaxInt64}
+	if after != nil {
+		found, err := q.FindInFeed(ctx, dbsqlc.FindInFeedParams{TenantID: tenant,
+			PaymentID: uuid.UUID(after.PaymentID), Version: after.Version})
+		if err != nil {
+			return part{}, fmt.Errorf("find place in feed: %w", err)
+		}
+		p.before = found.Position
+	}
+	end, err := q.FindPageBack(ctx, dbsqlc.FindPageBackParams{TenantID: tenant, Before: p.before, Between: scanned - 1})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, nil
+	}
+	if err != nil {
+		return part{}, fmt.Errorf("find page of feed: %w", err)
+	}
+	p.first = end.Position
+	p.last = &payments.EventName{PaymentID: payment.ID(end.PaymentID), Version: end.Version}
+	return p, nil
 }
 
 // Sent is a delivery with its request.
@@ -207,28 +237,35 @@ func (r *Registry) ToldOf(ctx context.Context, tenant string, id payment.ID) (al
 	return all, nil
 }
 
-// MaxResent is how many events RedeliverSince takes at a time.
-const MaxResent = 1000
+// latest bounds how much later than an older event one may have got its place in the feed: its transaction was
+// committed late. No transaction takes as long.
+const latest = time.Hour
 
-// RedeliverSince makes the events since a time due again for one endpoint, oldest first, and says how many. If there
-// may be more of them, last is when the last one of these happened. It fails with ErrNoEndpoint.
+// RedeliverSince makes the events since a time due again for one endpoint, and says how many. It looks at a limited
+// number of them, the newest first, from behind an event or from the newest. If there may be more of them, older is the
+// last event that was looked at. It fails with ErrNoEndpoint.
 func (r *Registry) RedeliverSince(
-	ctx context.Context, tenant string, to EndpointID, since time.Time,
-) (resent int, last *time.Time, err error) {
+	ctx context.Context, tenant string, to EndpointID, since time.Time, after *payments.EventName,
+) (resent int, older *payments.EventName, err error) {
 	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := r.readOne(ctx, tx, tenant, to); err != nil {
 			return err
 		}
-		versions, err := dbsqlc.New(tx).RedeliverSince(ctx, dbsqlc.RedeliverSinceParams{TenantID: tenant,
-			EndpointID: uuid.UUID(to), Since: since.UnixMicro(), MaxRows: MaxResent})
-		if resent, last = len(versions), nil; resent == MaxResent {
-			at := time.UnixMicro(slices.Max(versions)).UTC()
-			last = &at
+		q := dbsqlc.New(tx)
+		p, err := findPart(ctx, q, tenant, after)
+		if err != nil {
+			return err
+		}
+		n, err := q.RedeliverSince(ctx, dbsqlc.RedeliverSinceParams{TenantID: tenant, EndpointID: uuid.UUID(to),
+			Since: since.UnixMicro(), First: p.first, Before: p.before})
+		resent, older = int(n), p.last
+		if older != nil && older.Version < since.Add(-latest).UnixMicro() {
+			older = nil
 		}
 		return err
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("redeliver events: %w", err)
 	}
-	return resent, last, nil
+	return resent, older, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"payonce/internal/payments"
@@ -75,29 +76,60 @@ func TestOperatorSeesEachDeliveryOfAnEndpointOnceAndNewestFirst(t *testing.T) {
 	id := EndpointID(p.endpoint("acme", "http://127.0.0.1:1/"))
 	p.endpoint("acme", "http://127.0.0.1:1/another")
 	p.events(3)
-	all, more, err := p.operators().Deliveries(t.Context(), "acme", id, nil, 100)
-	if err != nil || len(all) != 3 || more {
-		t.Fatalf("%d deliveries, %t, %v", len(all), more, err)
+	all, older, err := p.operators().Deliveries(t.Context(), "acme", id, nil, 100)
+	if err != nil || len(all) != 3 || older != nil {
+		t.Fatalf("%d deliveries, %v, %v", len(all), older, err)
 	}
 	if !slices.IsSortedFunc(all, func(a, b Delivery) int { return int(b.Event.Version - a.Event.Version) }) {
 		t.Errorf("not the newest first: %+v", all)
 	}
-	var paged []string
-	var after *payments.EventName
-	for more = true; more; after = &all[len(paged)-1].Event {
-		var page []Delivery
-		if page, more, err = p.operators().Deliveries(t.Context(), "acme", id, after, 2); err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range page {
-			paged = append(paged, d.EventID())
-		}
-	}
-	if want := []string{all[0].EventID(), all[1].EventID(), all[2].EventID()}; !slices.Equal(paged, want) {
-		t.Errorf("page by page: %v, want %v", paged, want)
+	paged, pages := p.deliveries(id, 2)
+	if diff := cmp.Diff(all, paged); pages != 2 || diff != "" {
+		t.Errorf("in %d pages (-want +got):\n%s", pages, diff)
 	}
 	if none, _, err := p.operators().Deliveries(t.Context(), "globex", id, nil, 100); err != nil || len(none) != 0 {
 		t.Errorf("as if it were another tenant's: %v, %v", none, err)
+	}
+	p.exec("DELETE FROM events WHERE version <= $1", all[1].Event.Version)
+	none, older, err := p.operators().Deliveries(t.Context(), "acme", id, &all[1].Event, 100)
+	if err != nil || len(none) != 0 || older != nil {
+		t.Errorf("behind an event that was pruned: %v, %v, %v", none, older, err)
+	}
+}
+
+// deliveries reads all pages of the list of deliveries to an endpoint of acme's.
+func (p *post) deliveries(to EndpointID, limit int) (all []Delivery, pages int) {
+	p.t.Helper()
+	for after := (*payments.EventName)(nil); pages == 0 || after != nil && pages < 10; pages++ {
+		page, older, err := p.operators().Deliveries(p.t.Context(), "acme", to, after, limit)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all, after = append(all, page...), older
+	}
+	return all, pages
+}
+
+// long is a feed of acme's that is longer than an operator's page looks at. The endpoint gets its oldest event alone.
+func (p *post) long() (rare EndpointID, oldest payments.EventName) {
+	p.t.Helper()
+	rare = EndpointID(p.endpoint("acme", "http://127.0.0.1:1/", "dispute.won"))
+	oldest = p.event("acme", "dispute.won")
+	p.exec(`INSERT INTO events (tenant_id, payment_id, version, type, status, psp_charge_id, refunded_minor, changed_at)
+		SELECT tenant_id, payment_id, version + n, 'payment.succeeded', status, psp_charge_id, 0, changed_at
+		FROM events, generate_series(1, $1) AS n`, scanned)
+	for p.count("SELECT count(*) FROM events WHERE position IS NULL") > 0 {
+		p.dispatch()
+	}
+	return rare, oldest
+}
+
+func TestPageOfAnEndpointWithFewDeliveriesEndsEarlyAndLeadsOn(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	rare, oldest := p.long()
+	if all, pages := p.deliveries(rare, 20); pages != 2 || len(all) != 1 || all[0].Event != oldest {
+		t.Errorf("%v in %d pages", all, pages)
 	}
 }
 
@@ -151,15 +183,48 @@ func TestOperatorSendsAgainWhatHasHappenedSinceATime(t *testing.T) {
 	p.dispatch()
 	p.deliver(id)
 	p.want("0 of 3", `SELECT count(due_at) || ' of ' || count(*) FROM event_deliveries`)
-	n, last, err := p.operators().RedeliverSince(t.Context(), "acme", EndpointID(id),
-		time.UnixMicro(names[1].Version))
-	if err != nil || n != 2 || last != nil {
-		t.Fatalf("%d, %v, %v", n, last, err)
+	n, older, err := p.operators().RedeliverSince(t.Context(), "acme", EndpointID(id),
+		time.UnixMicro(names[1].Version), nil)
+	if err != nil || n != 2 || older != nil {
+		t.Fatalf("%d, %v, %v", n, older, err)
 	}
 	p.want("2 of 3", `SELECT count(due_at) || ' of ' || count(*) FROM event_deliveries`)
-	if _, _, err := p.operators().RedeliverSince(t.Context(), "globex", EndpointID(id), time.Time{}); !errors.Is(err,
-		ErrNoEndpoint) {
+	_, _, err = p.operators().RedeliverSince(t.Context(), "globex", EndpointID(id), time.Time{}, nil)
+	if !errors.Is(err, ErrNoEndpoint) {
 		t.Errorf("for another tenant: %v", err)
+	}
+}
+
+// Each event is sent again once, although they are too many for one step, and more of them happen meanwhile.
+func TestSendingAgainGoesOnBehindWhatWasSent(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	every := EndpointID(p.endpoint("acme", "http://127.0.0.1:1/"))
+	_, oldest := p.long()
+	since := time.UnixMicro(oldest.Version)
+	p.exec("UPDATE event_deliveries SET due_at = NULL, delivered_at = payonce_now()")
+	step := func(since time.Time, after *payments.EventName) (int, *payments.EventName) {
+		n, older, err := p.operators().RedeliverSince(t.Context(), "acme", every, since, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, older
+	}
+	n, older := step(since, nil)
+	if n != scanned || older == nil || older.Version != oldest.Version+1 {
+		t.Fatalf("the first step: %d, until %v", n, older)
+	}
+	p.exec("UPDATE event_deliveries SET due_at = NULL, delivered_at = payonce_now()")
+	p.event("acme", "payment.succeeded")
+	p.dispatch()
+	if n, older = step(since, older); n != 1 || older != nil {
+		t.Errorf("the second step: %d, until %v", n, older)
+	}
+	if n, older = step(since.Add(latest/2), nil); n != 0 || older == nil {
+		t.Errorf("an older event may have got its place later: %d, until %v", n, older)
+	}
+	if n, older = step(since.Add(2*latest), nil); n != 0 || older != nil {
+		t.Errorf("all others are much older: %d, until %v", n, older)
 	}
 }
 

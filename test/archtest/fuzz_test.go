@@ -140,6 +140,8 @@ var parsers = map[string]string{
 	"internal/operator.deadLettersOf":  "FuzzOperatorFilter",
 	"internal/console.viewOf":          "- package time alone, for a field that shows what queryIn has read",
 	"internal/console.queryIn":         "- package time alone, and what the filter of the list reads",
+	"internal/console.resentIn":        "- packages strconv and time alone",
+	"internal/console.shownURL":        "- a URL that CheckURL has taken",
 	"internal/console.resolve":         "- package strconv, and a version that must not be zero",
 
 	"internal/query.instant": "FuzzQuery",

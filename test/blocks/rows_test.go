@@ -121,11 +121,18 @@ var statementsAsked = map[string]asked{
 		with: values{"id": "NULL", "maxwaiting": "100"}},
 	"events.ListEndpoints, of an id": {also: 1, reads: "deliveries that wait, up to a limit",
 		with: values{"id": "'0000000b-0000-0000-0000-000000000002'", "maxwaiting": "100"}},
-	"events.LockTenant": {with: values{"id": "'acme'"}},
-	"events.ReadFeed":   {with: values{"after": "50"}},
-	"events.Redeliver":  {is: 15, with: values{"version": "$n", "endpointid": "NULL"}},
+	"events.FindPageBack": {with: values{"before": "6001", "between": "20"}},
+	"events.GetDelivery":  {is: 15, with: delivery},
+	"events.ListAllEndpoints": {also: 1, reads: "deliveries that wait, up to a limit",
+		with: values{"maxwaiting": "100", "aftertenant": "''", "afterid": firstID}},
+	"events.ListDeliveries": {with: partOfFeed},
+	"events.ListTold":       {is: 15},
+	"events.LockTenant":     {with: values{"id": "'acme'"}},
+	"events.ReadFeed":       {with: values{"after": "50"}},
+	"events.Redeliver":      {is: 15, with: values{"version": "$n", "endpointid": "NULL"}},
 	"events.Redeliver, to one endpoint": {is: 15,
-		with: values{"version": "$n", "endpointid": "'0000000b-0000-0000-0000-000000000001'"}},
+		with: delivery},
+	"events.RedeliverSince":   {with: partOfFeed},
 	"events.RotateSecret":     {with: values{"id": "'0000000b-0000-0000-0000-000000000001'", "secret": "sha256('y')"}},
 	"events.SetTells":         {with: values{"id": "'acme'", "feed": "true", "tells": "true"}},
 	"events.WithdrawEndpoint": {with: values{"id": "'0000000b-0000-0000-0000-000000000001'"}},
@@ -327,6 +334,9 @@ var (
 	refundsKey = values{"id": "'$refund'", "operation": refunds, "key": "'refund-$n'", "idempotencykey": "'refund-$n'",
 		"leaseid": "'$refund'", "subject": "'$refund'", "declinecode": "NULL"}
 	event      = values{"id": "'event-$n'"}
+	partOfFeed = values{"first": "5001", "before": "6001", "since": "0",
+		"endpointid": "'0000000b-0000-0000-0000-000000000001'"}
+	delivery   = values{"version": "$n", "endpointid": "'0000000b-0000-0000-0000-000000000001'"}
 	ofEndpoint = values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "giveup": "'1 hour'",
 		"rest": "'1 hour'", "failed": "true", "succeeded": "false", "reason": "''"}
 )

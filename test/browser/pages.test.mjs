@@ -103,7 +103,7 @@ test("without script, every page shows what it shows", async () => {
     overview: "Latest keys", key: "201, replayed", "dead-letter": "Refused now", demo: "Pay once", psp: "Latest calls",
     payments: "12.00 USD", payment: "Refunds", keys: "completed", "keys-none": "No key fits", search: "first 4 characters",
     found: "payment", statements: "Account", books: "No line of this day", breaks: "Kind", webhooks: "Received",
-    endpoints: "/shop/events", endpoint: "Send again", delivery: "v1,••••", "dead-letters": "Show the plan",
+    endpoints: "/shop/…", endpoint: "Send again", delivery: "v1,••••", "dead-letters": "Show the plan",
   })) {
     await page.goto(pages[name]);
     assert.ok((await page.content()).includes(text), `${pages[name]} lacks ${text}`);

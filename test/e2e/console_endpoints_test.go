@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -86,19 +87,31 @@ func TestOperatorSendsEventsAgainAndEnablesAnEndpoint(t *testing.T) {
 	if n := s.count(due); n != 0 {
 		t.Fatalf("%d deliveries are due although each form was refused", n)
 	}
-	post(resolver, "/resend", mine, "event", event).expect(t, http.StatusOK, "")
+	// Each form leads to a page that may be loaded again.
+	lead := func(r reply, want, says string) {
+		t.Helper()
+		r.expect(t, http.StatusSeeOther, "")
+		if to := r.header.Get("Location"); !strings.HasPrefix(to, page+want) {
+			t.Errorf("the form leads to %s, want %s", to, page+want)
+		}
+		resolver.wantPage(r.header.Get("Location"), says)
+	}
+	post(resolver, "/resend", mine, "since", "2020-01-01T00:00", "after", "x").expect(t, http.StatusNotFound, "")
+	lead(post(resolver, "/resend", mine, "event", event), "/events/"+event+"?resent",
+		"The event waits until the endpoint is enabled.")
 	if n := s.count(due); n != 1 {
 		t.Errorf("%d deliveries are due after one was sent again", n)
 	}
 	s.exec(delivered)
 	for since, want := range map[string]int{"2999-01-01T00:00:00": 0, "2020-01-01T00:00": 1} {
-		post(resolver, "/resend", mine, "since", since).expect(t, http.StatusOK, "")
+		lead(post(resolver, "/resend", mine, "since", since), "?resent="+strconv.Itoa(want)+"&",
+			"until the endpoint is enabled.")
 		if n := s.count(due); n != want {
 			t.Errorf("%d deliveries are due after all since %s were sent again, want %d", n, since, want)
 		}
 		s.exec(delivered)
 	}
-	post(resolver, "/enable", mine).expect(t, http.StatusOK, "")
+	post(resolver, "/enable", mine).expect(t, http.StatusSeeOther, "")
 	if n := s.count("SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL"); n != 0 {
 		t.Error("the endpoint is still disabled")
 	}

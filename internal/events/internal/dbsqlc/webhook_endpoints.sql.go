@@ -86,6 +86,33 @@ func (q *Queries) FindInFeed(ctx context.Context, arg FindInFeedParams) (FindInF
 	return i, err
 }
 
+const findPageBack = `-- name: FindPageBack :one
+SELECT e.payment_id, e.version, e.position::bigint AS position FROM events AS e
+WHERE e.tenant_id = $1 AND e.position < $2::bigint
+ORDER BY e.position DESC LIMIT 1 OFFSET $3::integer
+`
+
+type FindPageBackParams struct {
+	TenantID string
+	Before   int64
+	Between  int32
+}
+
+type FindPageBackRow struct {
+	PaymentID uuid.UUID
+	Version   int64
+	Position  int64
+}
+
+// For operators: where a part of a tenant's feed begins that ends before this place, with so many events between.
+// No row: the feed has fewer events there. The places are given out to all tenants, so no number of places is a bound.
+func (q *Queries) FindPageBack(ctx context.Context, arg FindPageBackParams) (FindPageBackRow, error) {
+	row := q.db.QueryRow(ctx, findPageBack, arg.TenantID, arg.Before, arg.Between)
+	var i FindPageBackRow
+	err := row.Scan(&i.PaymentID, &i.Version, &i.Position)
+	return i, err
+}
+
 const getDelivery = `-- name: GetDelivery :one
 SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
        d.last_error, d.delivered_at
@@ -220,14 +247,20 @@ const listDeliveries = `-- name: ListDeliveries :many
 SELECT e.payment_id, e.version, e.type, d.attempts, d.due_at, d.last_at, d.last_status, d.last_answer,
        d.last_error, d.delivered_at
 FROM events AS e
-JOIN event_deliveries AS d ON d.tenant_id = e.tenant_id AND d.payment_id = e.payment_id AND d.version = e.version
-WHERE e.tenant_id = $1 AND d.endpoint_id = $2 AND e.position < $3::bigint
-ORDER BY e.position DESC LIMIT $4
+CROSS JOIN LATERAL (
+    SELECT i.attempts, i.due_at, i.last_at, i.last_status, i.last_answer, i.last_error, i.delivered_at
+    FROM event_deliveries AS i
+    WHERE i.tenant_id = e.tenant_id AND i.endpoint_id = $1 AND i.payment_id = e.payment_id
+      AND i.version = e.version
+    LIMIT 1) AS d
+WHERE e.tenant_id = $2 AND e.position >= $3::bigint AND e.position < $4::bigint
+ORDER BY e.position DESC LIMIT $5
 `
 
 type ListDeliveriesParams struct {
-	TenantID   string
 	EndpointID uuid.UUID
+	TenantID   string
+	First      int64
 	Before     int64
 	MaxRows    int32
 }
@@ -245,12 +278,14 @@ type ListDeliveriesRow struct {
 	DeliveredAt *time.Time
 }
 
-// For operators: the deliveries to an endpoint, the newest event first, a page of them, from before this place in the
-// feed. It reads the feed of the tenant backwards: deliveries have no index by time, because each would cost a write.
+// For operators: the deliveries to an endpoint, the newest event first, from this part of the feed. It reads the feed
+// backwards: deliveries have no index by time, because each would cost a write. LATERAL has it look up each event's
+// delivery. A plan that expects one delivery at the endpoint reads all of them for each event.
 func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]ListDeliveriesRow, error) {
 	rows, err := q.db.Query(ctx, listDeliveries,
-		arg.TenantID,
 		arg.EndpointID,
+		arg.TenantID,
+		arg.First,
 		arg.Before,
 		arg.MaxRows,
 	)
@@ -513,50 +548,40 @@ func (q *Queries) Redeliver(ctx context.Context, arg RedeliverParams) ([]uuid.UU
 	return items, nil
 }
 
-const redeliverSince = `-- name: RedeliverSince :many
+const redeliverSince = `-- name: RedeliverSince :execrows
 INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
 SELECT e.tenant_id, p.id, e.payment_id, e.version
 FROM events AS e JOIN webhook_endpoints AS p ON p.tenant_id = e.tenant_id AND p.deleted_at IS NULL
-WHERE e.tenant_id = $1 AND p.id = $2 AND e.position IS NOT NULL AND e.version >= $3::bigint
+WHERE e.tenant_id = $1 AND p.id = $2 AND e.version >= $3::bigint
+  AND e.position >= $4::bigint AND e.position < $5::bigint
   AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
-ORDER BY e.version LIMIT $4
+ORDER BY e.position
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
 SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
-RETURNING version
 `
 
 type RedeliverSinceParams struct {
 	TenantID   string
 	EndpointID uuid.UUID
 	Since      int64
-	MaxRows    int32
+	First      int64
+	Before     int64
 }
 
-// Makes the events of a tenant since a time due again, oldest first, for one endpoint, if it gets their types. Competes
-// with the job that delivers, as Redeliver does. The version is a time, in microseconds.
-func (q *Queries) RedeliverSince(ctx context.Context, arg RedeliverSinceParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, redeliverSince,
+// Makes the events of this part of a tenant's feed due again that have happened since a time, for one endpoint, if it
+// gets their types. Competes with the job that delivers, as Redeliver does. The version is a time, in microseconds.
+func (q *Queries) RedeliverSince(ctx context.Context, arg RedeliverSinceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, redeliverSince,
 		arg.TenantID,
 		arg.EndpointID,
 		arg.Since,
-		arg.MaxRows,
+		arg.First,
+		arg.Before,
 	)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var version int64
-		if err := rows.Scan(&version); err != nil {
-			return nil, err
-		}
-		items = append(items, version)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const rotateSecret = `-- name: RotateSecret :exec
