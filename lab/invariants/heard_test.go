@@ -130,7 +130,8 @@ func (h *tale) tellAll() {
 func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 	t.Parallel()
 	h := newTale(t)
-	// The bank has decided before we knew of the payment, whose type alone tells of it then.
+	// The bank has decided before we knew of the payment: the type of the event alone tells of that.
+	hidden := h.event(-3, "dispute.won", h.paid, nil, `"status":"succeeded"`, `"status":"processing"`)
 	second := h.w.books.outside[0]
 	second.PSPID, second.Amount, second.Status = "dp_2", 100, "won"
 	h.w.books.outside = append(h.w.books.outside, second)
@@ -139,10 +140,10 @@ func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 	h.moved(h.refund, "unknown", "failed_retryable")
 	h.tellAll()
 	h.earlier(-2, "payment.failed", h.paid, "failed")
-	h.earlier(-3, "dispute.won", h.paid, "processing")
 	h.refundEarlier(-4, "refund.unknown", "processing")
 	h.refundEarlier(-5, "refund.failed", "failed")
 	h.tell(append([]merchant.Notice{
+		hidden,
 		h.event(-1, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`),
 		// The bank was faster than we.
 		h.event(-1, "dispute.needs_response", h.paid, nil, `"status":"succeeded"`, `"status":"processing"`,
@@ -233,11 +234,24 @@ func TestBrokenTaleIsFound(t *testing.T) {
 			second := h.w.books.outside[0]
 			second.PSPID = "dp_2"
 			h.w.books.outside = append(h.w.books.outside, second)
-		}, "dp_2"},
+		}, " dp_2"},
+		"an end of a second dispute that nobody was told of": {func(h *tale) {
+			second := h.w.books.outside[0]
+			second.PSPID, second.Status = "dp_2", "under_review"
+			h.w.books.outside = append(h.w.books.outside, second)
+			h.tellAll()
+			h.w.books.outside[1].Status = "lost"
+		}, " dp_2"},
 		"more returned than refunds have moved": {func(h *tale) {
 			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,
 				`"amountRefundedCents":5001`))
 		}, "at most 5000 were returned"},
+		"what a declined refund would have returned": {func(h *tale) {
+			h.refund.Status, h.paid.Refunded = "declined", 0
+		}, "at most 0 were returned"},
+		"what a failed refund would have returned": {func(h *tale) {
+			h.refund.Status, h.paid.Refunded = "failed", 0
+		}, "at most 0 were returned"},
 		"more returned than was charged": {func(h *tale) {
 			h.refund.Amount, h.refund.Status = 13000, "reversed"
 			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,

@@ -209,9 +209,9 @@ func (b *books) hasBeen(m *movementRow, to idempotency.Status) bool {
 	return m != nil && b.moves[keyMove{keyGeneration{m.keyName(), m.Generation}, string(to)}]
 }
 
-// neverSo says that a payment or a refund was never what an event tells, or "". What succeeded or was declined stays
-// so; only the money of a refund may come back. The other statuses pass, and leave a line in the timeline of the key.
-// Without own, it is a refund of others, which has no key.
+// neverSo says that a payment or a refund was never what an event tells, or "". What has succeeded or was declined
+// stays so; only the money of a refund may come back. The other statuses pass, and leave a line in the timeline of the
+// key. Without own, it is a refund of others, which has no key.
 func (b *books) neverSo(told, final string, own *movementRow) string {
 	so := true
 	switch told {
