@@ -22,21 +22,28 @@ const (
 // have as many endpoints as are possible.
 func (s *Shop) awaitEndpoint() {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
-		err := s.register(ctx)
-		cancel()
-		if err == nil || s.ctx.Err() != nil {
-			return
-		}
-		why := err.Error()
-		s.refused.Store(&why)
-		s.config.Log.WarnContext(s.ctx, "the shop gets no events yet", slog.Any("error", err))
 		select {
 		case <-time.After(pause):
 		case <-s.ctx.Done():
 			return
 		}
+		if s.hasEndpoint() {
+			return
+		}
 	}
+}
+
+// hasEndpoint registers once.
+func (s *Shop) hasEndpoint() bool {
+	ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+	defer cancel()
+	err := s.register(ctx)
+	if err != nil && s.ctx.Err() == nil {
+		why := err.Error()
+		s.refused.Store(&why)
+		s.config.Log.WarnContext(s.ctx, "the shop gets no events yet", slog.Any("error", err))
+	}
+	return err == nil
 }
 
 // register tells Payonce where the shop's events go. An endpoint of an earlier shop is used again, with another secret:

@@ -102,9 +102,12 @@ func New(ctx context.Context, c Config) (*Shop, error) {
 	return s, nil
 }
 
-// Open has events sent here, and goes on with the payments that an earlier shop has begun. Payonce serves by now.
+// Open has events sent here, and goes on with the payments that an earlier shop has begun. Payonce serves by now. It
+// returns when Payonce has the endpoint, or has not taken it at once: then Open has it tried again.
 func (s *Shop) Open() {
-	s.active.Go(s.awaitEndpoint)
+	if !s.hasEndpoint() {
+		s.active.Go(s.awaitEndpoint)
+	}
 	s.active.Go(func() {
 		if err := s.client.Resume(s.ctx, s.answered); err != nil && s.ctx.Err() == nil {
 			s.config.Log.WarnContext(s.ctx, "the shop cannot go on with its payments", slog.Any("error", err))

@@ -101,7 +101,7 @@ func (a *API) addPages(public *httpapi.Config) {
 // events is what merchants ask about their events, and operators.
 func (a *API) events() *events.Registry {
 	return &events.Registry{DB: a.db, Books: &a.Payments.Books, Addresses: addressesOf(a.settings.Shared), NewID: NewID,
-		Random: cryptorand.Reader}
+		Changed: a.directory.Forget, Random: cryptorand.Reader}
 }
 
 // backlog is the operator's summary in the words of the metrics.

@@ -6,21 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/cardnumber"
 	"payonce/internal/events/internal/dbsqlc"
 	"payonce/internal/payment"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
-	"payonce/internal/problem"
 )
 
 // Registry is what merchants ask about their events: the endpoints, the feed, and one more delivery.
@@ -30,6 +25,8 @@ type Registry struct {
 	Addresses Addresses // of endpoints
 	NewID     func() (uuid.UUID, error)
 	Random    io.Reader // of secrets
+	// Changed is called when a tenant wants events, or does not want them any more. nil: nobody in this process asks.
+	Changed func()
 }
 
 // EndpointID identifies an endpoint. Its text has the form of a payment's id.
@@ -83,43 +80,6 @@ var (
 	ErrNoEndpoint       = errors.New("no such endpoint")
 	ErrTooManyEndpoints = errors.New("too many endpoints")
 )
-
-// NewEndpoint is what a merchant says of a new endpoint.
-type NewEndpoint struct {
-	URL         string
-	Description string
-	Types       []string
-}
-
-// Check says what is wrong with a new endpoint.
-func (r *Registry) Check(n NewEndpoint) (bad []problem.Detail) {
-	if err := r.Addresses.CheckURL(n.URL); err != nil {
-		bad = append(bad, problem.AtPointer("/url", err.Error()))
-	}
-	for place, text := range map[string]string{"/url": n.URL, "/description": n.Description} {
-		if cardnumber.In(text) {
-			bad = append(bad, problem.AtPointer(place, "must not hold a card number"))
-		}
-	}
-	if utf8.RuneCountInString(n.Description) > maxDescription ||
-		strings.ContainsFunc(n.Description, unicode.IsControl) {
-		bad = append(bad, problem.AtPointer("/description",
-			fmt.Sprintf("must be at most %d characters, and no control characters", maxDescription)))
-	}
-	if len(n.Types) > len(types) {
-		return append(bad, problem.AtPointer("/eventTypes", fmt.Sprintf("must be at most %d types", len(types))))
-	}
-	for i, t := range n.Types {
-		place := fmt.Sprintf("/eventTypes/%d", i)
-		switch {
-		case !slices.Contains(types, t):
-			bad = append(bad, problem.AtPointer(place, "must be one of "+strings.Join(types, ", ")))
-		case slices.Contains(n.Types[:i], t):
-			bad = append(bad, problem.AtPointer(place, "is given twice"))
-		}
-	}
-	return bad
-}
 
 // Create makes an endpoint that Check has nothing against, and returns its secret, which is not shown again. From then
 // on, events are written for the tenant. It fails with ErrTooManyEndpoints.
@@ -232,7 +192,7 @@ type wants struct {
 func (r *Registry) change(
 	ctx context.Context, tenant string, do func(context.Context, *dbsqlc.Queries, wants) (wants, error),
 ) error {
-	return r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := dbsqlc.New(tx)
 		feed, err := q.LockTenant(ctx, tenant)
 		if err != nil {
@@ -248,6 +208,10 @@ func (r *Registry) change(
 		}
 		return q.SetTells(ctx, dbsqlc.SetTellsParams{ID: tenant, Feed: w.feed, Tells: w.feed || w.endpoints > 0})
 	})
+	if r.Changed != nil {
+		r.Changed() // also if nobody knows whether it is committed
+	}
+	return err
 }
 
 func (r *Registry) readOne(ctx context.Context, q postgres.DBTX, tenant string, id EndpointID) (EndpointRow, error) {

@@ -158,6 +158,8 @@ func TestEventsAreWrittenWhileTheFeedIsOnOrAnEndpointIsThere(t *testing.T) {
 		made = made[1:]
 		return r.Delete(ctx, "acme", e.ID)
 	}
+	changes := 0
+	r.Changed = func() { changes++ }
 	feed := func(on bool) func() error { return func() error { return r.SetFeed(ctx, "acme", on) } }
 	for i, step := range []struct {
 		do    func() error
@@ -166,8 +168,8 @@ func TestEventsAreWrittenWhileTheFeedIsOnOrAnEndpointIsThere(t *testing.T) {
 		{feed(false), false}, {feed(true), true}, {add, true}, {feed(false), true}, {add, true}, {remove, true},
 		{feed(true), true}, {remove, true}, {feed(false), false},
 	} {
-		if err := step.do(); err != nil || m.tells() != step.tells {
-			t.Fatalf("after step %d: tells is %t, %v", i+1, m.tells(), err)
+		if err := step.do(); err != nil || m.tells() != step.tells || changes != i+1 {
+			t.Fatalf("after step %d: tells is %t, after %d changes, %v", i+1, m.tells(), changes, err)
 		}
 	}
 }

@@ -251,12 +251,12 @@ func (r *Registry) RedeliverSince(
 		if _, err := r.readOne(ctx, tx, tenant, to); err != nil {
 			return err
 		}
-		q := dbsqlc.New(tx)
-		p, err := findPart(ctx, q, tenant, after)
+		queries := dbsqlc.New(tx)
+		p, err := findPart(ctx, queries, tenant, after)
 		if err != nil {
 			return err
 		}
-		n, err := q.RedeliverSince(ctx, dbsqlc.RedeliverSinceParams{TenantID: tenant, EndpointID: uuid.UUID(to),
+		n, err := queries.RedeliverSince(ctx, dbsqlc.RedeliverSinceParams{TenantID: tenant, EndpointID: uuid.UUID(to),
 			Since: since.UnixMicro(), First: p.first, Before: p.before})
 		resent, older = int(n), p.last
 		if older != nil && older.Version < since.Add(-latest).UnixMicro() {

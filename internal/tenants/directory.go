@@ -97,6 +97,14 @@ func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal,
 	return found, nil
 }
 
+// Forget has the next request read the table again: this process has changed what it says.
+func (d *Directory) Forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tried = time.Time{}
+	d.read = d.read.Add(-freshFor - 1) // If the database is away, the last reading is used all the same.
+}
+
 // look finds a digest in the last reading, and returns when that reading began.
 func (d *Directory) look(digest [sha256.Size]byte) (found Principal, known bool, read time.Time) {
 	d.mu.Lock()

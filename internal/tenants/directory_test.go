@@ -154,6 +154,22 @@ func TestRevokedKeyStopsWithinTheTimeOfAReading(t *testing.T) {
 	}
 }
 
+// What this process has changed itself, its next request knows.
+func TestForgottenReadingIsReadAgain(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.addKey("secret")
+	if p, err := o.directory.Authenticate(t.Context(), "secret"); err != nil || p.Tells {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	o.exec("UPDATE tenants SET tells = true")
+	o.directory.Forget()
+	if p, err := o.directory.Authenticate(t.Context(), "secret"); err != nil || !p.Tells {
+		t.Fatalf("%+v: %v", p, err)
+	}
+}
+
 func TestAuthenticationCostsNoRoundTrip(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

@@ -184,8 +184,8 @@ func plansOverArrays(n int) map[string]planned {
 	ids := many(func(i int) string { return fmt.Sprintf("%032x", i) })
 	of := fmt.Sprintf(" of %d", n)
 	return map[string]planned{
-		"completion" + of: {"CompleteKeys", args(keys, all("1"), all("1"), all("true"), all("201::int2"),
-			text("application/json"), text("/x"),
+		"completion" + of: {"CompleteKeys", args(keys, all("1"), all("1"), all("true"), all("false"),
+			all("201::int2"), text("application/json"), text("/x"),
 			all("1::int2"), all("'x'::bytea")), "idempotency_keys_pkey"},
 		"reservation and replay" + of: {"ReserveKeys",
 			args(keys, all("sha256('x')"), ids, ids, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
