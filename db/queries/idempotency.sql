@@ -102,7 +102,8 @@ SELECT payonce_now()::timestamptz AS read_at, t.* FROM taken AS t;
 -- generation and attempt are the fence. An owner may complete after the end of its lease, as long as nobody has moved
 -- the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. tells: an event
 -- follows in this transaction. Without it, no tenant that wants events is served: the caller has not heard of that yet.
--- If a key is not returned, somebody has moved it, such a dead letter is open, or an event is missing.
+-- With NOT EXISTS, PostgreSQL would read all tenants. If a key is not returned, somebody has moved it, such a dead
+-- letter is open, or an event is missing.
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = c.response_status, response_content_type = c.response_content_type,
@@ -122,7 +123,7 @@ FROM (
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
   AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
-  AND (c.tells OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = c.tenant_id AND t.tells))
+  AND (c.tells OR coalesce((SELECT NOT t.tells FROM tenants AS t WHERE t.id = c.tenant_id), true))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
 -- name: ReleaseKey :one
@@ -134,7 +135,7 @@ WITH released AS (
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
       AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
-      AND (@tells::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
+      AND (@tells::boolean OR coalesce((SELECT NOT t.tells FROM tenants AS t WHERE t.id = k.tenant_id), true))
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -153,7 +154,7 @@ WITH lost AS (
         reconcile_after = payonce_now() + sqlc.arg(first_lookup)::interval
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'in_progress'
-      AND (@tells::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
+      AND (@tells::boolean OR coalesce((SELECT NOT t.tells FROM tenants AS t WHERE t.id = k.tenant_id), true))
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (

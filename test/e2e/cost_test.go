@@ -113,8 +113,8 @@ func (w *world) costs(proxy *pgproxy.Proxy, of func(key string) call, wantNew, w
 // The plan trap (see the design, section 9): an index WHERE status = 'in_progress' is taken for the completion's UPDATE
 // instead of the primary key, but only on a big table that has been analysed. So the plans are held on such a one.
 
-// manyRows are 100 000 payments that were completed long ago, of two tenants and a thousand customers. They are written
-// as they are, behind the back of the guard, by which a key begins in progress.
+// manyRows are 100 000 payments that were completed long ago, of two tenants among many, and a thousand customers. They
+// are written as they are, behind the back of the guard, by which a key begins in progress.
 const manyRows = `
 	SET session_replication_role = replica;
 	TRUNCATE idempotency_keys, payments CASCADE;
@@ -131,6 +131,7 @@ const manyRows = `
 	INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence)
 	SELECT gen_random_uuid(), 'test', 'finding ' || n, 'acme', 'POST /payments', 'key-of-row-' || n, 1, 'test', '{}' FROM generate_series(1, 10000) AS n;
 	UPDATE idempotency_keys AS k SET dead_letter_hold = d.hold FROM dead_letters AS d WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key;
+	INSERT INTO tenants (id, psp_account) SELECT 'tenant-' || n, 'tenant-' || n FROM generate_series(1, 10000) AS n;
 	RESET session_replication_role;
 	ANALYZE`
 

@@ -95,7 +95,7 @@ FROM (
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
   AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
-  AND (c.tells OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = c.tenant_id AND t.tells))
+  AND (c.tells OR coalesce((SELECT NOT t.tells FROM tenants AS t WHERE t.id = c.tenant_id), true))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at
 `
 
@@ -125,7 +125,8 @@ type CompleteKeysRow struct {
 // generation and attempt are the fence. An owner may complete after the end of its lease, as long as nobody has moved
 // the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. tells: an event
 // follows in this transaction. Without it, no tenant that wants events is served: the caller has not heard of that yet.
-// If a key is not returned, somebody has moved it, such a dead letter is open, or an event is missing.
+// With NOT EXISTS, PostgreSQL would read all tenants. If a key is not returned, somebody has moved it, such a dead
+// letter is open, or an event is missing.
 func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
 	rows, err := q.db.Query(ctx, completeKeys,
 		arg.TenantIds,
@@ -682,7 +683,7 @@ WITH lost AS (
         reconcile_after = payonce_now() + $1::interval
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4
       AND k.generation = $5 AND k.attempt = $6 AND k.status = 'in_progress'
-      AND ($7::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
+      AND ($7::boolean OR coalesce((SELECT NOT t.tells FROM tenants AS t WHERE t.id = k.tenant_id), true))
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (
@@ -830,7 +831,7 @@ WITH released AS (
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
       AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
-      AND ($6::boolean OR NOT EXISTS (SELECT FROM tenants AS t WHERE t.id = k.tenant_id AND t.tells))
+      AND ($6::boolean OR coalesce((SELECT NOT t.tells FROM tenants AS t WHERE t.id = k.tenant_id), true))
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (
