@@ -23,9 +23,9 @@ func (r *Registry) Check(n NewEndpoint) (bad []problem.Detail) {
 	if err := r.Addresses.CheckURL(n.URL); err != nil {
 		bad = append(bad, problem.AtPointer("/url", err.Error()))
 	}
-	for place, text := range map[string]string{"/url": n.URL, "/description": n.Description} {
-		if cardnumber.In(text) {
-			bad = append(bad, problem.AtPointer(place, "must not hold a card number"))
+	for _, of := range []struct{ place, text string }{{"/url", n.URL}, {"/description", n.Description}} {
+		if cardnumber.In(of.text) {
+			bad = append(bad, problem.AtPointer(of.place, "must not hold a card number"))
 		}
 	}
 	if utf8.RuneCountInString(n.Description) > maxDescription ||

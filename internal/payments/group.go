@@ -107,7 +107,7 @@ func (b *Books) rowsOf(members []reservation, out []reserved) []postgres.Call {
 	case first.Resumes != uuid.UUID{}:
 		return []postgres.Call{resumePayment(first, &out[0])}
 	case first.Loses != uuid.UUID{}:
-		return tellLost(first.movement.lost(first.Loses))
+		return tellLost(first.movement.told(first.Loses))
 	}
 	return nil
 }

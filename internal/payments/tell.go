@@ -28,6 +28,15 @@ type subject struct {
 	pspID   string    // of a dispute, or of a refund of others
 }
 
+// subjectOf is about a payment, or, unless the id is zero, about a refund of it.
+func subjectOf(tenant string, paymentID, refundID uuid.UUID) subject {
+	about := subject{tenant: tenant, payment: paymentID, object: gateway.ChargeObject, refund: refundID}
+	if refundID != (uuid.UUID{}) {
+		about.object = gateway.RefundObject
+	}
+	return about
+}
+
 // writeEvents is the call that writes the events, if their tenants want them.
 func writeEvents(subjects ...subject) postgres.Call {
 	var p dbsqlc.WriteEventsParams
@@ -84,10 +93,7 @@ func writeOutcomes(subjects []subject) postgres.Call {
 // subject is what the step changes.
 func (m sentStep) subject() (about subject, changes bool) {
 	own, step := m.gathered.movement, m.step
-	about = subject{tenant: own.merchant.Tenant, payment: uuid.UUID(own.payment.ID), object: own.object}
-	if own.isRefund() {
-		about.refund = own.subject()
-	}
+	about = own.told(own.subject())
 	if r := step.Elsewhere(); step.To() == "" && r != nil {
 		about.object, about.refund, about.pspID = r.Object, uuid.UUID{}, r.ID
 		return about, true
@@ -95,14 +101,13 @@ func (m sentStep) subject() (about subject, changes bool) {
 	return about, step.To() != "" || step.Named() != "" || step.Reversal() != nil
 }
 
-// lost is the row of the key under which the movement is asked for. The movement may have no row of its own: it has
-// found the key of an earlier one.
-func (m *movement) lost(row uuid.UUID) subject {
-	about := subject{tenant: m.merchant.Tenant, payment: row, object: m.object}
+// told is about a row of the movement's kind: its own, or that of the key under which it is asked for. Such a movement
+// may have no row of its own: it has found the key of an earlier one.
+func (m *movement) told(row uuid.UUID) subject {
 	if m.isRefund() {
-		about.payment, about.refund = uuid.UUID(m.payment.ID), row
+		return subjectOf(m.merchant.Tenant, uuid.UUID(m.payment.ID), row)
 	}
-	return about
+	return subjectOf(m.merchant.Tenant, row, uuid.UUID{})
 }
 
 // tellLost are the calls that tell that a key has become unknown, which writes nothing to the payment's row.
@@ -139,16 +144,16 @@ func (b *Books) Events(ctx context.Context, tenant string, names []EventName) (m
 		rows, err = dbsqlc.New(q).ReadEvents(ctx, asked)
 		return err
 	})
-	events := make(map[EventName]Event, len(rows))
-	for _, row := range rows {
-		e, readErr := eventOf(row)
-		if readErr != nil {
-			return nil, fmt.Errorf("read event of payment %s: %w", row.Payment.ID, readErr)
-		}
-		events[EventName{e.Payment.ID, e.Version}] = e
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
+	}
+	events := make(map[EventName]Event, len(rows))
+	for _, row := range rows {
+		e, err := eventOf(row)
+		if err != nil {
+			return nil, fmt.Errorf("read event of payment %s: %w", row.Payment.ID, err)
+		}
+		events[EventName{e.Payment.ID, e.Version}] = e
 	}
 	return events, nil
 }
@@ -219,11 +224,7 @@ func TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
 				next = append(next, row)
 				continue
 			}
-			about := subject{tenant: row.TenantID, payment: row.ID, object: gateway.ChargeObject}
-			if row.RefundID != (uuid.UUID{}) {
-				about.object, about.refund = gateway.RefundObject, row.RefundID
-			}
-			subjects = append(subjects, about)
+			subjects = append(subjects, subjectOf(row.TenantID, row.ID, row.RefundID))
 		}
 		calls, rows = append(calls, writeEvents(subjects...)), next
 	}

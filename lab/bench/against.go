@@ -69,16 +69,9 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 		return err
 	}
 	s.Note = fmt.Sprintf("This tree beside commit %s, both on one server, PSP in process, each with %d payments of its own making to begin with.", short, againstPayments)
-	for _, each := range versions {
-		if err := b.fill(ctx, each); err != nil {
-			return err
-		}
-	}
-	apis := make([]*world.Process, len(versions))
-	for i, each := range versions {
-		if apis[i], err = b.serve(ctx, each.db); err != nil {
-			return err
-		}
+	apis, err := b.filled(ctx, versions)
+	if err != nil {
+		return err
 	}
 	bars := refBars[short]
 	for _, clients := range []int{1, 8, 64} {
@@ -119,6 +112,22 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 	compare(s, "replays, this ÷ other", replayed[1], replayed[0], rate, bars["replays"])
 	compare(s, "unknown → final, this ÷ other", resolved[1], resolved[0], rate, bars["unknown → final"])
 	return nil
+}
+
+// filled makes the payments that each version begins with, and then starts the APIs.
+func (b *bench) filled(ctx context.Context, versions []version) (apis []*world.Process, err error) {
+	for _, each := range versions {
+		if err := b.fill(ctx, each); err != nil {
+			return nil, err
+		}
+	}
+	apis = make([]*world.Process, len(versions))
+	for i, each := range versions {
+		if apis[i], err = b.serve(ctx, each.db); err != nil {
+			return nil, err
+		}
+	}
+	return apis, nil
 }
 
 // fill makes the payments that a version begins with, and brings its tables to rest.

@@ -114,13 +114,13 @@ const (
 // killAPIs kills one API after the other until ctx ends, and has both up in the end.
 func (g *stage) killAPIs(ctx context.Context) (kills int, err error) {
 	for {
-		if !world.Wait(ctx, killAPIEvery) {
+		if !program.Wait(ctx, killAPIEvery) {
 			return kills, nil
 		}
 		p := g.apis[kills%len(g.apis)]
 		p.Kill()
 		kills++
-		world.Wait(ctx, awayFor)
+		program.Wait(ctx, awayFor)
 		if err := p.Start(context.WithoutCancel(ctx)); err != nil {
 			return kills, err
 		}
@@ -134,7 +134,7 @@ const quietLimit = 2 * time.Minute
 func (g *stage) ledger(ctx context.Context) (*invariants.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
-	world.Wait(ctx, world.PSPLandsAt+time.Second) // a charge that the PSP has promised to itself is seen by nobody
+	program.Wait(ctx, world.PSPLandsAt+time.Second) // a charge that the PSP has promised to itself is seen by nobody
 	open := 0
 	err := world.Until(ctx, 250*time.Millisecond, func() (bool, error) {
 		const moving = "SELECT count(*) FROM idempotency_keys WHERE status IN ('in_progress', 'unknown')"

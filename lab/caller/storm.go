@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"payonce/lab/world"
+	"payonce/lab/program"
 )
 
 const (
@@ -103,7 +103,7 @@ func (g *stage) pay(ctx context.Context, s settings, callers []*caller) error {
 	var failed error
 	blowing.Go(func() { kills, failed = g.killAPIs(storming) })
 	blowing.Go(func() {
-		for world.Wait(storming, sayEvery) {
+		for program.Wait(storming, sayEvery) {
 			g.say(fmt.Sprintf("%d intents were told", told.Load()))
 		}
 	})

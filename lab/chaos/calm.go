@@ -10,6 +10,7 @@ import (
 
 	"payonce/lab/chaos/plan"
 	"payonce/lab/invariants"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -30,7 +31,7 @@ const (
 func (r *trial) calm(ctx context.Context) {
 	began := time.Now()
 	// What the PSP has promised to itself is seen by nobody until it lands, and what it books late is in no list yet.
-	world.Wait(ctx, world.PSPLandsAt+time.Second/2)
+	program.Wait(ctx, world.PSPLandsAt+time.Second/2)
 	if r.settings.Target == naive {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
 		return
@@ -80,7 +81,7 @@ func (r *trial) useEndedKeys(ctx context.Context) {
 	defer using.Wait()
 	using.Go(func() { r.crowd.Run(ctx, plan.Reborn) })
 	for !met() && ctx.Err() == nil {
-		world.Wait(ctx, againEvery)
+		program.Wait(ctx, againEvery)
 	}
 	cancel()
 }
@@ -116,7 +117,7 @@ func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 		if emptyBefore = err == nil && open == 0; emptyBefore {
 			continue
 		}
-		world.Wait(ctx, againEvery)
+		program.Wait(ctx, againEvery)
 		if ctx.Err() != nil {
 			r.report.violate("I2", when, fmt.Sprintf("%d dead letters could not be closed within %s (%v)", open, limit,
 				err))
@@ -152,7 +153,7 @@ var statementEnds = map[int]string{0: "no-breaks", 1: "breaks", 2: "not-read"}
 // reconcileDays reconciles the statement of the day so far, which is not over, again and again. In a storm, it may
 // break, or not be read.
 func (r *trial) reconcileDays(ctx context.Context) {
-	for world.Wait(ctx, dayLength) && r.reconcileDay(ctx) {
+	for program.Wait(ctx, dayLength) && r.reconcileDay(ctx) {
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"payonce/lab/chaos/nemesis"
 	"payonce/lab/chaos/plan"
 	"payonce/lab/merchant"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -154,7 +155,7 @@ const progressEvery = 10 * time.Second
 
 func (r *trial) progress(ctx context.Context) {
 	t := r.stage.tally
-	for world.Wait(ctx, progressEvery) {
+	for program.Wait(ctx, progressEvery) {
 		r.stage.say(fmt.Sprintf("%d answers, %d of them 201; %d without one; %d blows, %d kills, %d dead letters closed",
 			t.Sum("answer"), t.Of("answer", "201"), t.Of("answer", "none"), t.Sum("blow"), t.Sum("kill -9"),
 			t.Sum("dead letter closed")))

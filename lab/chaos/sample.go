@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/lab/chaos/plan"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -38,7 +39,7 @@ func newSampler(g *stage, mix plan.Mix) *sampler {
 
 // run samples until ctx ends, and once more.
 func (s *sampler) run(ctx context.Context) {
-	for again := true; again; again = world.Wait(ctx, sampleEvery) {
+	for again := true; again; again = program.Wait(ctx, sampleEvery) {
 		s.once(context.WithoutCancel(ctx))
 	}
 	s.once(context.WithoutCancel(ctx))

@@ -161,7 +161,7 @@ func (s *stage) payUntilCharged(ctx context.Context, key string) error {
 		if a.status == http.StatusCreated {
 			return nil
 		}
-		if !world.Wait(ctx, retryPause) {
+		if !program.Wait(ctx, retryPause) {
 			return fmt.Errorf("%s was answered %d to the end: %w", key, a.status, context.Cause(ctx))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/profile"
 	"payonce/lab/invariants"
-	"payonce/lab/world"
+	"payonce/lab/program"
 )
 
 // others does the steps of the merchant's people in the PSP's dashboard, and of banks, and looks at what the server
@@ -120,7 +120,7 @@ func (f *performance) shown(ctx context.Context, i int, charge string) {
 			f.mu.Unlock()
 			return
 		}
-		world.Wait(ctx, wait)
+		program.Wait(ctx, wait)
 	}
 	f.unfollowed(i, why)
 }

@@ -12,7 +12,7 @@ import (
 	"payonce/lab/grade/judge"
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/stand"
-	"payonce/lab/world"
+	"payonce/lab/program"
 	"payonce/test/httpproxy"
 )
 
@@ -84,7 +84,7 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 		f.others(ctx, i, s)
 	case plan.Expire:
 		f.event("client", "waits until the key's time is over")
-		world.Wait(ctx, time.Duration(f.player.profile.Expiry.After))
+		program.Wait(ctx, time.Duration(f.player.profile.Expiry.After))
 		f.mu.Lock()
 		f.lives[i]++
 		f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *performance) until(ctx context.Context, i int, s plan.Step) bool {
 		if f.send(ctx, i, s).Meaning.Final() {
 			return true
 		}
-		world.Wait(ctx, wait)
+		program.Wait(ctx, wait)
 	}
 	return false
 }
@@ -133,7 +133,7 @@ func (f *performance) renew(ctx context.Context, i int, s plan.Step) {
 		if a.Meaning.Final() && (!judge.SameJSON(a.Body, old) || f.charges(ctx, i) > 1) {
 			return
 		}
-		world.Wait(ctx, wait)
+		program.Wait(ctx, wait)
 	}
 }
 
@@ -229,7 +229,7 @@ func (f *performance) strike(ctx context.Context, s plan.Step) error {
 		server.Pause()
 		f.pausedAt = time.Now()
 	case plan.Resume:
-		world.Wait(ctx, time.Until(f.pausedAt.Add(time.Duration(p.profile.Lease))))
+		program.Wait(ctx, time.Until(f.pausedAt.Add(time.Duration(p.profile.Lease))))
 		f.event("server", fmt.Sprintf("SIGCONT of server %d", server.Number))
 		server.Resume()
 	case plan.Crash:
@@ -287,5 +287,5 @@ func (f *performance) quiet(ctx context.Context) {
 			last = a.Asked
 		}
 	}
-	world.Wait(ctx, time.Until(last.Add(time.Duration(f.player.profile.Late)+lateMargin)))
+	program.Wait(ctx, time.Until(last.Add(time.Duration(f.player.profile.Late)+lateMargin)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"payonce/client"
 	"payonce/lab/chaos/plan"
+	"payonce/lab/program"
 )
 
 // endpoint is a server of a merchant's.
@@ -68,7 +69,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.keep(n)
 		e.breakOff(w)
 	case plan.AnswerLate:
-		if wait(r.Context(), slow) {
+		if program.Wait(r.Context(), slow) {
 			e.take(w, n)
 		}
 	default:

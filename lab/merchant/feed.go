@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/lab/program"
 )
 
 // reader follows a feed, and never goes back.
@@ -35,7 +37,7 @@ func (m *Merchants) Follow(ctx context.Context) {
 					return // ReadToEnd meets it again.
 				}
 				if !more {
-					wait(ctx, readEvery)
+					program.Wait(ctx, readEvery)
 				}
 			}
 		})

@@ -22,6 +22,7 @@ import (
 
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
+	"payonce/lab/program"
 )
 
 // Options of all merchants.
@@ -131,7 +132,7 @@ func (m *Merchants) insist(
 		if err == nil && status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
 			return nil, fmt.Errorf("%s %s is answered %d: %s", method, path, status, answer)
 		}
-		if !wait(ctx, pause) {
+		if !program.Wait(ctx, pause) {
 			return nil, errors.Join(err, ctx.Err())
 		}
 	}
@@ -181,16 +182,4 @@ func (m *Merchants) Close() {
 		e.close()
 	}
 	m.http.CloseIdleConnections()
-}
-
-// wait reports whether the time has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -3,6 +3,8 @@ package world
 import (
 	"context"
 	"time"
+
+	"payonce/lab/program"
 )
 
 // The times of a world, by which a case can be over in seconds. They keep the relations that the programs check at
@@ -40,25 +42,13 @@ func pspTimes() map[string]string {
 	}
 }
 
-// Wait reports whether the time has passed before ctx ended.
-func Wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Until asks until the answer is yes, or ctx ends: for what there is no event to wait for.
 func Until(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
 	for {
 		if yes, err := ask(); yes || err != nil {
 			return err
 		}
-		if !Wait(ctx, pause) {
+		if !program.Wait(ctx, pause) {
 			return context.Cause(ctx)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"payonce/internal/payment"
 	"payonce/lab/chaos/plan"
-	"payonce/lab/world"
+	"payonce/lab/program"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // charged, in part and whole, they dispute it, and what was given back may come back. Payonce did not ask for any of
 // that, and it does not bear its mark. Yet it changes its payments.
 func (c *Crowd) ActElsewhere(ctx context.Context) {
-	for n := 0; n < deedsMost && world.Wait(ctx, deedEvery); n++ {
+	for n := 0; n < deedsMost && program.Wait(ctx, deedEvery); n++ {
 		c.act(ctx, c.o.Plan.Deed(n))
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"payonce/lab/world"
+	"payonce/lab/program"
 )
 
 // lie is a decision that must be refused.
@@ -25,7 +25,7 @@ const (
 // taken is complained of.
 func (c *Crowd) LieToOperators(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 3)
-	for world.Wait(ctx, lieRound) {
+	for program.Wait(ctx, lieRound) {
 		deadLetters := c.openDeadLetters(ctx, luck)
 		luck.Shuffle(len(deadLetters), func(i, j int) {
 			deadLetters[i], deadLetters[j] = deadLetters[j],

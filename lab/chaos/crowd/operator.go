@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payonce/lab/world"
+	"payonce/lab/program"
 )
 
 // deadLetter is a dead letter as the operator's API shows it.
@@ -67,7 +67,7 @@ const (
 // Some dead letters stay open for a while, and some are first retried.
 func (c *Crowd) Operate(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 0)
-	for world.Wait(ctx, operatorRound) {
+	for program.Wait(ctx, operatorRound) {
 		for _, l := range c.openDeadLetters(ctx, luck) {
 			if luck.IntN(3) > 0 {
 				c.decide(ctx, luck, l)
@@ -79,7 +79,7 @@ func (c *Crowd) Operate(ctx context.Context) {
 // CloseDeadLetters closes what is open at the end, round by round, each dead letter in each round, until ctx ends.
 func (c *Crowd) CloseDeadLetters(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 1)
-	for again := true; again; again = world.Wait(ctx, operatorRound/2) {
+	for again := true; again; again = program.Wait(ctx, operatorRound/2) {
 		for _, l := range c.openDeadLetters(ctx, luck) {
 			c.decide(ctx, luck, l)
 		}

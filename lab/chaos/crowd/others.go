@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"payonce/lab/world"
+	"payonce/lab/program"
 )
 
 // elsewhereEvery is how often another program charges in the accounts of the merchants.
@@ -21,7 +21,7 @@ func (c *Crowd) PayElsewhere(ctx context.Context) {
 	if c.o.Stripe.URL == "" {
 		return
 	}
-	for n := 0; world.Wait(ctx, elsewhereEvery); n++ {
+	for n := 0; program.Wait(ctx, elsewhereEvery); n++ {
 		if id := c.payElsewhere(ctx, n); id != "" {
 			c.o.Tally.One("client", "elsewhere")
 			c.foreignBy.Lock()

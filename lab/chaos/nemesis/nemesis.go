@@ -18,6 +18,7 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
@@ -90,7 +91,7 @@ func (n *Nemesis) Run(ctx context.Context, blows []plan.Blow) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, b := range blows {
-		if !world.Wait(ctx, b.At-time.Since(began)) {
+		if !program.Wait(ctx, b.At-time.Since(began)) {
 			return
 		}
 		running.Go(func() { n.strike(ctx, b) })
@@ -108,7 +109,7 @@ func (n *Nemesis) strike(ctx context.Context, b plan.Blow) {
 
 // Watch starts again what has ended by itself, until ctx ends.
 func (n *Nemesis) Watch(ctx context.Context) {
-	for world.Wait(ctx, watchEvery) {
+	for program.Wait(ctx, watchEvery) {
 		for _, p := range n.processes {
 			if !n.guards[p].TryLock() {
 				continue
@@ -151,7 +152,7 @@ func (n *Nemesis) comeBack(ctx context.Context, p *world.Process) {
 			return
 		}
 		n.o.Tally.One("did not start at once", p.Name)
-		if !world.Wait(ctx, watchEvery) {
+		if !program.Wait(ctx, watchEvery) {
 			n.o.Failed(p.Name, fmt.Sprintf("it did not come back within %s: %v", comeBackLimit, err))
 			return
 		}

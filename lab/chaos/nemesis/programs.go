@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"payonce/lab/chaos/plan"
+	"payonce/lab/program"
 	"payonce/lab/world"
 )
 
@@ -101,7 +102,7 @@ func (n *Nemesis) near(
 func (n *Nemesis) kill(ctx context.Context, p *world.Process, d time.Duration) {
 	p.Kill()
 	n.o.Tally.One("kill -9", p.Name)
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	n.comeBack(ctx, p)
 }
 
@@ -125,12 +126,12 @@ func (n *Nemesis) killTwo(b plan.Blow) (string, action) {
 func (n *Nemesis) pause(ctx context.Context, p *world.Process, d time.Duration) {
 	p.Pause()
 	n.o.Tally.One("pause", p.Name)
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	p.Resume()
 }
 
 func (n *Nemesis) stop(ctx context.Context, p *world.Process, d time.Duration) {
 	p.Stop()
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	n.comeBack(ctx, p)
 }

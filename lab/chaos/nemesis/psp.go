@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -39,10 +40,10 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 		})
 	}
 	began := n.mangled.Load()
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	// On a busy machine, and while another blow keeps the victims from calling, it takes longer to meet each way.
 	for range mangleMore {
-		if n.mangled.Load() >= began+uint64(len(mangled)) || !world.Wait(ctx, d) {
+		if n.mangled.Load() >= began+uint64(len(mangled)) || !program.Wait(ctx, d) {
 			break
 		}
 	}
@@ -78,7 +79,7 @@ func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Dura
 	if all[0].Reached(coming) != nil {
 		return false
 	}
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	for _, held := range all {
 		held.Release()
 	}

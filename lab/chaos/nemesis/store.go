@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/pgproxy"
 )
@@ -59,7 +60,7 @@ func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
 			return true
 		}
 		n.o.Tally.One("move that failed", err.Error())
-		if !world.Wait(ctx, time.Second) {
+		if !program.Wait(ctx, time.Second) {
 			return false
 		}
 	}
@@ -84,7 +85,7 @@ func (n *Nemesis) lockTables(ctx context.Context, d time.Duration) bool {
 	if _, err := tx.Exec(ctx, "LOCK TABLE idempotency_keys, payments IN ACCESS EXCLUSIVE MODE"); err != nil {
 		return false
 	}
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	return true
 }
 
@@ -99,7 +100,7 @@ func (n *Nemesis) dropAcks(ctx context.Context, p *world.Process, d time.Duratio
 		}
 		return pgproxy.DropAcknowledgement
 	})
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	n.letRoundsPass(p)
 	return true
 }
@@ -113,7 +114,7 @@ func (n *Nemesis) cutRounds(ctx context.Context, p *world.Process, d time.Durati
 		n.o.Tally.One("cut round", queries[len(queries)-1])
 		return pgproxy.CutBefore
 	})
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	n.letRoundsPass(p)
 	return true
 }
@@ -130,7 +131,7 @@ type proxy interface {
 
 func (n *Nemesis) away(ctx context.Context, where string, p proxy, d time.Duration) bool {
 	p.Down()
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	n.must(where, p.Restore())
 	return true
 }
@@ -146,7 +147,7 @@ func (n *Nemesis) ageWebhooks(ctx context.Context, _ time.Duration) bool {
 	n.o.Tally.Add("webhook", "grown old", int(done.RowsAffected()))
 	var left int
 	const old = `SELECT count(*) FROM webhook_events WHERE processed_at < clock_timestamp() - interval '7 days'`
-	for world.Wait(ctx, pruneEvery) {
+	for program.Wait(ctx, pruneEvery) {
 		if err := n.o.World.DB.QueryRow(ctx, old).Scan(&left); err == nil && left == 0 {
 			n.o.Tally.Add("webhook", "pruned", int(done.RowsAffected()))
 			return true
@@ -172,7 +173,7 @@ func (n *Nemesis) holdObjects(ctx context.Context, p *world.Process, d time.Dura
 	if all[0].Reached(coming) != nil {
 		return false
 	}
-	world.Wait(ctx, d)
+	program.Wait(ctx, d)
 	for _, held := range all {
 		held.Release()
 	}
