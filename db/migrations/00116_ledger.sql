@@ -74,6 +74,8 @@ CREATE TABLE statement_breaks (
     psp_id             text COLLATE "C" NOT NULL,
     -- Our payment or refund, if there is one. Of the kind missing_here, the payment that the line changes.
     subject            uuid,
+    -- The PSP's id of the charge that the line changes. Of the kind missing_here with a subject, else empty.
+    charge_id          text COLLATE "C" NOT NULL DEFAULT '',
     -- Our id as the file writes it.
     reference          text NOT NULL,
     -- The reference is the id of another tenant's movement.

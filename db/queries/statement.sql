@@ -112,17 +112,18 @@ WHERE l.day = @day AND m.object = l.object AND m.psp_id = l.psp_id
 -- A break is raised again when the status of our movement has changed, or what others have done to a payment: while the
 -- movement was processing, nobody has judged the break.
 INSERT INTO statement_breaks AS b (
-    account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-    their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by,
-    seen_by)
+    account, day, object, kind, psp_id, subject, charge_id, reference, other_tenant, lines, their_amount_minor,
+    their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
+    last_seen, raised_by, seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
-       @account, @day, x.object, k.kind, x.psp_id, coalesce(x.subject, x.changed), x.reference,
+       @account, @day, x.object, k.kind, x.psp_id, coalesce(x.subject, x.changed),
+       CASE WHEN x.changed IS NULL THEN '' ELSE x.charge_id END, x.reference,
        x.subject IS NULL AND EXISTS (SELECT FROM statement_strangers AS o WHERE o.id = x.named AND o.object = x.object),
        x.lines, x.amount_minor, x.currency, x.status, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, @seen_at, @seen_at, @run_id, @run_id
 FROM (
-    SELECT l.object, l.psp_id, l.reference, l.subject AS named, l.by_psp_id, l.amount_minor, l.currency, l.executed,
-           l.status, l.created_at, m.id AS subject, c.id AS changed,
+    SELECT l.object, l.psp_id, l.charge_id, l.reference, l.subject AS named, l.by_psp_id, l.amount_minor, l.currency,
+           l.executed, l.status, l.created_at, m.id AS subject, c.id AS changed,
            sqlc.arg(shared)::boolean AND m.id IS NULL AND c.id IS NULL AND l.reference = '' AS of_others,
            m.amount_minor AS our_amount_minor, m.currency AS our_currency,
            m.status AS our_status, m.psp_id AS our_psp_id,
@@ -158,8 +159,8 @@ CROSS JOIN LATERAL (VALUES
 WHERE k.found
 ORDER BY x.object, k.kind, x.psp_id, x.subject, x.nth_id
 ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000')) DO UPDATE
-SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines = excluded.lines,
-    their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
+SET charge_id = excluded.charge_id, reference = excluded.reference, other_tenant = excluded.other_tenant,
+    lines = excluded.lines, their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
     their_status = excluded.their_status,
     our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
@@ -449,7 +450,7 @@ ORDER BY t.psp_account, d.day;
 -- name: OpenBreaks :many
 -- The breaks of a day in pages. With raised_by, only the breaks that this run has found and the run before has not.
 -- Ages are in seconds.
-SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
+SELECT id, account, day, object, kind, psp_id, subject, charge_id, reference, other_tenant, lines,
        their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
        moved_at, first_seen, extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
        extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age

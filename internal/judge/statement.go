@@ -22,6 +22,8 @@ type Break struct {
 	PSPID   string         `json:"pspId"` // from the statement; for BreakMissingThere from our books
 	// Subject is our payment or refund, if there is one. For BreakMissingHere it is the payment that the line changes.
 	Subject *uuid.UUID `json:"-"`
+	// ChargeID is the PSP's id of the charge that the line changes, for BreakMissingHere with a Subject.
+	ChargeID string `json:"-"`
 	// Reference is our id as the statement gives it. For BreakMissingThere it is our id as we write it.
 	Reference string `json:"reference"`
 	// OtherTenant is true if the reference belongs to a payment or refund of another tenant.
@@ -80,10 +82,7 @@ func (b Break) judge(s Seen) Step {
 		return judgeStatusBreak(s, b, rep)
 	case BreakMissingHere:
 		if s.Known() {
-			r := b.line()
-			r.ChargeID = cmp.Or(s.Row.PSPID, s.charge().ObjectID)
-			rep.record, rep.whole = r.Evidence(), nil
-			return judgeElsewhere(s, rep, r)
+			return judgeChange(s, b, rep)
 		}
 		if b.OtherTenant {
 			return Step{open: s.foundRecord(deadletters.OtherAccount, rep,
@@ -112,6 +111,22 @@ func (b Break) judge(s Seen) Step {
 	case BreakAmount, BreakCurrency:
 	}
 	return Step{}
+}
+
+// judgeChange is for a line about what others have done to a payment. If our books do not have the charge's id, the
+// statement alone says that it is this payment's charge. No other source could tell what becomes of the change later.
+// So nothing is stored, and an operator has the case.
+func judgeChange(s Seen, b Break, rep report) Step {
+	r := b.line()
+	rep.record, rep.whole = r.Evidence(), nil
+	switch {
+	case b.ChargeID == s.Row.PSPID || b.ChargeID == s.charge().ObjectID:
+		return judgeElsewhere(s, rep, r)
+	case r.Status == gateway.StatusDeclined:
+		return Step{} // no money
+	}
+	return Step{open: s.foundRecord(deadletters.MovedOutside, rep, "the PSP's statement has a "+string(r.Object)+
+		" of a charge that may be this payment's, and we do not know the PSP's id of the charge")}
 }
 
 // judgeStatusBreak is for money that has moved at the PSP for a movement that has not succeeded here, or the reverse. A
@@ -146,11 +161,13 @@ func (b Break) declined() bool {
 	return b.Kind == BreakStatus && b.Ours != nil && b.Ours.Status == string(payment.Succeeded)
 }
 
-// line is the line of a break as a record of the PSP's ledger. It does not tell the key, or the charge of a refund.
+// line is the line of a break as a record of the PSP's ledger. It does not tell the key. Of a refund of ours, it does
+// not tell the charge.
 func (b Break) line() gateway.Record {
 	r := gateway.Record{
-		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, AmountMinor: b.Theirs.AmountMinor,
-		Currency: b.Theirs.Currency, Status: gateway.StatusSucceeded, Created: b.Moved,
+		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, ChargeID: b.ChargeID,
+		AmountMinor: b.Theirs.AmountMinor, Currency: b.Theirs.Currency, Status: gateway.StatusSucceeded,
+		Created: b.Moved,
 	}
 	if b.Kind == BreakMissingHere {
 		r.Status = cmp.Or(b.Theirs.Status, r.Status)

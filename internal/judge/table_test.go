@@ -585,9 +585,11 @@ func elsewhereRows() []tableRow {
 	}
 	line := aLine(BreakMissingHere, "")
 	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.RefundObject, "re_1", "", "succeeded"
-	line.Theirs.AmountMinor = 500
+	line.ChargeID, line.Theirs.AmountMinor = "psp_1", 500
 	back := line
 	back.Theirs = &Side{AmountMinor: 500, Currency: "USD", Status: "declined"}
+	ofAnother, backOfAnother := line, back
+	ofAnother.ChargeID, backOfAnother.ChargeID = "psp_9", "psp_9"
 	inEuros := byOthers(gateway.RefundObject, "psp_1", "re_1", "succeeded", 500)
 	inEuros.Currency = "EUR"
 	shared, lost := Seen{Shared: true}, done(paidAs("psp_1"))
@@ -613,6 +615,9 @@ func elsewhereRows() []tableRow {
 		{"a line of a statement", "completed as a success, and held before", line,
 			done(paidAs("psp_1"), isHeld)},
 		{"a line of a statement by which it has come back", "any", back, done(paidAs("psp_1"))},
+		{"a line of a statement, and our books do not have the charge's id", "any", ofAnother, done(paidAs("psp_1"))},
+		{"a line of a statement by which it has come back, and our books do not have the charge's id", "any",
+			backOfAnother, done(paidAs("psp_1"))},
 		{"it has our marks, and we have lost it, as after a restore", "gone", says(SourceScan, "succeeded"), lost},
 		{"it is about a charge of another program", "", says(SourceWebhook, "succeeded"), shared},
 		{"the PSP refuses a refund of ours: returned or held already", "in progress", refused, anInProgress()},
@@ -627,6 +632,7 @@ func disputeRows() []tableRow {
 	}
 	line := aLine(BreakMissingHere, "")
 	line.Object, line.PSPID, line.Reference, line.Theirs.Status = gateway.DisputeObject, "dp_1", "", "declined"
+	line.ChargeID = "psp_1"
 	return []tableRow{
 		{"the bank only asks (`inquiry`), or has ended its inquiry (`closed`)", "any", says(gateway.Inquiry),
 			done(paidAs("psp_1"))},

@@ -286,20 +286,9 @@ func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
-	id := uuid.UUID(p.ID)
 	told := func(object gateway.Object, pspID, status string) {
 		t.Helper()
-		err := s.service.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			_, err := s.service.BreakTx(ctx, tx, judge.Break{
-				Kind: judge.BreakMissingHere, Account: "acme", Day: time.Now(), Object: object, PSPID: pspID,
-				Subject: &id,
-				Theirs:  &judge.Side{AmountMinor: 500, Currency: "USD", Status: status}, Moved: time.Now(),
-			})
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.wantResolved(lineByOthers(p, p.PSPChargeID, object, pspID, status), false)
 	}
 	s.tells(judge.SourceWebhook, byOthers(gateway.RefundObject, p.PSPChargeID, "re_1", "succeeded", 500), false)
 	told(gateway.RefundObject, "re_1", "succeeded")
@@ -311,6 +300,40 @@ func TestStatementTellsWhatOthersHaveMoved(t *testing.T) {
 	told(gateway.DisputeObject, "dp_1", "declined")
 	s.wantOutside(0)
 	s.wantDeadLetters()
+}
+
+// lineByOthers is a line about what others have done to a charge that is the payment's.
+func lineByOthers(p payment.Payment, chargeID string, o gateway.Object, pspID, status string) judge.Break {
+	id := uuid.UUID(p.ID)
+	return judge.Break{
+		Kind: judge.BreakMissingHere, Account: "acme", Day: time.Now(), Object: o, PSPID: pspID, Subject: &id,
+		ChargeID: chargeID, Moved: time.Now(),
+		Theirs: &judge.Side{AmountMinor: 500, Currency: "USD", Status: status},
+	}
+}
+
+// An operator has vouched for a payment whose charge contradicts it, so our books do not have the charge's id. What
+// becomes of a dispute would then be told by nobody but the statement.
+func TestLineOfAChargeThatOurBooksDoNotKnowIsACase(t *testing.T) {
+	t.Parallel()
+	for _, o := range []gateway.Object{gateway.RefundObject, gateway.DisputeObject} {
+		s := setupOn(t, &actor{})
+		g := s.charging("order-0000000001").swept()
+		if err := g.executes(payment.OperatorPSPID + "42"); err != nil {
+			t.Fatal(err)
+		}
+		p := *g.movement.payment
+		s.wantResolved(lineByOthers(p, "ch_1", o, "x_0", "declined"), false)
+		s.wantDeadLetters()
+		s.wantResolved(lineByOthers(p, "ch_1", o, "x_1", "pending"), false)
+		s.wantOutside(0)
+		s.wantDeadLetters(map[gateway.Object]string{
+			gateway.RefundObject:  "moved_outside refund record acme x_1",
+			gateway.DisputeObject: "moved_outside record acme x_1"}[o])
+		if told := s.texts("SELECT evidence->'record'->>'chargeId' FROM dead_letters")[0]; told != "ch_1" {
+			t.Errorf("the case names the charge %q", told)
+		}
+	}
 }
 
 // The statement of a day may come before the scan. Its case names no key, and does not keep the scan's case away.

@@ -30,7 +30,8 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 	b := Break{
 		Break: judge.Break{
 			Account: row.Account, Day: row.Day.Time, Object: gateway.Object(row.Object),
-			Kind: judge.BreakKind(row.Kind), PSPID: row.PspID, Subject: row.Subject, Reference: row.Reference,
+			Kind: judge.BreakKind(row.Kind), PSPID: row.PspID, Subject: row.Subject, ChargeID: row.ChargeID,
+			Reference:   row.Reference,
 			OtherTenant: row.OtherTenant, Moved: row.MovedAt.UTC(),
 		},
 		ID: row.ID, Lines: row.Lines, FirstSeen: row.FirstSeen.UTC(),

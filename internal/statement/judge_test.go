@@ -279,6 +279,9 @@ func TestLineOfOthersIsABreakOfThePaymentThatItChanges(t *testing.T) {
 		}
 		for _, b := range d.open("acct_acme", d.day) {
 			ours := b.PSPID == "rf_ours" || b.PSPID == "rf_ours_back"
+			if ours != (b.ChargeID == "ch_paid") {
+				t.Errorf("shared %t: %s changes %q", shared, b.PSPID, b.ChargeID)
+			}
 			if ours != (b.Subject != nil && *b.Subject == paid.id) ||
 				(b.Theirs.Status == "declined") != (b.PSPID == "rf_ours_back") {
 				t.Errorf("shared %t: %+v, theirs %+v", shared, b, b.Theirs)

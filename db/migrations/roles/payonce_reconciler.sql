@@ -77,10 +77,10 @@ GRANT SELECT, DELETE,
       INSERT (account, day, currency, object, type, others, lines, theirs_minor, ours_minor, ours, fee_minor, net_minor)
     ON statement_sums TO payonce_reconciler;
 GRANT SELECT,
-      INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
+      INSERT (account, day, object, kind, psp_id, subject, charge_id, reference, other_tenant, lines,
               their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
               moved_at, first_seen, last_seen, raised_by, seen_by),
-      UPDATE (reference, other_tenant, lines,
+      UPDATE (charge_id, reference, other_tenant, lines,
               their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
               moved_at, last_seen, gone_at, raised_by, seen_by)
     ON statement_breaks TO payonce_reconciler;

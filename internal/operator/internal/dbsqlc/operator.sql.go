@@ -231,13 +231,13 @@ SELECT l.id, l.account, l.day, l.object, l.kind, l.psp_id, l.subject, l.referenc
        l.their_amount_minor, l.their_currency, l.our_amount_minor, l.our_currency, l.our_status, l.our_psp_id,
        l.moved_at, l.first_seen, l.last_seen, l.gone_at
 FROM (
-    (SELECT a.id, a.account, a.day, a.object, a.kind, a.psp_id, a.subject, a.reference, a.other_tenant, a.lines, a.their_amount_minor, a.their_currency, a.their_status, a.our_amount_minor, a.our_currency, a.our_status, a.our_psp_id, a.moved_at, a.first_seen, a.last_seen, a.gone_at, a.raised_by, a.seen_by FROM statement_breaks AS a
+    (SELECT a.id, a.account, a.day, a.object, a.kind, a.psp_id, a.subject, a.charge_id, a.reference, a.other_tenant, a.lines, a.their_amount_minor, a.their_currency, a.their_status, a.our_amount_minor, a.our_currency, a.our_status, a.our_psp_id, a.moved_at, a.first_seen, a.last_seen, a.gone_at, a.raised_by, a.seen_by FROM statement_breaks AS a
      WHERE $1::boolean AND a.gone_at IS NULL
        AND ($2::text IS NULL OR a.account = $2)
        AND ($3::text IS NULL OR a.kind = $3) AND a.id < $4::bigint
      ORDER BY a.id DESC LIMIT $5::int)
     UNION ALL
-    (SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines, b.their_amount_minor, b.their_currency, b.their_status, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id, b.moved_at, b.first_seen, b.last_seen, b.gone_at, b.raised_by, b.seen_by FROM statement_breaks AS b
+    (SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.charge_id, b.reference, b.other_tenant, b.lines, b.their_amount_minor, b.their_currency, b.their_status, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id, b.moved_at, b.first_seen, b.last_seen, b.gone_at, b.raised_by, b.seen_by FROM statement_breaks AS b
      WHERE NOT $1::boolean AND b.gone_at IS NOT NULL
        AND ($2::text IS NULL OR b.account = $2)
        AND ($3::text IS NULL OR b.kind = $3) AND b.id < $4::bigint

@@ -856,7 +856,7 @@ func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]Mis
 }
 
 const openBreaks = `-- name: OpenBreaks :many
-SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
+SELECT id, account, day, object, kind, psp_id, subject, charge_id, reference, other_tenant, lines,
        their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id,
        moved_at, first_seen, extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
        extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
@@ -882,6 +882,7 @@ type OpenBreaksRow struct {
 	Kind             string
 	PspID            string
 	Subject          *uuid.UUID
+	ChargeID         string
 	Reference        string
 	OtherTenant      bool
 	Lines            int64
@@ -923,6 +924,7 @@ func (q *Queries) OpenBreaks(ctx context.Context, arg OpenBreaksParams) ([]OpenB
 			&i.Kind,
 			&i.PspID,
 			&i.Subject,
+			&i.ChargeID,
 			&i.Reference,
 			&i.OtherTenant,
 			&i.Lines,
@@ -1013,7 +1015,7 @@ SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count
        max(extract(epoch FROM payonce_now() - moved_at))::bigint AS oldest_movement
 FROM unnest($1::uuid[]) AS asked (id)
 CROSS JOIN LATERAL (SELECT i.account, i.day FROM statement_runs AS i WHERE i.id = asked.id LIMIT 1) AS r
-CROSS JOIN LATERAL (SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, gone_at, raised_by, seen_by FROM statement_breaks AS i
+CROSS JOIN LATERAL (SELECT id, account, day, object, kind, psp_id, subject, charge_id, reference, other_tenant, lines, their_amount_minor, their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, gone_at, raised_by, seen_by FROM statement_breaks AS i
                     WHERE i.account = r.account AND i.day = r.day AND i.gone_at IS NULL OFFSET 0) AS b
 GROUP BY 1, 2 ORDER BY 1, 2
 `
@@ -1115,17 +1117,18 @@ func (q *Queries) WriteAbsences(ctx context.Context, arg WriteAbsencesParams) (i
 
 const writeLineBreaks = `-- name: WriteLineBreaks :execrows
 INSERT INTO statement_breaks AS b (
-    account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-    their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by,
-    seen_by)
+    account, day, object, kind, psp_id, subject, charge_id, reference, other_tenant, lines, their_amount_minor,
+    their_currency, their_status, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
+    last_seen, raised_by, seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
-       $1, $2, x.object, k.kind, x.psp_id, coalesce(x.subject, x.changed), x.reference,
+       $1, $2, x.object, k.kind, x.psp_id, coalesce(x.subject, x.changed),
+       CASE WHEN x.changed IS NULL THEN '' ELSE x.charge_id END, x.reference,
        x.subject IS NULL AND EXISTS (SELECT FROM statement_strangers AS o WHERE o.id = x.named AND o.object = x.object),
        x.lines, x.amount_minor, x.currency, x.status, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, $3, $3, $4, $4
 FROM (
-    SELECT l.object, l.psp_id, l.reference, l.subject AS named, l.by_psp_id, l.amount_minor, l.currency, l.executed,
-           l.status, l.created_at, m.id AS subject, c.id AS changed,
+    SELECT l.object, l.psp_id, l.charge_id, l.reference, l.subject AS named, l.by_psp_id, l.amount_minor, l.currency,
+           l.executed, l.status, l.created_at, m.id AS subject, c.id AS changed,
            $5::boolean AND m.id IS NULL AND c.id IS NULL AND l.reference = '' AS of_others,
            m.amount_minor AS our_amount_minor, m.currency AS our_currency,
            m.status AS our_status, m.psp_id AS our_psp_id,
@@ -1161,8 +1164,8 @@ CROSS JOIN LATERAL (VALUES
 WHERE k.found
 ORDER BY x.object, k.kind, x.psp_id, x.subject, x.nth_id
 ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000')) DO UPDATE
-SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines = excluded.lines,
-    their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
+SET charge_id = excluded.charge_id, reference = excluded.reference, other_tenant = excluded.other_tenant,
+    lines = excluded.lines, their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
     their_status = excluded.their_status,
     our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
