@@ -21,7 +21,7 @@ FROM (
     SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
            unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position
 ) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
+WHERE a.tenant_id || '' = a.tenant_id AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
   AND e.version = a.version;
 
 -- name: AddDeliveries :exec
@@ -36,7 +36,7 @@ FROM (
 JOIN events AS e ON e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id AND e.version = a.version
 JOIN webhook_endpoints AS w ON w.tenant_id = e.tenant_id AND w.deleted_at IS NULL
     AND (w.event_types = '{}' OR e.type = ANY (w.event_types))
-WHERE a.tenant_id = a.tenant_id || ''
+WHERE a.tenant_id || '' = a.tenant_id
 ON CONFLICT DO NOTHING;
 
 -- name: AdvanceFeed :exec
@@ -60,7 +60,7 @@ LIMIT @max_rows;
 -- No other job is made for these endpoints meanwhile. Competes with a job that ends, which writes the same column.
 UPDATE webhook_endpoints AS w SET rest_until = payonce_now() + sqlc.arg(rest)::interval
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@endpoint_ids::uuid[]) AS id) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND w.tenant_id = a.tenant_id AND w.id = a.id;
+WHERE a.tenant_id || '' = a.tenant_id AND w.tenant_id = a.tenant_id AND w.id = a.id;
 
 -- name: GetDueDeliveries :many
 -- What is due at an endpoint, oldest first, with where it goes. Nothing, once the endpoint is disabled or deleted. What
@@ -134,7 +134,7 @@ USING (
     SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
            unnest(@versions::bigint[]) AS version
 ) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND d.tenant_id = a.tenant_id AND d.payment_id = a.payment_id
+WHERE a.tenant_id || '' = a.tenant_id AND d.tenant_id = a.tenant_id AND d.payment_id = a.payment_id
   AND d.version = a.version;
 
 -- name: DeleteEvents :exec
@@ -143,7 +143,7 @@ USING (
     SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
            unnest(@versions::bigint[]) AS version
 ) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
+WHERE a.tenant_id || '' = a.tenant_id AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
   AND e.version = a.version;
 
 -- name: FindDeletedEndpoints :many

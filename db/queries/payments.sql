@@ -67,6 +67,46 @@ WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
 RETURNING p.id;
 
+-- name: RecordAndTell :many
+-- RecordPayments for the path of a payment, where each lookup counts: the owners of keys have completed payments, of
+-- which some belong to tenants that want events. What WriteEvents tells of these is told by the statement that writes
+-- it. A payment that nothing has changed before has neither an earlier event nor a dispute.
+WITH recorded AS (
+    UPDATE payments AS p
+    SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, ''),
+        updated_at = CASE WHEN p.created_at < o.late THEN greatest(p.updated_at, o.at) ELSE p.updated_at END
+    FROM (
+        SELECT unnest(@ids::uuid[]) AS id, unnest(@statuses::text[]) AS status,
+               unnest(@psp_charge_ids::text[]) AS psp_charge_id, unnest(@decline_codes::text[]) AS decline_code,
+               unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
+               unnest(@keys::text[]) AS key, unnest(@generations::integer[]) AS generation,
+               unnest(@attempts::integer[]) AS attempt, unnest(@key_statuses::text[]) AS key_status,
+               unnest(@tells::boolean[]) AS tells, payonce_now() AS at, payonce_now() - interval '1 second' AS late
+    ) AS o, idempotency_keys AS k
+    WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
+      AND p.status IN ('processing', 'failed') AND p.status <> o.status
+      AND k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
+      AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status
+    RETURNING p.tenant_id, p.id, p.status, p.psp_charge_id, p.decline_code, p.refunded_minor, p.created_at,
+              p.updated_at, o.tells, o.at, k.finished_at
+), told AS (
+    INSERT INTO events (
+        tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes)
+    SELECT r.tenant_id, r.id,
+           greatest((extract(epoch FROM r.at) * 1000000)::bigint,
+                    CASE WHEN r.updated_at IS NOT NULL THEN
+                        (SELECT max(i.version) + 1 FROM events AS i
+                         WHERE i.tenant_id = r.tenant_id AND i.payment_id = r.id) END),
+           'payment.' || r.status, r.status, r.psp_charge_id, r.decline_code, r.refunded_minor,
+           greatest(r.created_at, r.updated_at, r.finished_at),
+           CASE WHEN r.updated_at IS NOT NULL THEN
+               (SELECT jsonb_agg(i ORDER BY i.opened_at, i.psp_id) FROM disputes AS i
+                WHERE i.tenant_id = r.tenant_id AND i.payment_id = r.id) END
+    FROM recorded AS r
+    WHERE r.tells
+)
+SELECT id FROM recorded;
+
 -- name: WriteEvents :exec
 -- Tells what has become of movements, after the statements of a step, in their transaction: for tenants that want
 -- events, one row for each payment, with what can change of it. What is told is read from the rows and never taken from
@@ -126,30 +166,6 @@ WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id
                     AND (e.object <> 'dispute' OR i.disputes IS NOT DISTINCT FROM d.disputes)
                     AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at)
                   OFFSET 0);
-
--- name: WriteOutcomes :exec
--- WriteEvents for the path of a payment, where each lookup counts: the owners of keys have completed payments of
--- tenants that want events. A payment that this transaction has not written (xmin) is not told. A payment that nothing
--- has changed before has neither an earlier event nor a dispute. CompleteKeys explains the first comparison. CASE has
--- PostgreSQL look up each payment, and not search all payments for those that were written.
-INSERT INTO events (
-    tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes)
-SELECT p.tenant_id, p.id,
-       greatest((extract(epoch FROM payonce_now()) * 1000000)::bigint,
-                CASE WHEN p.updated_at IS NOT NULL THEN
-                    (SELECT max(i.version) + 1 FROM events AS i
-                     WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) END),
-       'payment.' || p.status, p.status, p.psp_charge_id, p.decline_code, p.refunded_minor,
-       greatest(p.created_at, p.updated_at,
-                (SELECT i.finished_at FROM idempotency_keys AS i
-                 WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments' AND i.key = p.idempotency_key
-                   AND i.subject = p.id)),
-       CASE WHEN p.updated_at IS NOT NULL THEN
-           (SELECT jsonb_agg(i ORDER BY i.opened_at, i.psp_id) FROM disputes AS i
-            WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) END
-FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id) AS e
-JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
-WHERE e.tenant_id = e.tenant_id || '' AND CASE e.payment_id WHEN p.id THEN p.xmin = pg_current_xact_id()::xid END;
 
 -- name: ReadEvents :many
 -- Events, with what never changes of their payments.

@@ -216,15 +216,16 @@ type rowUpdate struct {
 	key     idempotency.Execution
 	verdict payment.Verdict
 	to      idempotency.Status
+	tells   bool // the statement that writes it tells of it, too
 }
 
 func (m sentStep) rowUpdate() rowUpdate {
-	return rowUpdate{m.gathered.Seen.Key, m.step.Verdict(), m.step.To()}
+	return rowUpdate{m.gathered.Seen.Key, m.step.Verdict(), m.step.To(), m.tellsWithRow()}
 }
 
-// recordPayments is the call that writes verdicts to payments.
+// recordPayments is the call that writes verdicts to payments, and tells of those that tell.
 func (b *Books) recordPayments(updates []rowUpdate, out []written) postgres.Call {
-	var p dbsqlc.RecordPaymentsParams
+	var p dbsqlc.RecordAndTellParams
 	for _, u := range updates {
 		p.Ids = append(p.Ids, u.key.Subject)
 		p.Statuses = append(p.Statuses, string(u.verdict.Status))
@@ -236,9 +237,18 @@ func (b *Books) recordPayments(updates []rowUpdate, out []written) postgres.Call
 		p.Generations = append(p.Generations, u.key.Generation)
 		p.Attempts = append(p.Attempts, u.key.Attempt)
 		p.KeyStatuses = append(p.KeyStatuses, string(u.to))
+		p.Tells = append(p.Tells, u.tells)
 	}
-	return func(ctx context.Context, q postgres.Statement) error {
-		ids, err := dbsqlc.New(q).RecordPayments(ctx, p)
+	return func(ctx context.Context, q postgres.Statement) (err error) {
+		var ids []uuid.UUID
+		if slices.Contains(p.Tells, true) {
+			ids, err = dbsqlc.New(q).RecordAndTell(ctx, p)
+		} else {
+			ids, err = dbsqlc.New(q).RecordPayments(ctx, dbsqlc.RecordPaymentsParams{Ids: p.Ids, Statuses: p.Statuses,
+				PspChargeIds: p.PspChargeIds, DeclineCodes: p.DeclineCodes, TenantIds: p.TenantIds,
+				Operations: p.Operations, Keys: p.Keys, Generations: p.Generations, Attempts: p.Attempts,
+				KeyStatuses: p.KeyStatuses})
+		}
 		for i, u := range updates {
 			out[i].row = slices.Contains(ids, u.key.Subject)
 		}

@@ -157,7 +157,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 				t.Helper()
 				s.release(l)
 				failed := rowUpdate{l.Execution(), payment.Verdict{Status: payment.Failed},
-					idempotency.FailedRetryableStatus}
+					idempotency.FailedRetryableStatus, false}
 				s.record(m, failed)
 				if s.withStatus(table, payment.Failed) != 1 {
 					t.Fatal("the row did not fail")
@@ -211,13 +211,13 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			var out idempotency.GuardResult
 			s.mustSend(s.keys.Release(foreign, "no connection", false, &out))
 			s.record(m, rowUpdate{foreign.Execution(), payment.Verdict{Status: payment.Failed},
-				idempotency.FailedRetryableStatus})
+				idempotency.FailedRetryableStatus, false})
 			if s.withStatus(table, payment.Processing) != 1 {
 				t.Fatal("the row was resolved by the owner of another key")
 			}
 			s.release(lease)
 			failed := rowUpdate{lease.Execution(), payment.Verdict{Status: payment.Failed},
-				idempotency.FailedRetryableStatus}
+				idempotency.FailedRetryableStatus, false}
 			s.record(m, failed)
 			c = s.reservation(payment.CreateOperation, other)
 			s.keyAlone(c)
@@ -240,7 +240,7 @@ func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 			m := s.movements(k)[table]
 			bring := func(l idempotency.Lease, v payment.Verdict, to idempotency.Status) {
 				t.Helper()
-				s.record(m, rowUpdate{l.Execution(), v, to})
+				s.record(m, rowUpdate{l.Execution(), v, to, false})
 			}
 			first := s.reserveOnce(s.reservation(payment.CreateOperation, k), m)
 			bring(first, paid, idempotency.CompletedStatus)
@@ -289,7 +289,7 @@ func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 	s.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() WHERE key = 'order-0000000042'")
 	s.release(s.keyAlone(s.reservation(payment.CreateOperation, k)))
 	s.record(m, rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
-		idempotency.FailedRetryableStatus})
+		idempotency.FailedRetryableStatus, false})
 	if s.withStatus("payments", payment.Processing) != 1 {
 		t.Fatal("a generation that is over has resolved its row behind the next one's transition")
 	}

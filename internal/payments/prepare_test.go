@@ -352,7 +352,7 @@ func TestObjectIsRememberedByTheOwnerOfTheLeaseOnly(t *testing.T) {
 	s.release(first)
 	refused("not in progress", right)
 	s.record(m, rowUpdate{first.Execution(), payment.Verdict{Status: payment.Failed},
-		idempotency.FailedRetryableStatus})
+		idempotency.FailedRetryableStatus, false})
 	c = s.reservation(payment.CreateOperation, k)
 	second := s.keyAlone(c)
 	refused("not resumed", rememberedBy(second, "pi_1"))

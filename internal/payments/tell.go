@@ -57,11 +57,15 @@ func (m sentStep) tells() bool {
 	return m.gathered.movement != nil && (m.gathered.movement.merchant.Tells || m.gathered.alone || !m.step.ByOwner())
 }
 
-// eventsOf are the calls that tell of steps.
+// tellsWithRow reports whether the statement that writes the payment's row writes the event, too: on the path of a
+// payment, each statement counts.
+func (m sentStep) tellsWithRow() bool { return m.tells() && m.step.ByOwner() && !m.alone() }
+
+// eventsOf are the calls that tell of steps that do not tell with their rows.
 func eventsOf(members []sentStep) []postgres.Call {
 	var subjects []subject
 	for _, m := range members {
-		if !m.tells() {
+		if !m.tells() || m.tellsWithRow() {
 			continue
 		}
 		if about, changes := m.subject(); changes {
@@ -71,23 +75,10 @@ func eventsOf(members []sentStep) []postgres.Call {
 	if len(subjects) == 0 {
 		return nil
 	}
-	switch first := members[0]; {
-	case first.step.To() == idempotency.UnknownStatus:
+	if members[0].step.To() == idempotency.UnknownStatus {
 		return tellLost(subjects[0])
-	case first.step.ByOwner() && first.step.To() == idempotency.CompletedStatus && !first.alone():
-		return []postgres.Call{writeOutcomes(subjects)}
 	}
 	return []postgres.Call{writeEvents(subjects...)}
-}
-
-// writeOutcomes is writeEvents for owners whose API keys say that their tenants want events.
-func writeOutcomes(subjects []subject) postgres.Call {
-	var p dbsqlc.WriteOutcomesParams
-	for _, e := range subjects {
-		p.TenantIds = append(p.TenantIds, e.tenant)
-		p.PaymentIds = append(p.PaymentIds, e.payment)
-	}
-	return func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).WriteOutcomes(ctx, p) }
 }
 
 // subject is what the step changes.

@@ -22,7 +22,7 @@ FROM (
 JOIN events AS e ON e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id AND e.version = a.version
 JOIN webhook_endpoints AS w ON w.tenant_id = e.tenant_id AND w.deleted_at IS NULL
     AND (w.event_types = '{}' OR e.type = ANY (w.event_types))
-WHERE a.tenant_id = a.tenant_id || ''
+WHERE a.tenant_id || '' = a.tenant_id
 ON CONFLICT DO NOTHING
 `
 
@@ -79,7 +79,7 @@ USING (
     SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
            unnest($3::bigint[]) AS version
 ) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND d.tenant_id = a.tenant_id AND d.payment_id = a.payment_id
+WHERE a.tenant_id || '' = a.tenant_id AND d.tenant_id = a.tenant_id AND d.payment_id = a.payment_id
   AND d.version = a.version
 `
 
@@ -116,7 +116,7 @@ USING (
     SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
            unnest($3::bigint[]) AS version
 ) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
+WHERE a.tenant_id || '' = a.tenant_id AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
   AND e.version = a.version
 `
 
@@ -378,7 +378,7 @@ FROM (
     SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
            unnest($3::bigint[]) AS version, unnest($4::bigint[]) AS position
 ) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
+WHERE a.tenant_id || '' = a.tenant_id AND e.tenant_id = a.tenant_id AND e.payment_id = a.payment_id
   AND e.version = a.version
 `
 
@@ -530,7 +530,7 @@ func (q *Queries) RestEndpoint(ctx context.Context, arg RestEndpointParams) ([]b
 const restEndpoints = `-- name: RestEndpoints :exec
 UPDATE webhook_endpoints AS w SET rest_until = payonce_now() + $1::interval
 FROM (SELECT unnest($2::text[]) AS tenant_id, unnest($3::uuid[]) AS id) AS a
-WHERE a.tenant_id = a.tenant_id || '' AND w.tenant_id = a.tenant_id AND w.id = a.id
+WHERE a.tenant_id || '' = a.tenant_id AND w.tenant_id = a.tenant_id AND w.id = a.id
 `
 
 type RestEndpointsParams struct {

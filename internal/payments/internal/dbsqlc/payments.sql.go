@@ -1146,6 +1146,93 @@ func (q *Queries) ReadLives(ctx context.Context, arg ReadLivesParams) ([]ReadLiv
 	return items, nil
 }
 
+const recordAndTell = `-- name: RecordAndTell :many
+WITH recorded AS (
+    UPDATE payments AS p
+    SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, ''),
+        updated_at = CASE WHEN p.created_at < o.late THEN greatest(p.updated_at, o.at) ELSE p.updated_at END
+    FROM (
+        SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS status,
+               unnest($3::text[]) AS psp_charge_id, unnest($4::text[]) AS decline_code,
+               unnest($5::text[]) AS tenant_id, unnest($6::text[]) AS operation,
+               unnest($7::text[]) AS key, unnest($8::integer[]) AS generation,
+               unnest($9::integer[]) AS attempt, unnest($10::text[]) AS key_status,
+               unnest($11::boolean[]) AS tells, payonce_now() AS at, payonce_now() - interval '1 second' AS late
+    ) AS o, idempotency_keys AS k
+    WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
+      AND p.status IN ('processing', 'failed') AND p.status <> o.status
+      AND k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
+      AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status
+    RETURNING p.tenant_id, p.id, p.status, p.psp_charge_id, p.decline_code, p.refunded_minor, p.created_at,
+              p.updated_at, o.tells, o.at, k.finished_at
+), told AS (
+    INSERT INTO events (
+        tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes)
+    SELECT r.tenant_id, r.id,
+           greatest((extract(epoch FROM r.at) * 1000000)::bigint,
+                    CASE WHEN r.updated_at IS NOT NULL THEN
+                        (SELECT max(i.version) + 1 FROM events AS i
+                         WHERE i.tenant_id = r.tenant_id AND i.payment_id = r.id) END),
+           'payment.' || r.status, r.status, r.psp_charge_id, r.decline_code, r.refunded_minor,
+           greatest(r.created_at, r.updated_at, r.finished_at),
+           CASE WHEN r.updated_at IS NOT NULL THEN
+               (SELECT jsonb_agg(i ORDER BY i.opened_at, i.psp_id) FROM disputes AS i
+                WHERE i.tenant_id = r.tenant_id AND i.payment_id = r.id) END
+    FROM recorded AS r
+    WHERE r.tells
+)
+SELECT id FROM recorded
+`
+
+type RecordAndTellParams struct {
+	Ids          []uuid.UUID
+	Statuses     []string
+	PspChargeIds []string
+	DeclineCodes []string
+	TenantIds    []string
+	Operations   []string
+	Keys         []string
+	Generations  []int32
+	Attempts     []int32
+	KeyStatuses  []string
+	Tells        []bool
+}
+
+// RecordPayments for the path of a payment, where each lookup counts: the owners of keys have completed payments, of
+// which some belong to tenants that want events. What WriteEvents tells of these is told by the statement that writes
+// it. A payment that nothing has changed before has neither an earlier event nor a dispute.
+func (q *Queries) RecordAndTell(ctx context.Context, arg RecordAndTellParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, recordAndTell,
+		arg.Ids,
+		arg.Statuses,
+		arg.PspChargeIds,
+		arg.DeclineCodes,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.Generations,
+		arg.Attempts,
+		arg.KeyStatuses,
+		arg.Tells,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const recordDispute = `-- name: RecordDispute :exec
 INSERT INTO disputes AS d (
     tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at)
@@ -1653,40 +1740,5 @@ func (q *Queries) WriteEvents(ctx context.Context, arg WriteEventsParams) error 
 		arg.RefundIds,
 		arg.PspIds,
 	)
-	return err
-}
-
-const writeOutcomes = `-- name: WriteOutcomes :exec
-INSERT INTO events (
-    tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes)
-SELECT p.tenant_id, p.id,
-       greatest((extract(epoch FROM payonce_now()) * 1000000)::bigint,
-                CASE WHEN p.updated_at IS NOT NULL THEN
-                    (SELECT max(i.version) + 1 FROM events AS i
-                     WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) END),
-       'payment.' || p.status, p.status, p.psp_charge_id, p.decline_code, p.refunded_minor,
-       greatest(p.created_at, p.updated_at,
-                (SELECT i.finished_at FROM idempotency_keys AS i
-                 WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments' AND i.key = p.idempotency_key
-                   AND i.subject = p.id)),
-       CASE WHEN p.updated_at IS NOT NULL THEN
-           (SELECT jsonb_agg(i ORDER BY i.opened_at, i.psp_id) FROM disputes AS i
-            WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) END
-FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id) AS e
-JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
-WHERE e.tenant_id = e.tenant_id || '' AND CASE e.payment_id WHEN p.id THEN p.xmin = pg_current_xact_id()::xid END
-`
-
-type WriteOutcomesParams struct {
-	TenantIds  []string
-	PaymentIds []uuid.UUID
-}
-
-// WriteEvents for the path of a payment, where each lookup counts: the owners of keys have completed payments of
-// tenants that want events. A payment that this transaction has not written (xmin) is not told. A payment that nothing
-// has changed before has neither an earlier event nor a dispute. CompleteKeys explains the first comparison. CASE has
-// PostgreSQL look up each payment, and not search all payments for those that were written.
-func (q *Queries) WriteOutcomes(ctx context.Context, arg WriteOutcomesParams) error {
-	_, err := q.db.Exec(ctx, writeOutcomes, arg.TenantIds, arg.PaymentIds)
 	return err
 }
