@@ -85,21 +85,25 @@ WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id AND w.disabled_at IS NULL
 -- with a merchant who asks for it once more: then due_at is another one, and the outcome of the earlier try is not
 -- written. ExpireLease explains IS TRUE.
 UPDATE event_deliveries AS d
-SET attempts = r.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
+SET attempts = r.attempts + 1, first_at = coalesce(d.first_at, r.at), last_at = r.at,
     last_status = nullif(r.status, 0), last_answer = nullif(r.answer, ''), last_error = nullif(r.error, ''),
-    delivered_at = CASE WHEN r.delivered THEN payonce_now() END,
-    due_at = CASE WHEN NOT r.final AND greatest(coalesce(d.first_at, payonce_now()),
+    delivered_at = CASE WHEN r.delivered THEN r.at END,
+    due_at = CASE WHEN NOT r.final AND greatest(coalesce(d.first_at, r.at),
                       (SELECT w.enabled_at FROM webhook_endpoints AS w
                        WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id::uuid)
-                  ) + sqlc.arg(give_up)::interval > payonce_now()
-                  THEN payonce_now() + r.wait_millis * interval '1 millisecond' END
+                  ) > r.since THEN r.next_at END
 FROM (
-    SELECT @endpoint_id::uuid AS endpoint_id, unnest(@payment_ids::uuid[]) AS payment_id,
-           unnest(@versions::bigint[]) AS version, unnest(@due_ats::timestamptz[]) AS due_at,
-           unnest(@delivered::boolean[]) AS delivered, unnest(@final::boolean[]) AS final,
-           unnest(@statuses::integer[]) AS status, unnest(@answers::text[]) AS answer,
-           unnest(@errors::text[]) AS error, unnest(@wait_millis::bigint[]) AS wait_millis,
-           unnest(@attempts::integer[]) AS attempts
+    SELECT o.*, n.at, n.at - sqlc.arg(give_up)::interval AS since,
+           n.at + o.wait_millis * interval '1 millisecond' AS next_at
+    FROM (
+        SELECT @endpoint_id::uuid AS endpoint_id, unnest(@payment_ids::uuid[]) AS payment_id,
+               unnest(@versions::bigint[]) AS version, unnest(@due_ats::timestamptz[]) AS due_at,
+               unnest(@delivered::boolean[]) AS delivered, unnest(@final::boolean[]) AS final,
+               unnest(@statuses::integer[]) AS status, unnest(@answers::text[]) AS answer,
+               unnest(@errors::text[]) AS error, unnest(@wait_millis::bigint[]) AS wait_millis,
+               unnest(@attempts::integer[]) AS attempts
+    ) AS o, (SELECT payonce_now() AS at OFFSET 0) AS n
+    OFFSET 0
 ) AS r
 WHERE r.answer = r.answer || '' AND d.tenant_id = @tenant_id AND d.endpoint_id = r.endpoint_id
   AND d.payment_id = r.payment_id AND d.version = r.version AND (d.due_at = r.due_at) IS TRUE
@@ -108,14 +112,17 @@ RETURNING (CASE WHEN d.delivered_at IS NOT NULL THEN 'delivered' WHEN d.due_at I
 
 -- name: RestEndpoint :many
 -- What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, and why it is
--- disabled, if it is. Competes with a merchant who deletes it.
+-- disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the selected times.
 UPDATE webhook_endpoints AS w
-SET rest_until = payonce_now() + sqlc.arg(rest)::interval,
+SET rest_until = c.rest_until,
     failures = CASE WHEN @succeeded::boolean THEN 0 ELSE w.failures END + CASE WHEN @failed::boolean THEN 1 ELSE 0 END,
-    failing_since = CASE WHEN @failed THEN coalesce(CASE WHEN NOT @succeeded THEN w.failing_since END, payonce_now())
+    failing_since = CASE WHEN @failed THEN coalesce(CASE WHEN NOT @succeeded THEN w.failing_since END, c.at)
                          WHEN NOT @succeeded THEN w.failing_since END,
-    disabled_at = CASE WHEN @reason::text <> '' THEN payonce_now() END, disabled_reason = nullif(@reason, '')
-WHERE w.tenant_id = @tenant_id AND w.id = @endpoint_id AND w.disabled_at IS NULL AND w.deleted_at IS NULL
+    disabled_at = CASE WHEN @reason::text <> '' THEN c.at END, disabled_reason = nullif(@reason, '')
+FROM (SELECT @tenant_id::text AS tenant_id, payonce_now() AS at, payonce_now() + sqlc.arg(rest)::interval AS rest_until
+      OFFSET 0) AS c
+WHERE w.tenant_id = c.tenant_id AND w.tenant_id = @tenant_id AND w.id = @endpoint_id
+  AND w.disabled_at IS NULL AND w.deleted_at IS NULL
 RETURNING (w.disabled_at IS NOT NULL)::boolean AS disabled;
 
 -- name: FindOldEvents :many

@@ -145,17 +145,17 @@ LEFT JOIN LATERAL (
            max(i.status) FILTER (WHERE i.psp_id = e.psp_id) AS status
     FROM disputes AS i WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id) AS d ON true
 CROSS JOIN LATERAL (
-    SELECT CASE e.object
-           WHEN 'charge' THEN 'payment.' || CASE
+    SELECT CASE
+           WHEN e.object = 'charge' THEN 'payment.' || CASE
                WHEN p.status <> 'processing' THEN p.status WHEN k.status = 'unknown' THEN 'unknown' END
-           WHEN 'refund' THEN 'refund.' || CASE
+           WHEN e.object = 'refund' THEN 'refund.' || CASE
                WHEN r.status = 'reversed' THEN 'failed'
                WHEN r.status <> 'processing' OR r.origin = 'provider' THEN r.status
                WHEN (SELECT i.status FROM idempotency_keys AS i
                      WHERE i.tenant_id = p.tenant_id AND i.operation = 'POST /payments/{id}/refunds'
                        AND i.key = r.idempotency_key AND i.subject = r.id) = 'unknown'
                    THEN 'unknown' END
-           WHEN 'dispute' THEN 'dispute.' || d.status END AS type,
+           WHEN e.object = 'dispute' THEN 'dispute.' || d.status END AS type,
            greatest(p.created_at, p.updated_at, d.changed_at,
                     CASE WHEN p.status <> 'processing' THEN k.finished_at END) AS changed_at) AS n
 WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id = e.tenant_id) AND n.type IS NOT NULL

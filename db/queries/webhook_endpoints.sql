@@ -90,15 +90,16 @@ WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
 -- name: RotateSecret :exec
 -- Until the end of the overlap, each request is signed with the old secret, too. If an earlier rotation still overlaps,
 -- the secret from before that rotation stays until its own end: the answer of that rotation may be lost, and then
--- nobody has its secret.
-UPDATE webhook_endpoints
+-- nobody has its secret. The times are selected, as in RecordPayments.
+UPDATE webhook_endpoints AS w
 SET secret = @secret,
-    previous_secret = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN
-                           CASE WHEN previous_until > payonce_now() THEN previous_secret ELSE secret END END,
-    previous_until = CASE WHEN sqlc.arg(overlap)::interval > '0' THEN
-                          CASE WHEN previous_until > payonce_now() THEN previous_until
-                               ELSE payonce_now() + sqlc.arg(overlap)::interval END END
-WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
+    previous_secret = CASE WHEN c.until > c.at THEN
+                           CASE WHEN w.previous_until > c.at THEN w.previous_secret ELSE w.secret END END,
+    previous_until = CASE WHEN c.until > c.at THEN
+                          CASE WHEN w.previous_until > c.at THEN w.previous_until ELSE c.until END END
+FROM (SELECT @tenant_id::text AS tenant_id, now.at, now.at + sqlc.arg(overlap)::interval AS until
+      FROM (SELECT payonce_now() AS at OFFSET 0) AS now OFFSET 0) AS c
+WHERE w.tenant_id = c.tenant_id AND w.tenant_id = @tenant_id AND w.id = @id AND w.deleted_at IS NULL;
 
 -- name: EnableEndpoint :exec
 -- What has waited is delivered now. Competes with the job that delivers to the endpoint: an endpoint that is enabled
@@ -133,7 +134,7 @@ WHERE e.tenant_id = @tenant_id AND e.payment_id = @payment_id AND e.version = @v
            ELSE p.id = sqlc.narg(endpoint_id) END
 ORDER BY p.id
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
-SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
+SET due_at = excluded.due_at, attempts = 0, first_at = NULL, delivered_at = NULL
 RETURNING endpoint_id;
 
 -- name: RedeliverSince :execrows
@@ -147,4 +148,4 @@ WHERE e.tenant_id = @tenant_id AND p.id = @endpoint_id AND e.version >= @since::
   AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
 ORDER BY e.position
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
-SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL;
+SET due_at = excluded.due_at, attempts = 0, first_at = NULL, delivered_at = NULL;

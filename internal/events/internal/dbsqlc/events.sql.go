@@ -403,21 +403,25 @@ func (q *Queries) PlaceEvents(ctx context.Context, arg PlaceEventsParams) error 
 
 const recordDeliveries = `-- name: RecordDeliveries :many
 UPDATE event_deliveries AS d
-SET attempts = r.attempts + 1, first_at = coalesce(d.first_at, payonce_now()), last_at = payonce_now(),
+SET attempts = r.attempts + 1, first_at = coalesce(d.first_at, r.at), last_at = r.at,
     last_status = nullif(r.status, 0), last_answer = nullif(r.answer, ''), last_error = nullif(r.error, ''),
-    delivered_at = CASE WHEN r.delivered THEN payonce_now() END,
-    due_at = CASE WHEN NOT r.final AND greatest(coalesce(d.first_at, payonce_now()),
+    delivered_at = CASE WHEN r.delivered THEN r.at END,
+    due_at = CASE WHEN NOT r.final AND greatest(coalesce(d.first_at, r.at),
                       (SELECT w.enabled_at FROM webhook_endpoints AS w
                        WHERE w.tenant_id = $1 AND w.id = $2::uuid)
-                  ) + $3::interval > payonce_now()
-                  THEN payonce_now() + r.wait_millis * interval '1 millisecond' END
+                  ) > r.since THEN r.next_at END
 FROM (
-    SELECT $2::uuid AS endpoint_id, unnest($4::uuid[]) AS payment_id,
-           unnest($5::bigint[]) AS version, unnest($6::timestamptz[]) AS due_at,
-           unnest($7::boolean[]) AS delivered, unnest($8::boolean[]) AS final,
-           unnest($9::integer[]) AS status, unnest($10::text[]) AS answer,
-           unnest($11::text[]) AS error, unnest($12::bigint[]) AS wait_millis,
-           unnest($13::integer[]) AS attempts
+    SELECT o.endpoint_id, o.payment_id, o.version, o.due_at, o.delivered, o.final, o.status, o.answer, o.error, o.wait_millis, o.attempts, n.at, n.at - $3::interval AS since,
+           n.at + o.wait_millis * interval '1 millisecond' AS next_at
+    FROM (
+        SELECT $2::uuid AS endpoint_id, unnest($4::uuid[]) AS payment_id,
+               unnest($5::bigint[]) AS version, unnest($6::timestamptz[]) AS due_at,
+               unnest($7::boolean[]) AS delivered, unnest($8::boolean[]) AS final,
+               unnest($9::integer[]) AS status, unnest($10::text[]) AS answer,
+               unnest($11::text[]) AS error, unnest($12::bigint[]) AS wait_millis,
+               unnest($13::integer[]) AS attempts
+    ) AS o, (SELECT payonce_now() AS at OFFSET 0) AS n
+    OFFSET 0
 ) AS r
 WHERE r.answer = r.answer || '' AND d.tenant_id = $1 AND d.endpoint_id = r.endpoint_id
   AND d.payment_id = r.payment_id AND d.version = r.version AND (d.due_at = r.due_at) IS TRUE
@@ -480,34 +484,37 @@ func (q *Queries) RecordDeliveries(ctx context.Context, arg RecordDeliveriesPara
 
 const restEndpoint = `-- name: RestEndpoint :many
 UPDATE webhook_endpoints AS w
-SET rest_until = payonce_now() + $1::interval,
-    failures = CASE WHEN $2::boolean THEN 0 ELSE w.failures END + CASE WHEN $3::boolean THEN 1 ELSE 0 END,
-    failing_since = CASE WHEN $3 THEN coalesce(CASE WHEN NOT $2 THEN w.failing_since END, payonce_now())
-                         WHEN NOT $2 THEN w.failing_since END,
-    disabled_at = CASE WHEN $4::text <> '' THEN payonce_now() END, disabled_reason = nullif($4, '')
-WHERE w.tenant_id = $5 AND w.id = $6 AND w.disabled_at IS NULL AND w.deleted_at IS NULL
+SET rest_until = c.rest_until,
+    failures = CASE WHEN $1::boolean THEN 0 ELSE w.failures END + CASE WHEN $2::boolean THEN 1 ELSE 0 END,
+    failing_since = CASE WHEN $2 THEN coalesce(CASE WHEN NOT $1 THEN w.failing_since END, c.at)
+                         WHEN NOT $1 THEN w.failing_since END,
+    disabled_at = CASE WHEN $3::text <> '' THEN c.at END, disabled_reason = nullif($3, '')
+FROM (SELECT $4::text AS tenant_id, payonce_now() AS at, payonce_now() + $6::interval AS rest_until
+      OFFSET 0) AS c
+WHERE w.tenant_id = c.tenant_id AND w.tenant_id = $4 AND w.id = $5
+  AND w.disabled_at IS NULL AND w.deleted_at IS NULL
 RETURNING (w.disabled_at IS NOT NULL)::boolean AS disabled
 `
 
 type RestEndpointParams struct {
-	Rest       time.Duration
 	Succeeded  bool
 	Failed     bool
 	Reason     string
 	TenantID   string
 	EndpointID uuid.UUID
+	Rest       time.Duration
 }
 
 // What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, and why it is
-// disabled, if it is. Competes with a merchant who deletes it.
+// disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the selected times.
 func (q *Queries) RestEndpoint(ctx context.Context, arg RestEndpointParams) ([]bool, error) {
 	rows, err := q.db.Query(ctx, restEndpoint,
-		arg.Rest,
 		arg.Succeeded,
 		arg.Failed,
 		arg.Reason,
 		arg.TenantID,
 		arg.EndpointID,
+		arg.Rest,
 	)
 	if err != nil {
 		return nil, err

@@ -510,7 +510,7 @@ WHERE e.tenant_id = $1 AND e.payment_id = $2 AND e.version = $3
            ELSE p.id = $4 END
 ORDER BY p.id
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
-SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
+SET due_at = excluded.due_at, attempts = 0, first_at = NULL, delivered_at = NULL
 RETURNING endpoint_id
 `
 
@@ -557,7 +557,7 @@ WHERE e.tenant_id = $1 AND p.id = $2 AND e.version >= $3::bigint
   AND (p.event_types = '{}' OR e.type = ANY (p.event_types))
 ORDER BY e.position
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
-SET due_at = payonce_now(), attempts = 0, first_at = NULL, delivered_at = NULL
+SET due_at = excluded.due_at, attempts = 0, first_at = NULL, delivered_at = NULL
 `
 
 type RedeliverSinceParams struct {
@@ -585,32 +585,33 @@ func (q *Queries) RedeliverSince(ctx context.Context, arg RedeliverSinceParams) 
 }
 
 const rotateSecret = `-- name: RotateSecret :exec
-UPDATE webhook_endpoints
+UPDATE webhook_endpoints AS w
 SET secret = $1,
-    previous_secret = CASE WHEN $2::interval > '0' THEN
-                           CASE WHEN previous_until > payonce_now() THEN previous_secret ELSE secret END END,
-    previous_until = CASE WHEN $2::interval > '0' THEN
-                          CASE WHEN previous_until > payonce_now() THEN previous_until
-                               ELSE payonce_now() + $2::interval END END
-WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL
+    previous_secret = CASE WHEN c.until > c.at THEN
+                           CASE WHEN w.previous_until > c.at THEN w.previous_secret ELSE w.secret END END,
+    previous_until = CASE WHEN c.until > c.at THEN
+                          CASE WHEN w.previous_until > c.at THEN w.previous_until ELSE c.until END END
+FROM (SELECT $2::text AS tenant_id, now.at, now.at + $4::interval AS until
+      FROM (SELECT payonce_now() AS at OFFSET 0) AS now OFFSET 0) AS c
+WHERE w.tenant_id = c.tenant_id AND w.tenant_id = $2 AND w.id = $3 AND w.deleted_at IS NULL
 `
 
 type RotateSecretParams struct {
 	Secret   []byte
-	Overlap  time.Duration
 	TenantID string
 	ID       uuid.UUID
+	Overlap  time.Duration
 }
 
 // Until the end of the overlap, each request is signed with the old secret, too. If an earlier rotation still overlaps,
 // the secret from before that rotation stays until its own end: the answer of that rotation may be lost, and then
-// nobody has its secret.
+// nobody has its secret. The times are selected, as in RecordPayments.
 func (q *Queries) RotateSecret(ctx context.Context, arg RotateSecretParams) error {
 	_, err := q.db.Exec(ctx, rotateSecret,
 		arg.Secret,
-		arg.Overlap,
 		arg.TenantID,
 		arg.ID,
+		arg.Overlap,
 	)
 	return err
 }
