@@ -8,6 +8,9 @@ SELECT feed FROM tenants WHERE id = @id FOR NO KEY UPDATE;
 -- After such a change, in its transaction. tells: the tenant has the feed or an endpoint.
 UPDATE tenants SET feed = @feed, tells = @tells WHERE id = @id;
 
+-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoints WHERE tenant_id = @tenant_id AND deleted_at IS NULL;
+
 -- name: CreateEndpoint :one
 INSERT INTO webhook_endpoints (tenant_id, id, url, description, event_types, secret)
 VALUES (@tenant_id, @id, @url, @description, @event_types, @secret)

@@ -185,7 +185,7 @@ func (r *Registry) SetFeed(ctx context.Context, tenant string, enabled bool) err
 // wants is what a tenant wants: the feed, or deliveries to endpoints.
 type wants struct {
 	feed      bool
-	endpoints int
+	endpoints int64
 }
 
 // change changes what a tenant wants. Events are written from then on, or not any more.
@@ -198,11 +198,11 @@ func (r *Registry) change(
 		if err != nil {
 			return err
 		}
-		all, err := r.read(ctx, tx, tenant, nil)
+		endpoints, err := q.CountEndpoints(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		w, err := do(ctx, q, wants{feed, len(all)})
+		w, err := do(ctx, q, wants{feed, endpoints})
 		if err != nil {
 			return err
 		}

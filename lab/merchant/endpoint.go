@@ -25,14 +25,14 @@ type endpoint struct {
 
 	mu    sync.Mutex
 	heard []Notice
-	// The ids of the events that came, and of those that were taken.
-	came, taken map[string]bool
+	// The ids of the events that came, and of those that were read, with or without an answer.
+	came, known map[string]bool
 	forged      []string // what was no event for this endpoint
 }
 
 // listen starts an endpoint.
 func (m *Merchants) listen(tenant, name string) *endpoint {
-	e := &endpoint{of: m, tenant: tenant, name: name, came: map[string]bool{}, taken: map[string]bool{}}
+	e := &endpoint{of: m, tenant: tenant, name: name, came: map[string]bool{}, known: map[string]bool{}}
 	e.server = httptest.NewServer(e)
 	m.all = append(m.all, e)
 	return e
@@ -120,16 +120,17 @@ func (e *endpoint) keep(n Notice) {
 	n.Taken = false
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.known[n.ID] = true
 	e.heard = append(e.heard, n)
 }
 
 // take notes an event, and says so.
 func (e *endpoint) take(w http.ResponseWriter, n Notice) {
 	e.mu.Lock()
-	if e.taken[n.ID] {
+	if e.known[n.ID] {
 		e.of.Tally.One("event", "told again")
 	}
-	e.taken[n.ID] = true
+	e.known[n.ID] = true
 	e.heard = append(e.heard, n)
 	e.mu.Unlock()
 	e.of.Tally.One("event", "taken by "+e.name)

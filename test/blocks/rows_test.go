@@ -110,6 +110,7 @@ var statementsAsked = map[string]asked{
 	"events.RestEndpoint":  {with: ofEndpoint},
 	"events.RestEndpoints": {with: values{"endpointid": "'0000000b-0000-0000-0000-000000000001'", "rest": "'1 hour'"}},
 
+	"events.CountEndpoints": {},
 	"events.CreateEndpoint": {with: values{"url": "'https://shop.example'", "eventtypes": "ARRAY[]::text[]",
 		"secret": "sha256('x')"}},
 	"events.EnableEndpoint": {with: values{"id": "'0000000b-0000-0000-0000-000000000005'"}},

@@ -12,6 +12,17 @@ import (
 	"github.com/google/uuid"
 )
 
+const countEndpoints = `-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoints WHERE tenant_id = $1 AND deleted_at IS NULL
+`
+
+func (q *Queries) CountEndpoints(ctx context.Context, tenantID string) (int64, error) {
+	row := q.db.QueryRow(ctx, countEndpoints, tenantID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const createEndpoint = `-- name: CreateEndpoint :one
 INSERT INTO webhook_endpoints (tenant_id, id, url, description, event_types, secret)
 VALUES ($1, $2, $3, $4, $5, $6)
