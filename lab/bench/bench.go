@@ -69,6 +69,7 @@ func sections() []section {
 		{againstSection, named, (*bench).against},
 		{freshSection, named, (*bench).fresh},
 		{"events", named, (*bench).events},
+		{"deliveries", named, (*bench).deliveries},
 	}
 }
 
