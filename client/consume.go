@@ -1,13 +1,15 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 )
 
 // ConsumerTables are the tables of an idempotent consumer, for PostgreSQL: which events were taken, and the last
-// version of each payment and each refund. Events may be deleted from taken_events after a month (EVENTS_RETENTION).
+// version of each payment, refund and dispute. Events may be deleted from taken_events after a month
+// (EVENTS_RETENTION).
 const ConsumerTables = `
 CREATE TABLE IF NOT EXISTS taken_events (
     id       text PRIMARY KEY,
@@ -20,17 +22,17 @@ CREATE TABLE IF NOT EXISTS told_payments (
     reference  text NOT NULL,
     payment    jsonb NOT NULL
 );
-CREATE TABLE IF NOT EXISTS told_refunds (
-    refund_id text PRIMARY KEY,
-    version   bigint NOT NULL
+CREATE TABLE IF NOT EXISTS told_objects (
+    id      text PRIMARY KEY,
+    version bigint NOT NULL
 );`
 
-// News says what an event tells that was not known: the payment, or the refund that it is about, or both. What is not
-// news is older than what an earlier event has told.
-type News struct{ Payment, Refund bool }
+// News says what an event tells that was not known: the payment, or the object that it is about (a refund or a
+// dispute), or both. What is not news is older than what an earlier event has told.
+type News struct{ Payment, Object bool }
 
 // Consume takes an event once, whether it comes twice, late, or out of order. newer is called in the same transaction
-// if the event is the newest of its payment or of its refund: it does what the event is to cause, such as to mark the
+// if the event is the newest of its payment, refund or dispute: it does what the event is to cause, such as to mark the
 // order as paid. If newer fails, nothing is taken, and the next delivery tries again. Answer the delivery with 204 when
 // Consume returns nil, and not before.
 //
@@ -56,10 +58,10 @@ func Consume(ctx context.Context, db *sql.DB, e Event, newer func(tx *sql.Tx, n 
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (payment_id) DO UPDATE SET version = excluded.version,
 		status = excluded.status, payment = excluded.payment WHERE p.version < excluded.version`,
 		e.PaymentID, e.Version, e.Status, e.Reference, string(e.Payment))
-	if err == nil && e.RefundID != "" {
-		n.Refund, err = wrote(ctx, tx, `INSERT INTO told_refunds AS r (refund_id, version) VALUES ($1, $2)
-			ON CONFLICT (refund_id) DO UPDATE SET version = excluded.version WHERE r.version < excluded.version`,
-			e.RefundID, e.Version)
+	if object := cmp.Or(e.RefundID, e.DisputeID); err == nil && object != "" {
+		n.Object, err = wrote(ctx, tx, `INSERT INTO told_objects AS o (id, version) VALUES ($1, $2)
+			ON CONFLICT (id) DO UPDATE SET version = excluded.version WHERE o.version < excluded.version`,
+			object, e.Version)
 	}
 	if err == nil && n != (News{}) {
 		err = newer(tx, n)

@@ -14,8 +14,8 @@ import (
 )
 
 // Event is what Payonce tells of a payment. Events come at least once, and in any order. Version grows with each event
-// of a payment, and each event has the whole payment, and the refund that it is about. So a consumer keeps what has the
-// greatest version of each payment and of each refund.
+// of a payment, and each event has the whole payment, and the refund or the dispute that it is about. So a consumer
+// keeps what has the greatest version of each payment, of each refund and of each dispute.
 type Event struct {
 	ID        string // the same in each delivery of the event
 	Type      string // such as "payment.succeeded"
@@ -24,8 +24,10 @@ type Event struct {
 	Reference string // the merchant's own id of the order
 	Status    string // of the payment
 	RefundID  string // of the refund that the event is about; "": none
+	DisputeID string // the provider's id of the dispute that the event is about; "": none
 	Payment   json.RawMessage
 	Refund    json.RawMessage // that the event is about; nil: none
+	Dispute   json.RawMessage // that the event is about; nil: none
 }
 
 // ErrForged says that a request is not an event of Payonce's, or that it is too old. Answer it with 400, and trust
@@ -81,6 +83,7 @@ func eventIn(id string, body []byte) (Event, error) {
 		Data    struct {
 			Payment json.RawMessage `json:"payment"`
 			Refund  json.RawMessage `json:"refund"`
+			Dispute json.RawMessage `json:"dispute"`
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &read); err != nil {
@@ -94,17 +97,22 @@ func eventIn(id string, body []byte) (Event, error) {
 	if err := json.Unmarshal(read.Data.Payment, &paid); err != nil {
 		return Event{}, fmt.Errorf("read the payment of event %s: %w", id, err)
 	}
-	var refund struct {
-		RefundID string `json:"refundId"`
+	var about struct {
+		RefundID  string `json:"refundId"`
+		DisputeID string `json:"pspDisputeId"`
 	}
-	if read.Data.Refund != nil {
-		if err := json.Unmarshal(read.Data.Refund, &refund); err != nil {
-			return Event{}, fmt.Errorf("read the refund of event %s: %w", id, err)
+	for _, raw := range []json.RawMessage{read.Data.Refund, read.Data.Dispute} {
+		if raw == nil {
+			continue
+		}
+		if err := json.Unmarshal(raw, &about); err != nil {
+			return Event{}, fmt.Errorf("read what event %s is about: %w", id, err)
 		}
 	}
 	if read.ID != id || read.Version == 0 || paid.PaymentID == "" {
 		return Event{}, fmt.Errorf("read event %s: it has another id, no version, or no payment", id)
 	}
 	return Event{ID: id, Type: read.Type, Version: read.Version, PaymentID: paid.PaymentID, Reference: paid.Reference,
-		Status: paid.Status, RefundID: refund.RefundID, Payment: read.Data.Payment, Refund: read.Data.Refund}, nil
+		Status: paid.Status, RefundID: about.RefundID, DisputeID: about.DisputeID, Payment: read.Data.Payment,
+		Refund: read.Data.Refund, Dispute: read.Data.Dispute}, nil
 }

@@ -50,6 +50,21 @@ func TestEventOfTheLibrarysSignatureIsRead(t *testing.T) {
 	}
 }
 
+func TestEventNamesWhatItIsAbout(t *testing.T) {
+	t.Parallel()
+	for about, want := range map[string]Event{
+		`"refund":{"refundId":"re_1"}`:      {RefundID: "re_1", Refund: []byte(`{"refundId":"re_1"}`)},
+		`"dispute":{"pspDisputeId":"dp_1"}`: {DisputeID: "dp_1", Dispute: []byte(`{"pspDisputeId":"dp_1"}`)},
+	} {
+		body := strings.Replace(eventBody, `"payment":`, about+`,"payment":`, 1)
+		e, err := VerifyEvent([]byte(body), delivered(t, body, eventSecret), sentAt, eventSecret)
+		if err != nil || e.RefundID != want.RefundID || e.DisputeID != want.DisputeID ||
+			string(e.Refund) != string(want.Refund) || string(e.Dispute) != string(want.Dispute) {
+			t.Errorf("%s is read as %+v: %v", about, e, err)
+		}
+	}
+}
+
 func TestDeliveryThatIsNotSignedSaysNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(h http.Header) (body string, at time.Time, secret string){
@@ -102,7 +117,9 @@ func TestSignedTextThatIsNoEventIsAnError(t *testing.T) {
 	for _, body := range []string{"", "[]", `{"id":"evt_1","version":7,"data":{}}`,
 		`{"id":"evt_2","version":7,"data":{"payment":{"paymentId":"pay_1"}}}`,
 		`{"id":"evt_1","data":{"payment":{"paymentId":"pay_1"}}}`,
-		`{"id":"evt_1","version":7,"data":{"payment":{}}}`} {
+		`{"id":"evt_1","version":7,"data":{"payment":{}}}`,
+		`{"id":"evt_1","version":7,"data":{"payment":{"paymentId":"pay_1"},"refund":[]}}`,
+		`{"id":"evt_1","version":7,"data":{"payment":{"paymentId":"pay_1"},"dispute":[]}}`} {
 		e, err := VerifyEvent([]byte(body), delivered(t, body, eventSecret), sentAt, eventSecret)
 		if err == nil || errors.Is(err, ErrForged) {
 			t.Errorf("%q is %+v: %v", body, e, err)

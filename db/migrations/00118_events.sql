@@ -19,6 +19,7 @@ CREATE TABLE events (
     changed_at     timestamptz NOT NULL,
     disputes       jsonb, -- NULL: none
     refund         jsonb, -- the row of the refund that the event is about
+    dispute_id     text COLLATE "C", -- the PSP's id of the dispute that the event is about, which is one of disputes
     -- The place in the feed. NULL: the reconciler has not seen the event yet. It gives out the places one after the
     -- other, to events that are committed. So no event ever gets a place before one that somebody may have read.
     position       bigint,

@@ -119,11 +119,12 @@ SELECT id FROM recorded;
 -- tenant, to join them.
 INSERT INTO events (
     tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes,
-    refund)
+    refund, dispute_id)
 SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
                                     WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id),
                                    (extract(epoch FROM payonce_now()) * 1000000)::bigint), n.type, p.status,
-       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund
+       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund,
+       CASE e.object WHEN 'dispute' THEN e.psp_id END
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@payment_ids::uuid[]) AS payment_id,
              unnest(@objects::text[]) AS object, unnest(@refund_ids::uuid[]) AS refund_id,
              unnest(@psp_ids::text[]) AS psp_id) AS e
@@ -170,7 +171,7 @@ WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id
 -- name: ReadEvents :many
 -- Events, with what never changes of their payments.
 SELECT sqlc.embed(p), e.version, e.type, e.status, e.psp_charge_id, e.decline_code, e.refunded_minor, e.changed_at,
-       e.disputes, e.refund
+       e.disputes, e.refund, e.dispute_id
 FROM (SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) AS asked
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM events AS i
                     WHERE i.tenant_id = @tenant_id AND i.payment_id = asked.payment_id

@@ -39,7 +39,7 @@ func ParseID(id string) (payments.EventName, error) {
 }
 
 // Body is an event as receivers see it, in the form of Standard Webhooks. Version grows with each event of the payment,
-// and the payment is whole, so a receiver keeps what has the greatest version of each payment and of each refund.
+// and the payment is whole, so a receiver keeps what has the greatest version of each payment, refund and dispute.
 type Body struct {
 	ID        string           `json:"id"`
 	Type      string           `json:"type"`
@@ -48,10 +48,12 @@ type Body struct {
 	Data      Data             `json:"data"`
 }
 
-// Data is what an event tells: the payment as it was, and the refund that the event is about.
+// Data is what an event tells: the payment as it was, and the refund or the dispute that the event is about. A payment
+// shows its disputes once it has succeeded. The bank may be faster than its outcome.
 type Data struct {
-	Payment payment.Payment `json:"payment"`
-	Refund  *payment.Refund `json:"refund,omitempty"`
+	Payment payment.Payment  `json:"payment"`
+	Refund  *payment.Refund  `json:"refund,omitempty"`
+	Dispute *payment.Dispute `json:"dispute,omitempty"`
 }
 
 // BodyOf is the body of an event.
@@ -59,7 +61,7 @@ func BodyOf(e payments.Event) Body {
 	return Body{
 		ID:   IDOf(payments.EventName{PaymentID: e.Payment.ID, Version: e.Version}),
 		Type: e.Type, Timestamp: idempotency.Time(time.UnixMicro(e.Version)), Version: e.Version,
-		Data: Data{Payment: e.Payment, Refund: e.Refund},
+		Data: Data{Payment: e.Payment, Refund: e.Refund, Dispute: e.Dispute},
 	}
 }
 

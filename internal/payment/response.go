@@ -84,17 +84,27 @@ func (p Payment) Body() Body {
 	}
 	body.AmountRefundedCents, body.AmountDisputedCents = p.Refunded, p.Disputed()
 	for _, d := range p.Disputes {
-		shown := disputeBody{
-			PSPDisputeID: d.PSPID, Status: d.Status, AmountCents: d.Amount, Currency: d.Currency,
-			Amount: d.Currency.Decimal(d.Amount), Reason: d.Reason, EvidenceDueBy: idempotency.Time(d.EvidenceDueBy),
-			OpenedAt: idempotency.Time(d.Opened),
-		}
-		if d.Status.Final() {
-			shown.ClosedAt = idempotency.Time(d.Updated)
-		}
-		body.Disputes = append(body.Disputes, shown)
+		body.Disputes = append(body.Disputes, d.body())
 	}
 	return body
+}
+
+func (d Dispute) body() disputeBody {
+	body := disputeBody{
+		PSPDisputeID: d.PSPID, Status: d.Status, AmountCents: d.Amount, Currency: d.Currency,
+		Amount: d.Currency.Decimal(d.Amount), Reason: d.Reason, EvidenceDueBy: idempotency.Time(d.EvidenceDueBy),
+		OpenedAt: idempotency.Time(d.Opened),
+	}
+	if d.Status.Final() {
+		body.ClosedAt = idempotency.Time(d.Updated)
+	}
+	return body
+}
+
+// MarshalJSON writes the dispute as the API shows it.
+func (d Dispute) MarshalJSON() ([]byte, error) {
+	body := d.body()
+	return json.Marshal(&body)
 }
 
 // MarshalJSON writes the refund as the API shows it.

@@ -114,7 +114,8 @@ type Event struct {
 	Version int64 // grows with each event of the payment
 	Type    string
 	Payment payment.Payment
-	Refund  *payment.Refund // that the event is about; nil: none
+	Refund  *payment.Refund  // that the event is about; nil: none
+	Dispute *payment.Dispute // that the event is about; nil: none
 }
 
 // EventName names an event of a tenant.
@@ -160,6 +161,11 @@ func eventOf(row dbsqlc.ReadEventsRow) (e Event, err error) {
 	if row.Disputes != nil {
 		if e.Payment.Disputes, err = disputesOf(row.Disputes); err != nil {
 			return e, err
+		}
+	}
+	for i, d := range e.Payment.Disputes {
+		if row.DisputeID != nil && d.PSPID == *row.DisputeID {
+			e.Dispute = &e.Payment.Disputes[i]
 		}
 	}
 	if row.Refund != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +17,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payment"
+	"payonce/internal/postgres"
 	"payonce/test/pgtest"
 )
 
@@ -150,6 +152,36 @@ func TestOutcomesOfTheOwnerAreTold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An event has the dispute that it is about, also while the payment does not show it: the bank may be faster than the
+// outcome. Of several disputes, it is the right one.
+func TestEventHasItsDispute(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).wantingEvents()
+	charge := s.charging("paid-00000000001").lost()
+	s.exec("INSERT INTO disputes (tenant_id, payment_id, psp_id, amount_minor, currency, status, opened_at) " +
+		"SELECT tenant_id, id, v.psp_id, 500, 'USD', v.status, created_at " +
+		"FROM payments, (VALUES ('dp_1', 'won'), ('dp_2', 'lost'), ('dp_3', 'won')) AS v (psp_id, status)")
+	id := payment.ID(charge.lease.Subject)
+	about := subjectOf("acme", uuid.UUID(id), uuid.UUID{})
+	about.object = gateway.DisputeObject
+	for _, about.pspID = range []string{"dp_1", "dp_2"} {
+		if err := s.inTx(func(ctx context.Context, tx pgx.Tx) error {
+			return postgres.PipelineTx(ctx, tx, writeEvents(about))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		last := EventName{id, int64(s.count("SELECT max(version) FROM events"))}
+		events, err := s.service.Events(t.Context(), "acme", []EventName{last})
+		if e := events[last]; err != nil || e.Dispute == nil || e.Dispute.PSPID != about.pspID || e.Refund != nil ||
+			e.Payment.Status != payment.Processing {
+			t.Errorf("event of %s: %+v: %v", about.pspID, e, err)
+		}
+	}
+	s.evidenceBy(judge.SourceWebhook, charge.record)
+	s.wantTold(id, "payment.unknown", "dispute.won", "dispute.lost", "payment.succeeded")
+	s.wantLastToldIsShown(id)
 }
 
 // A payment that was disputed before its outcome was known, and whose versions are ahead of the clock.

@@ -59,16 +59,13 @@ func (w world) heard(m merchant.Heard, feed []merchant.Notice) []Violation {
 func (w world) untold(m merchant.Heard, receiver string, got []merchant.Notice) (found []Violation) {
 	told := map[string]bool{}
 	for _, n := range got {
-		for _, id := range tells(n) {
-			told[n.Type+" "+id] = true
-		}
+		told[n.Type+" "+tells(n)] = true
 	}
-	want := func(of *movementRow, name, status string, ids ...string) {
+	want := func(of *movementRow, name, status, id string) {
 		name += "." + shownStatus(status)
-		known := slices.ContainsFunc(ids, func(id string) bool { return told[name+" "+id] })
-		if of != nil && of.Tenant == m.Tenant && !known {
+		if of != nil && of.Tenant == m.Tenant && !told[name+" "+id] {
 			found = append(found, Violation{"I11", of.keyName().String(),
-				fmt.Sprintf("%s was never told %s of %s", receiver, name, ids[0])})
+				fmt.Sprintf("%s was never told %s of %s", receiver, name, id)})
 		}
 	}
 	for _, row := range w.books.subjects {
@@ -84,8 +81,7 @@ func (w world) untold(m merchant.Heard, receiver string, got []merchant.Notice) 
 		of := w.books.subjects[r.Payment]
 		switch {
 		case r.Object == disputeObject:
-			paid := payment.ID(r.Payment).String()
-			want(of, disputeObject, r.Status, paid+" "+r.PSPID, paid)
+			want(of, disputeObject, r.Status, payment.ID(r.Payment).String()+" "+r.PSPID)
 		case !w.books.isOwn(r):
 			want(of, "refund", r.Status, payment.RefundID(r.ID).String())
 		}
@@ -93,21 +89,13 @@ func (w world) untold(m merchant.Heard, receiver string, got []merchant.Notice) 
 	return found
 }
 
-// tells names what an event tells of. The type of an event does not say which dispute it is about, and a payment shows
-// its disputes once it is known to have succeeded. Until then, the payment stands for each of them.
-func tells(n merchant.Notice) (ids []string) {
-	shown := readDocument(n.Payment)
-	id := cmp.Or(readDocument(n.Refund).text("refundId"), shown.text("paymentId"))
-	object, status, _ := strings.Cut(n.Type, ".")
-	if object != disputeObject || shown.text("status") != string(payment.Succeeded) {
-		return []string{id}
+// tells names what an event tells of.
+func tells(n merchant.Notice) string {
+	paid := readDocument(n.Payment).text("paymentId")
+	if n.Dispute != nil {
+		return paid + " " + readDocument(n.Dispute).text("pspDisputeId")
 	}
-	for _, d := range disputesIn(shown) {
-		if d.text("status") == status {
-			ids = append(ids, id+" "+d.text("pspDisputeId"))
-		}
-	}
-	return ids
+	return cmp.Or(readDocument(n.Refund).text("refundId"), paid)
 }
 
 // untrue is what was told and is not so, and events that were not the same each time.
@@ -155,8 +143,8 @@ func (w world) wrong(tenant string, n merchant.Notice) string {
 		return "there is no such payment"
 	case row.Tenant != tenant:
 		return fmt.Sprintf("%s is a payment of %s", row, row.Tenant)
-	case (object == "refund") != (n.Refund != nil):
-		return "its type and its data differ in whether it is about a refund"
+	case (object == refundObject) != (n.Refund != nil), (object == disputeObject) != (n.Dispute != nil):
+		return "its type and its data differ in what it is about"
 	}
 	if differs := row.document().without(changing...).differs(shown.without(changing...)); differs != "" {
 		return differs
@@ -180,7 +168,7 @@ func (w world) wrong(tenant string, n merchant.Notice) string {
 	case refundObject:
 		return w.wrongRefund(row, status, readDocument(n.Refund))
 	}
-	return w.wrongDispute(row, status, shown)
+	return w.wrongDispute(row, status, shown, readDocument(n.Dispute))
 }
 
 // beyondRefunds: a payment shows as returned what its refunds have moved, of which an event may know a part. Our
@@ -244,20 +232,28 @@ func otherStatus(status string, shown document) string {
 	return ""
 }
 
-// wrongDispute: a payment shows its disputes once it is known to have succeeded. Before that, its type alone tells.
-func (w world) wrongDispute(of *movementRow, status string, shown document) string {
-	if shown.text("status") == string(payment.Processing) && len(w.books.disputesOf(of)) > 0 {
-		return ""
+// learned are the members of a dispute that a statement's line does not have, and those that come with its end.
+var learned = []string{"status", "reason", "evidenceDueBy", "openedAt", "closedAt"}
+
+// wrongDispute: a payment shows its disputes once it is known to have succeeded. Before that, the event alone has it.
+func (w world) wrongDispute(of *movementRow, status string, paid, shown document) string {
+	rows := w.books.disputesOf(of)
+	i := slices.IndexFunc(rows, func(r outsideRow) bool { return r.PSPID == shown.text("pspDisputeId") })
+	if i < 0 {
+		return "there is no such dispute of the payment"
 	}
-	for _, d := range disputesIn(shown) {
-		for _, r := range w.books.disputesOf(of) {
-			if d.text("pspDisputeId") == r.PSPID && d.text("status") == status &&
-				d["amountCents"] == r.dispute()["amountCents"] && d["currency"] == r.dispute()["currency"] {
-				return ""
-			}
-		}
+	now := rows[i].dispute()
+	if differs := now.without(learned...).differs(shown.without(learned...)); differs != "" {
+		return "the dispute: " + differs
 	}
-	return "no dispute of the payment was ever so"
+	if shown["closedAt"] != "" && now["closedAt"] == "" {
+		return fmt.Sprintf("the dispute was never %s, it is %s", status, rows[i].Status)
+	}
+	isShown := func(d document) bool { return d.differs(shown) == "" }
+	if paid.text("status") == string(payment.Succeeded) && !slices.ContainsFunc(disputesIn(paid), isShown) {
+		return "the payment does not show the dispute so"
+	}
+	return otherStatus(status, shown)
 }
 
 // outdated are the payments of which the event with the greatest version does not say what they are. The time of the

@@ -58,7 +58,7 @@ func (h *tale) moved(of *movementRow, from, to string) {
 }
 
 // event is one about a payment as it is now, or as somebody wants it to be.
-func (h *tale) event(version int, kind string, of *movementRow, refund document, change ...string) merchant.Notice {
+func (h *tale) event(version int, kind string, of *movementRow, about document, change ...string) merchant.Notice {
 	h.t.Helper()
 	text := func(d document) string {
 		raw := "{"
@@ -68,8 +68,8 @@ func (h *tale) event(version int, kind string, of *movementRow, refund document,
 		return strings.Replace(raw, ",", "", 1) + "}"
 	}
 	data := `{"payment":` + text(h.w.books.now(of))
-	if refund != nil {
-		data += `,"refund":` + text(refund)
+	if object, _, _ := strings.Cut(kind, "."); about != nil {
+		data += `,"` + object + `":` + text(about)
 	}
 	_, id, _ := strings.Cut(of.String(), "_")
 	body := string(canonical(fmt.Appendf(nil, `{"id":"evt_%s_%d","type":%q,"version":%d,"data":%s}}`, id, version, kind,
@@ -110,6 +110,13 @@ func (h *tale) refundEarlier(version int, kind, status string) {
 	h.tell(append([]merchant.Notice{h.event(version, kind, h.paid, h.w.books.now(&before))}, h.feed...)...)
 }
 
+// dispute is a dispute as an event shows it that tells of this status.
+func (h *tale) dispute(n int, status string) document {
+	r := h.w.books.outside[n]
+	r.Status = status
+	return r.dispute()
+}
+
 // byOthers is a refund that others have made, and that is kept in one status and told in another.
 func (h *tale) byOthers(version int, kind, told, kept string) {
 	h.t.Helper()
@@ -124,17 +131,18 @@ func (h *tale) byOthers(version int, kind, told, kept string) {
 // tellAll tells what has been.
 func (h *tale) tellAll() {
 	h.tell(h.event(1, "payment.succeeded", h.paid, nil), h.event(1, "payment.declined", h.declined, nil),
-		h.event(2, "refund.succeeded", h.paid, h.w.books.now(h.refund)), h.event(3, "dispute.lost", h.paid, nil))
+		h.event(2, "refund.succeeded", h.paid, h.w.books.now(h.refund)),
+		h.event(3, "dispute.lost", h.paid, h.dispute(0, "lost")))
 }
 
 func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 	t.Parallel()
 	h := newTale(t)
-	// The bank has decided before we knew of the payment: the type of the event alone tells of that.
-	hidden := h.event(-3, "dispute.won", h.paid, nil, `"status":"succeeded"`, `"status":"processing"`)
+	// The bank has decided before we knew of the payment: the event alone tells of that.
 	second := h.w.books.outside[0]
 	second.PSPID, second.Amount, second.Status = "dp_2", 100, "won"
 	h.w.books.outside = append(h.w.books.outside, second)
+	hidden := h.event(-3, "dispute.won", h.paid, h.dispute(1, "won"), `"status":"succeeded"`, `"status":"processing"`)
 	h.moved(h.paid, "in_progress", "failed_retryable")
 	h.moved(h.refund, "in_progress", "unknown")
 	h.moved(h.refund, "unknown", "failed_retryable")
@@ -146,8 +154,8 @@ func TestMerchantThatHasHeardAllHasNothingToComplainOf(t *testing.T) {
 		hidden,
 		h.event(-1, "payment.unknown", h.declined, nil, `"status":"declined"`, `"status":"processing"`),
 		// The bank was faster than we.
-		h.event(-1, "dispute.needs_response", h.paid, nil, `"status":"succeeded"`, `"status":"processing"`,
-			`"amountDisputedCents":2000,`, ``),
+		h.event(-1, "dispute.needs_response", h.paid, h.dispute(0, "needs_response"), `"status":"succeeded"`,
+			`"status":"processing"`, `"amountDisputedCents":2000,`, ``),
 	}, h.feed...)...)
 	// At least once, and in any order.
 	got := slices.Clone(h.feed)
@@ -177,7 +185,8 @@ func TestBrokenTaleIsFound(t *testing.T) {
 		"a dispute that nobody was told of": {func(h *tale) { h.tell(h.feed[:3]...) },
 			"the feed was never told dispute.lost"},
 		"an event that one endpoint alone has": {func(h *tale) {
-			h.m.Endpoints[endpoint] = append(h.m.Endpoints[endpoint], h.event(4, "dispute.lost", h.paid, nil))
+			h.m.Endpoints[endpoint] = append(h.m.Endpoints[endpoint], h.event(4, "dispute.lost", h.paid,
+				h.dispute(0, "lost")))
 		}, "is not in the feed"},
 		"an event that nobody has signed": {func(h *tale) { h.m.Forged = []string{"a forgery"} }, "a forgery"},
 		"a feed in another order": {func(h *tale) { h.feed[0], h.feed[1] = h.feed[1], h.feed[0] },
@@ -192,7 +201,8 @@ func TestBrokenTaleIsFound(t *testing.T) {
 			h.m.Endpoints[endpoint] = append(h.m.Endpoints[endpoint], again)
 		}, "it came again with other bytes"},
 		"an event that says something else elsewhere": {func(h *tale) {
-			h.m.Endpoints[endpoint][3] = h.event(3, "dispute.lost", h.paid, nil, `"cus-1"`, `"cus-2"`)
+			h.m.Endpoints[endpoint][3] = h.event(3, "dispute.lost", h.paid, h.dispute(0, "lost"),
+				`"cus-1"`, `"cus-2"`)
 		}, "elsewhere, it is"},
 		"another amount": {func(h *tale) {
 			h.tell(h.event(1, "payment.declined", h.declined, nil, `"amountCents":700`, `"amountCents":701`))
@@ -216,7 +226,8 @@ func TestBrokenTaleIsFound(t *testing.T) {
 			h.earlier(-1, "payment.failed", h.paid, "failed")
 		}, "the payment was never failed"},
 		"a failure that an event about a dispute shows": {func(h *tale) {
-			h.earlier(-1, "dispute.lost", h.paid, "failed")
+			h.tell(append([]merchant.Notice{h.event(-1, "dispute.lost", h.paid, h.dispute(0, "lost"),
+				`"status":"succeeded"`, `"status":"failed"`)}, h.feed...)...)
 		}, "the payment was never failed"},
 		"a doubt that never was": {func(h *tale) { h.earlier(-1, "payment.unknown", h.paid, "processing") },
 			"the payment was never unknown"},
@@ -285,12 +296,36 @@ func TestBrokenTaleIsFound(t *testing.T) {
 				payment.RefundID(uuid.New()).String()))
 		}, "there is no such refund"},
 		"a refund that is left out": {func(h *tale) { h.tell(h.event(1, "refund.succeeded", h.paid, nil)) },
-			"whether it is about a refund"},
-		"a dispute that never was": {func(h *tale) { h.tell(h.event(1, "dispute.won", h.paid, nil)) },
-			"no dispute of the payment was ever so"},
+			"differ in what it is about"},
+		"a dispute that is left out": {func(h *tale) { h.tell(h.event(1, "dispute.lost", h.paid, nil)) },
+			"differ in what it is about"},
+		"a dispute that its type does not have": {func(h *tale) {
+			h.tell(h.event(1, "dispute.won", h.paid, h.dispute(0, "lost")))
+		}, "it is about something that is lost"},
+		"a dispute that its payment shows otherwise": {func(h *tale) {
+			h.tell(h.event(1, "dispute.won", h.paid, h.dispute(0, "won")))
+		}, "the payment does not show the dispute so"},
+		"an end of a dispute that is open": {func(h *tale) {
+			h.tell(h.event(1, "dispute.lost", h.paid, h.dispute(0, "lost")))
+			h.w.books.outside[0].Status = "under_review"
+		}, "the dispute was never lost, it is under_review"},
+		"a dispute of another amount": {func(h *tale) {
+			h.tell(h.event(1, "dispute.lost", h.paid, h.dispute(0, "lost"), `"amountCents":2000`, `"amountCents":2001`))
+		}, "the dispute: amountCents is 2001"},
+		"a dispute before the outcome that is left out": {func(h *tale) {
+			h.earlier(-1, "dispute.inquiry", h.paid, "processing")
+		}, "differ in what it is about"},
 		"a dispute before the outcome, of nobody's": {func(h *tale) {
-			h.tell(h.event(1, "dispute.won", h.declined, nil, `"status":"declined"`, `"status":"processing"`))
-		}, "no dispute of the payment was ever so"},
+			h.tell(h.event(1, "dispute.won", h.declined, h.dispute(0, "won"), `"status":"declined"`,
+				`"status":"processing"`))
+		}, "there is no such dispute of the payment"},
+		"a dispute that was told before the outcome under the other's name": {func(h *tale) {
+			second := h.w.books.outside[0]
+			second.PSPID = "dp_2"
+			h.w.books.outside = append(h.w.books.outside, second)
+			h.tell(append([]merchant.Notice{h.event(-1, "dispute.lost", h.paid, h.dispute(0, "lost"),
+				`"status":"succeeded"`, `"status":"processing"`)}, h.feed...)...)
+		}, " dp_2"},
 		"a last event that is too early": {func(h *tale) {
 			h.tell(h.event(1, "payment.succeeded", h.paid, nil, `"amountRefundedCents":5000`,
 				`"amountRefundedCents":0`))

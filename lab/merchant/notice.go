@@ -23,6 +23,7 @@ type Notice struct {
 	Version  int64
 	Payment  []byte // JSON
 	Refund   []byte // JSON, or nil
+	Dispute  []byte // JSON, or nil
 	Body     []byte // all of it
 	Taken    bool   // the merchant has answered that it has the event; always so in a feed
 }
@@ -36,12 +37,14 @@ func ReadNotice(body []byte) (Notice, error) {
 		Data    struct {
 			Payment jsontext.Value `json:"payment"`
 			Refund  jsontext.Value `json:"refund"`
+			Dispute jsontext.Value `json:"dispute"`
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &read); err != nil {
 		return Notice{}, fmt.Errorf("read event %s: %w", body, err)
 	}
-	return Notice{read.ID, read.Type, read.Version, read.Data.Payment, read.Data.Refund, body, true}, nil
+	d := read.Data
+	return Notice{read.ID, read.Type, read.Version, d.Payment, d.Refund, d.Dispute, body, true}, nil
 }
 
 // IDs are those of notices, in their order.

@@ -113,27 +113,36 @@ func TestDeliveriesAtTheSameTimeAreTakenOnce(t *testing.T) {
 	wantShipped(t, db, 1)
 }
 
-// Of two refunds of one payment, the older event comes last. The payment in it is old, and the refund is news.
-func TestRefundOfAnOlderEventIsStillNews(t *testing.T) {
+// Of two refunds or disputes of one payment, the older event comes last. The payment in it is old, and the refund or
+// the dispute is news.
+func TestObjectOfAnOlderEventIsStillNews(t *testing.T) {
 	t.Parallel()
-	db := consumer(t)
-	news := map[string]client.News{}
-	for _, come := range []struct {
-		refund  string
-		version int64
-	}{{"re_2", 11}, {"re_1", 10}, {"re_1", 9}, {"re_1", 12}} {
-		e := eventOf(come.version)
-		e.RefundID = come.refund
-		if err := client.Consume(t.Context(), db, e, func(_ *sql.Tx, n client.News) error {
-			news[e.ID] = n
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := map[string]client.News{"evt_11": {Payment: true, Refund: true}, "evt_10": {Refund: true},
-		"evt_12": {Payment: true, Refund: true}}
-	if !maps.Equal(news, want) {
-		t.Errorf("news %+v, want %+v", news, want)
+	for object, about := range map[string]func(e *client.Event, id string){
+		"refund":  func(e *client.Event, id string) { e.RefundID = id },
+		"dispute": func(e *client.Event, id string) { e.DisputeID = id },
+	} {
+		t.Run(object, func(t *testing.T) {
+			t.Parallel()
+			db := consumer(t)
+			news := map[string]client.News{}
+			for _, come := range []struct {
+				id      string
+				version int64
+			}{{"second", 11}, {"first", 10}, {"first", 9}, {"first", 12}} {
+				e := eventOf(come.version)
+				about(&e, come.id)
+				if err := client.Consume(t.Context(), db, e, func(_ *sql.Tx, n client.News) error {
+					news[e.ID] = n
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := map[string]client.News{"evt_11": {Payment: true, Object: true}, "evt_10": {Object: true},
+				"evt_12": {Payment: true, Object: true}}
+			if !maps.Equal(news, want) {
+				t.Errorf("news %+v, want %+v", news, want)
+			}
+		})
 	}
 }

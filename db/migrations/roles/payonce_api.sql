@@ -38,7 +38,7 @@ GRANT SELECT,
 
 -- An event never changes.
 GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor,
-                      changed_at, disputes, refund)
+                      changed_at, disputes, refund, dispute_id)
     ON events TO payonce_api;
 
 -- What merchants want to hear, and where. The reconciler delivers.

@@ -38,7 +38,7 @@ GRANT SELECT,
 -- An event never changes, but gets its place in the feed. It is deleted with its deliveries.
 GRANT SELECT, DELETE, UPDATE (position),
       INSERT (tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at,
-              disputes, refund)
+              disputes, refund, dispute_id)
     ON events TO payonce_reconciler;
 GRANT SELECT, UPDATE (position) ON event_feed TO payonce_reconciler;
 -- Where events go is for the merchant to say. Whether it works is for the reconciler.

@@ -1024,9 +1024,9 @@ func (q *Queries) PSPIDTaken(ctx context.Context, arg PSPIDTakenParams) (bool, e
 
 const readEvents = `-- name: ReadEvents :many
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, e.version, e.type, e.status, e.psp_charge_id, e.decline_code, e.refunded_minor, e.changed_at,
-       e.disputes, e.refund
+       e.disputes, e.refund, e.dispute_id
 FROM (SELECT unnest($1::uuid[]) AS payment_id, unnest($2::bigint[]) AS version) AS asked
-CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes, refund, position FROM events AS i
+CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes, refund, dispute_id, position FROM events AS i
                     WHERE i.tenant_id = $3 AND i.payment_id = asked.payment_id
                       AND i.version = asked.version) AS e
 JOIN payments AS p ON p.tenant_id = e.tenant_id AND p.id = e.payment_id
@@ -1050,6 +1050,7 @@ type ReadEventsRow struct {
 	ChangedAt     time.Time
 	Disputes      []byte
 	Refund        []byte
+	DisputeID     *string
 }
 
 // Events, with what never changes of their payments.
@@ -1092,6 +1093,7 @@ func (q *Queries) ReadEvents(ctx context.Context, arg ReadEventsParams) ([]ReadE
 			&i.ChangedAt,
 			&i.Disputes,
 			&i.Refund,
+			&i.DisputeID,
 		); err != nil {
 			return nil, err
 		}
@@ -1666,11 +1668,12 @@ func (q *Queries) TenantOfAccount(ctx context.Context, pspAccount string) (Tenan
 const writeEvents = `-- name: WriteEvents :exec
 INSERT INTO events (
     tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes,
-    refund)
+    refund, dispute_id)
 SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
                                     WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id),
                                    (extract(epoch FROM payonce_now()) * 1000000)::bigint), n.type, p.status,
-       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund
+       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund,
+       CASE e.object WHEN 'dispute' THEN e.psp_id END
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
              unnest($3::text[]) AS object, unnest($4::uuid[]) AS refund_id,
              unnest($5::text[]) AS psp_id) AS e
