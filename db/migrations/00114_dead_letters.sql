@@ -57,19 +57,26 @@ CREATE INDEX dead_letters_open_by_key ON dead_letters (tenant_id, operation, key
     WHERE status = 'open' AND key IS NOT NULL;
 CREATE INDEX dead_letters_by_status ON dead_letters (status, opened_at, id) WHERE opened_at IS NOT NULL;
 
--- The audit: every decision of an operator, and every decision that was refused.
+-- The audit: every decision of an operator about a dead letter, every decision that was refused, and what operators
+-- have done to the endpoints of merchants. No foreign key names an endpoint: the audit outlives it.
 CREATE TABLE operator_actions (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at             timestamptz NOT NULL DEFAULT payonce_now(),
-    dead_letter_id      uuid NOT NULL REFERENCES dead_letters (id),
-    dead_letter_version integer NOT NULL,
+    dead_letter_id      uuid REFERENCES dead_letters (id),
+    dead_letter_version integer,
+    endpoint_id    uuid,
+    tenant_id      text COLLATE "C",
     actor          text NOT NULL CHECK (char_length(actor) BETWEEN 1 AND 150),
     action         text NOT NULL,
-    reason         text NOT NULL CHECK (char_length(reason) BETWEEN 1 AND 500),
+    reason         text CHECK (char_length(reason) BETWEEN 1 AND 500), -- of a decision
     outcome        text NOT NULL CHECK (outcome IN ('done', 'refused')),
-    detail         text NOT NULL DEFAULT '' CHECK (char_length(detail) <= 500)
+    detail         text NOT NULL DEFAULT '' CHECK (char_length(detail) <= 500),
+    CONSTRAINT operator_actions_about_one_thing CHECK (
+        num_nonnulls(dead_letter_id, dead_letter_version, reason) = CASE WHEN endpoint_id IS NULL THEN 3 ELSE 0 END
+        AND (endpoint_id IS NULL) = (tenant_id IS NULL))
 );
-CREATE INDEX operator_actions_by_dead_letter ON operator_actions (dead_letter_id, id);
+CREATE INDEX operator_actions_by_dead_letter ON operator_actions (dead_letter_id, id) WHERE dead_letter_id IS NOT NULL;
+CREATE INDEX operator_actions_by_endpoint ON operator_actions (endpoint_id, id) WHERE endpoint_id IS NOT NULL;
 
 CREATE TRIGGER operator_actions_never_rewritten
     BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_actions EXECUTE FUNCTION history_is_append_only();

@@ -151,12 +151,13 @@ WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
 
 -- name: AuditRefused :exec
 INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
-VALUES (@dead_letter_id, @dead_letter_version, @actor, @action, @reason, 'refused', @detail);
+VALUES (@dead_letter_id::uuid, @dead_letter_version::integer, @actor, @action, @reason::text, 'refused', @detail);
 
 -- name: ListActions :many
 -- The first decisions of operators about a dead letter, oldest first.
-SELECT at, dead_letter_version, actor, action, reason, outcome, detail
-FROM operator_actions WHERE dead_letter_id = @dead_letter_id ORDER BY id LIMIT @max_rows;
+SELECT at, coalesce(dead_letter_version, 0)::integer AS dead_letter_version, actor, action,
+       coalesce(reason, '')::text AS reason, outcome, detail
+FROM operator_actions WHERE dead_letter_id = @dead_letter_id::uuid ORDER BY id LIMIT @max_rows;
 
 -- name: OpenOnKey :one
 -- others is the oldest other open dead letter that holds the key and needs a decision. A failed job (job_discarded)

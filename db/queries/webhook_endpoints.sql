@@ -152,3 +152,13 @@ WHERE e.tenant_id = @tenant_id AND p.id = @endpoint_id AND e.version >= @since::
 ORDER BY e.position
 ON CONFLICT (tenant_id, endpoint_id, payment_id, version) DO UPDATE
 SET due_at = excluded.due_at, attempts = 0, first_at = NULL, delivered_at = NULL;
+
+-- name: AuditEndpoint :exec
+-- What an operator does to an endpoint of a tenant, in the transaction that does it.
+INSERT INTO operator_actions (endpoint_id, tenant_id, actor, action, outcome, detail)
+VALUES (@endpoint_id::uuid, @tenant_id::text, @actor, @action, 'done', @detail);
+
+-- name: ListEndpointActions :many
+-- What operators have done to an endpoint, the newest first.
+SELECT at, actor, action, detail FROM operator_actions
+WHERE endpoint_id = @endpoint_id::uuid AND tenant_id = @tenant_id::text ORDER BY id DESC LIMIT @max_rows;

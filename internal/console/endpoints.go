@@ -40,7 +40,8 @@ type endpointView struct {
 	URLHere       string // of this page
 	KeyID         string // of the operator who sees the page
 	Rows          []events.Delivery
-	Newest, Older string // the addresses of other pages; or ""
+	Actions       []events.Action // of operators
+	Newest, Older string          // the addresses of other pages; or ""
 	Resent        *resent
 	Refused       string // why nothing was changed; or ""
 }
@@ -98,6 +99,10 @@ func (c endpointPages) showEndpoint(
 		c.explain(w, r, err)
 		return
 	}
+	if v.Actions, err = c.config.Events.Actions(r.Context(), tenant, id); err != nil {
+		c.explain(w, r, err)
+		return
+	}
 	v.Rows, v.URLHere, v.KeyID = rows, endpointURL(tenant, id), by.KeyID.String()
 	if older != nil {
 		v.Older = v.URLHere + "?cursor=" + events.IDOf(*older)
@@ -146,7 +151,7 @@ func (c endpointPages) delivery(w http.ResponseWriter, r *http.Request, by tenan
 // enable enables an endpoint again.
 func (c endpointPages) enable(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	c.changeEndpoint(w, r, by, "enabled", func(tenant string, id events.EndpointID) (next string, err error) {
-		_, err = c.config.Events.Enable(r.Context(), tenant, id)
+		_, err = c.config.Events.Enable(r.Context(), tenant, id, by.Actor())
 		return endpointURL(tenant, id), err
 	})
 }
@@ -157,11 +162,11 @@ func (c endpointPages) resend(w http.ResponseWriter, r *http.Request, by tenants
 		if text := r.PostFormValue("event"); text != "" {
 			event, err := events.ParseID(text)
 			if err == nil {
-				_, err = c.config.Events.Redeliver(r.Context(), tenant, event, &id)
+				_, err = c.config.Events.Redeliver(r.Context(), tenant, event, &id, by.Actor())
 			}
 			return endpointURL(tenant, id) + "/events/" + events.IDOf(event) + "?resent", err
 		}
-		return c.resendSince(r, tenant, id)
+		return c.resendSince(r, by, tenant, id)
 	})
 }
 
@@ -169,7 +174,9 @@ func (c endpointPages) resend(w http.ResponseWriter, r *http.Request, by tenants
 var errNoTime = errors.New("no time")
 
 // resendSince delivers events since a time again: the newest, or those that are older than the last ones.
-func (c endpointPages) resendSince(r *http.Request, tenant string, id events.EndpointID) (next string, err error) {
+func (c endpointPages) resendSince(
+	r *http.Request, by tenants.Principal, tenant string, id events.EndpointID,
+) (next string, err error) {
 	q := &query.Query{Values: queryIn(r.PostForm, []field{timeField("since", "")})}
 	since, _ := q.Between("since", "until")
 	if since == nil || q.Bad() != nil || since.Year() < 1970 {
@@ -183,7 +190,7 @@ func (c endpointPages) resendSince(r *http.Request, tenant string, id events.End
 		}
 		after = &event
 	}
-	n, older, err := c.config.Events.RedeliverSince(r.Context(), tenant, id, *since, after)
+	n, older, err := c.config.Events.RedeliverSince(r.Context(), tenant, id, *since, after, by.Actor())
 	s := resent{N: n, Since: since.UTC()}
 	if older != nil {
 		s.Older = events.IDOf(*older)

@@ -76,6 +76,37 @@ func TestTableRefusesWhatIsNoActionOfAnOperator(t *testing.T) {
 	}
 }
 
+// An audit row is about a dead letter, with a reason, or about an endpoint.
+func TestAuditRowIsAboutOneThing(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aDeadLetter()
+	o.put(l)
+	const insert = `INSERT INTO operator_actions
+		(dead_letter_id, dead_letter_version, reason, endpoint_id, tenant_id, actor, action, outcome)
+		VALUES ($1, $2, $3, $4, $5, 'ann', 'a', 'done')`
+	const about = "operator_actions_about_one_thing"
+	endpoint := uuid.Must(uuid.NewV7())
+	for _, c := range []struct {
+		deadLetter, version, reason, endpoint, tenant any
+		want                                          string
+	}{
+		{l.ID, 1, "r", nil, nil, ""},
+		{nil, nil, nil, endpoint, "acme", ""},
+		{nil, nil, nil, nil, nil, about},
+		{nil, nil, nil, endpoint, nil, about},
+		{l.ID, 1, "r", nil, "acme", about},
+		{l.ID, 1, "r", endpoint, "acme", about},
+		{l.ID, 1, nil, nil, nil, about},
+		{l.ID, nil, "r", nil, nil, about},
+		{nil, nil, "r", endpoint, "acme", about},
+	} {
+		if got := o.refusal(insert, c.deadLetter, c.version, c.reason, c.endpoint, c.tenant); got != c.want {
+			t.Errorf("%+v: refused by %q", c, got)
+		}
+	}
+}
+
 // What a dead letter forbids follows from what was found: money that has moved forbids to answer with a decline.
 func TestEvidenceSaysWhatADeadLetterHolds(t *testing.T) {
 	t.Parallel()

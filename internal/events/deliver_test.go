@@ -337,7 +337,7 @@ func TestWhatWaitsAtADisabledEndpointIsTriedAsIfNew(t *testing.T) {
 		t.Errorf("a job for a disabled endpoint: %v", got)
 	}
 	registry := &Registry{DB: p.d.DB}
-	if _, err := registry.Enable(t.Context(), "acme", EndpointID(endpoint)); err != nil {
+	if _, err := registry.Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.enqueued(); len(got) != 1 {

@@ -156,12 +156,18 @@ func (r *Registry) Rotate(
 	return e, textOf(raw), nil
 }
 
-// Enable enables an endpoint again. What has waited for it is delivered.
-func (r *Registry) Enable(ctx context.Context, tenant string, id EndpointID) (e EndpointRow, err error) {
+// Enable enables an endpoint again. What has waited for it is delivered. operator is the operator who asks, for the
+// audit; "" if the merchant asks.
+func (r *Registry) Enable(
+	ctx context.Context, tenant string, id EndpointID, operator string,
+) (e EndpointRow, err error) {
 	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		err := dbsqlc.New(tx).EnableEndpoint(ctx, dbsqlc.EnableEndpointParams{TenantID: tenant, ID: uuid.UUID(id)})
 		if err == nil {
 			e, err = r.readOne(ctx, tx, tenant, id)
+		}
+		if err == nil {
+			err = auditTx(ctx, tx, tenant, id, Action{Actor: operator, Did: "enable"})
 		}
 		return err
 	})

@@ -112,9 +112,10 @@ func (p Position) choose(rows []dbsqlc.ReadFeedRow) (names []payments.EventName,
 }
 
 // Redeliver makes an event of a tenant due again, and returns the endpoints that get it: this one, or without one, all
-// that are enabled and get its type. It fails with ErrNoEvent or ErrNoEndpoint.
+// that are enabled and get its type. It fails with ErrNoEvent or ErrNoEndpoint. operator is the operator who asks, for
+// the audit; "" if the merchant asks. An operator names the endpoint.
 func (r *Registry) Redeliver(
-	ctx context.Context, tenant string, event payments.EventName, to *EndpointID,
+	ctx context.Context, tenant string, event payments.EventName, to *EndpointID, operator string,
 ) (endpoints []EndpointID, err error) {
 	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := dbsqlc.New(tx)
@@ -133,6 +134,9 @@ func (r *Registry) Redeliver(
 			Version: event.Version, EndpointID: (*uuid.UUID)(to)})
 		for _, id := range ids {
 			endpoints = append(endpoints, EndpointID(id))
+		}
+		if err == nil && to != nil {
+			err = auditTx(ctx, tx, tenant, *to, Action{Actor: operator, Did: "resend", What: IDOf(event)})
 		}
 		return err
 	})

@@ -186,7 +186,7 @@ func TestEventIsDeliveredOnceMore(t *testing.T) {
 	}
 	event := m.event("acme", "payment.succeeded")
 	ask := func(tenant string, e payments.EventName, to *EndpointID) ([]EndpointID, error) {
-		return m.registry.Redeliver(t.Context(), tenant, e, to)
+		return m.registry.Redeliver(t.Context(), tenant, e, to, "")
 	}
 	if got, err := ask("acme", event, nil); !errors.Is(err, ErrNoEvent) {
 		t.Errorf("an event that the dispatch has not seen is delivered to %v, %v", got, err)

@@ -243,9 +243,9 @@ const latest = time.Hour
 
 // RedeliverSince makes the events since a time due again for one endpoint, and says how many. It looks at a limited
 // number of them, the newest first, from behind an event or from the newest. If there may be more of them, older is the
-// last event that was looked at. It fails with ErrNoEndpoint.
+// last event that was looked at. It fails with ErrNoEndpoint. operator is the operator who asks, for the audit.
 func (r *Registry) RedeliverSince(
-	ctx context.Context, tenant string, to EndpointID, since time.Time, after *payments.EventName,
+	ctx context.Context, tenant string, to EndpointID, since time.Time, after *payments.EventName, operator string,
 ) (resent int, older *payments.EventName, err error) {
 	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := r.readOne(ctx, tx, tenant, to); err != nil {
@@ -262,7 +262,14 @@ func (r *Registry) RedeliverSince(
 		if older != nil && older.Version < since.Add(-latest).UnixMicro() {
 			older = nil
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("%d since %s", n, since.UTC().Format(time.RFC3339))
+		if after != nil {
+			what += ", older than " + IDOf(*after)
+		}
+		return auditTx(ctx, tx, tenant, to, Action{Actor: operator, Did: "resend", What: what})
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("redeliver events: %w", err)

@@ -184,15 +184,79 @@ func TestOperatorSendsAgainWhatHasHappenedSinceATime(t *testing.T) {
 	p.deliver(id)
 	p.want("0 of 3", `SELECT count(due_at) || ' of ' || count(*) FROM event_deliveries`)
 	n, older, err := p.operators().RedeliverSince(t.Context(), "acme", EndpointID(id),
-		time.UnixMicro(names[1].Version), nil)
+		time.UnixMicro(names[1].Version), nil, "ann")
 	if err != nil || n != 2 || older != nil {
 		t.Fatalf("%d, %v, %v", n, older, err)
 	}
 	p.want("2 of 3", `SELECT count(due_at) || ' of ' || count(*) FROM event_deliveries`)
-	_, _, err = p.operators().RedeliverSince(t.Context(), "globex", EndpointID(id), time.Time{}, nil)
+	_, _, err = p.operators().RedeliverSince(t.Context(), "globex", EndpointID(id), time.Time{}, nil, "ann")
 	if !errors.Is(err, ErrNoEndpoint) {
 		t.Errorf("for another tenant: %v", err)
 	}
+}
+
+// What an operator does is on record, and what a merchant does or what fails is not.
+func TestWhatOperatorsDoToAnEndpointIsOnRecord(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	id := EndpointID(p.endpoint("acme", "http://127.0.0.1:1/"))
+	other := EndpointID(p.endpoint("acme", "http://127.0.0.1:1/"))
+	event := p.event("acme", "payment.succeeded")
+	p.dispatch()
+	r, since := p.operators(), time.UnixMicro(event.Version).Truncate(time.Second)
+	for _, operator := range []string{"", "ann"} {
+		_, err := r.Enable(t.Context(), "acme", id, operator)
+		_, one := r.Redeliver(t.Context(), "acme", event, &id, operator)
+		_, _, all := r.RedeliverSince(t.Context(), "acme", id, since, nil, operator)
+		_, _, older := r.RedeliverSince(t.Context(), "acme", id, since, &event, operator)
+		if err := errors.Join(err, one, all, older); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, errEnable := r.Enable(t.Context(), "globex", id, "bob")
+	_, errOne := r.Redeliver(t.Context(), "globex", event, &id, "bob")
+	if errEnable == nil || errOne == nil {
+		t.Fatalf("of another tenant: %v, %v", errEnable, errOne)
+	}
+	done, err := r.Actions(t.Context(), "acme", id)
+	stamp := since.UTC().Format(time.RFC3339)
+	want := []string{"ann resend 0 since " + stamp + ", older than " + IDOf(event), "ann resend 1 since " + stamp,
+		"ann resend " + IDOf(event), "ann enable "}
+	var got []string
+	for _, a := range done {
+		got = append(got, a.Actor+" "+a.Did+" "+a.What)
+		if a.At.IsZero() {
+			t.Errorf("%+v has no time", a)
+		}
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, want %q: %v", got, want, err)
+	}
+	for tenant, of := range map[string]EndpointID{"acme": other, "globex": id} {
+		if done, err := r.Actions(t.Context(), tenant, of); err != nil || done != nil {
+			t.Errorf("of another endpoint or tenant: %+v: %v", done, err)
+		}
+	}
+}
+
+// Nothing is sent again that is not on record.
+func TestActionThatCannotBeRecordedIsNotDone(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	id := EndpointID(p.endpoint("acme", "http://127.0.0.1:1/"))
+	event := p.event("acme", "payment.succeeded")
+	p.dispatch()
+	p.exec("UPDATE event_deliveries SET due_at = NULL, delivered_at = payonce_now()")
+	p.exec("UPDATE webhook_endpoints SET disabled_at = payonce_now(), disabled_reason = 'test'")
+	tooLong, r := strings.Repeat("x", 151), p.operators()
+	_, err := r.Enable(t.Context(), "acme", id, tooLong)
+	_, one := r.Redeliver(t.Context(), "acme", event, &id, tooLong)
+	_, _, all := r.RedeliverSince(t.Context(), "acme", id, time.UnixMicro(event.Version), nil, tooLong)
+	if err == nil || one == nil || all == nil {
+		t.Errorf("%v, %v, %v", err, one, all)
+	}
+	p.want("0 1", `SELECT concat_ws(' ', (SELECT count(due_at) FROM event_deliveries),
+		(SELECT count(disabled_at) FROM webhook_endpoints))`)
 }
 
 // Each event is sent again once, although they are too many for one step, and more of them happen meanwhile.
@@ -204,7 +268,7 @@ func TestSendingAgainGoesOnBehindWhatWasSent(t *testing.T) {
 	since := time.UnixMicro(oldest.Version)
 	p.exec("UPDATE event_deliveries SET due_at = NULL, delivered_at = payonce_now()")
 	step := func(since time.Time, after *payments.EventName) (int, *payments.EventName) {
-		n, older, err := p.operators().RedeliverSince(t.Context(), "acme", every, since, after)
+		n, older, err := p.operators().RedeliverSince(t.Context(), "acme", every, since, after, "ann")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -179,7 +179,7 @@ func (e merchantEvents) enableEndpoint(_ http.ResponseWriter, r *http.Request) (
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := e.registry.Enable(r.Context(), principalOf(r).Tenant, id)
+	endpoint, err := e.registry.Enable(r.Context(), principalOf(r).Tenant, id, "")
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (e merchantEvents) redeliver(w http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, events.ErrNoEvent
 	}
-	endpoints, err := e.registry.Redeliver(r.Context(), principalOf(r).Tenant, event, to)
+	endpoints, err := e.registry.Redeliver(r.Context(), principalOf(r).Tenant, event, to, "")
 	if err != nil {
 		return nil, err
 	}

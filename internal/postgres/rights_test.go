@@ -252,7 +252,7 @@ var forbidden = []string{
 	"UPDATE idempotency_key_events SET at = at", "UPDATE idempotency_key_events SET reason = reason",
 	"UPDATE idempotency_key_events SET actor = actor",
 	"UPDATE operator_actions SET at = at", "UPDATE operator_actions SET actor = actor",
-	"UPDATE operator_actions SET outcome = outcome",
+	"UPDATE operator_actions SET outcome = outcome", "UPDATE operator_actions SET endpoint_id = endpoint_id",
 	`INSERT INTO operator_actions (at, dead_letter_id, dead_letter_version, actor, action, reason, outcome)
 		VALUES ('2020-01-01', gen_random_uuid(), 1, 'a', 'dismiss', 'r', 'done')`,
 	"UPDATE dead_letters SET evidence = '{}'", "UPDATE dead_letters SET kind = kind",

@@ -43,6 +43,7 @@ var byAPI = []string{
 	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvents", "webhooks.WakeQueue",
 	"events.LockTenant", "events.SetTells", "events.CreateEndpoint", "events.ListEndpoints", "events.WithdrawEndpoint",
 	"events.RotateSecret", "events.EnableEndpoint", "events.FindInFeed", "events.ReadFeed", "events.Redeliver",
+	"events.AuditEndpoint", "events.ListEndpointActions",
 }
 
 var byReconciler = []string{

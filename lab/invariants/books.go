@@ -189,7 +189,7 @@ SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')
 FROM dead_letters ORDER BY opened_at, id`
 	readAudit = `
-SELECT dead_letter_id, at, actor, action, reason, outcome, detail, dead_letter_version FROM operator_actions ORDER BY id`
+SELECT dead_letter_id, at, actor, action, reason, outcome, detail, dead_letter_version FROM operator_actions WHERE dead_letter_id IS NOT NULL ORDER BY id`
 	readEvents = `
 SELECT tenant_id, operation, key, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events ORDER BY tenant_id, operation, key, id`

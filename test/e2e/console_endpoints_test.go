@@ -115,4 +115,9 @@ func TestOperatorSendsEventsAgainAndEnablesAnEndpoint(t *testing.T) {
 	if n := s.count("SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL"); n != 0 {
 		t.Error("the endpoint is still disabled")
 	}
+	reader.wantPage(page, "What operators have done", "<b>enable</b>", "<b>resend</b> "+event,
+		"<b>resend</b> 1 since 2020-01-01T00:00:00Z")
+	if n := s.count("SELECT count(*) FROM operator_actions WHERE tenant_id = 'acme'"); n != 4 {
+		t.Errorf("%d rows in the audit, want those of the 4 forms that were not refused", n)
+	}
 }

@@ -60,7 +60,8 @@ GRANT SELECT,
       INSERT (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence),
       UPDATE (status, version, resolved_at, action, actor, resolution_reason)
     ON dead_letters TO payonce_api;
-GRANT SELECT, INSERT (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
+GRANT SELECT, INSERT (dead_letter_id, dead_letter_version, endpoint_id, tenant_id, actor, action, reason, outcome,
+                      detail)
     ON operator_actions TO payonce_api;
 
 -- The API inserts jobs, and the reconciler runs them. An operator may run a discarded job again. River also sets the

@@ -75,6 +75,9 @@ FROM (SELECT n, n % 100 IN (13, 14) OR n % 100 > 24 AS done, timestamptz '2026-0
 INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)
 SELECT ('0000000d' || lpad(to_hex(n), 24, '0'))::uuid, 1, 'ann', 'dismiss', 'test', 'done'
 FROM generate_series($FROM, $TO) AS n WHERE n % 100 IN (13, 14);
+INSERT INTO operator_actions (endpoint_id, tenant_id, actor, action, outcome)
+SELECT ('0000000b' || lpad(to_hex(n), 24, '0'))::uuid, 'acme', 'ann', 'resend', 'done'
+FROM generate_series($FROM, $TO) AS n WHERE n % 100 = 13;
 
 INSERT INTO webhook_events (id, sent_at, body, received_at, processed_at, result)
 SELECT 'event-' || n, at, 'x', at, CASE WHEN n % 100 > 0 THEN at END, CASE WHEN n % 100 > 0 THEN 'resolved' END

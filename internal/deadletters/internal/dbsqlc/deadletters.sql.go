@@ -47,7 +47,7 @@ func (q *Queries) AnswerDeadLetter(ctx context.Context, arg AnswerDeadLetterPara
 
 const auditRefused = `-- name: AuditRefused :exec
 INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
-VALUES ($1, $2, $3, $4, $5, 'refused', $6)
+VALUES ($1::uuid, $2::integer, $3, $4, $5::text, 'refused', $6)
 `
 
 type AuditRefusedParams struct {
@@ -156,8 +156,9 @@ func (q *Queries) GetDeadLetter(ctx context.Context, id uuid.UUID) (GetDeadLette
 }
 
 const listActions = `-- name: ListActions :many
-SELECT at, dead_letter_version, actor, action, reason, outcome, detail
-FROM operator_actions WHERE dead_letter_id = $1 ORDER BY id LIMIT $2
+SELECT at, coalesce(dead_letter_version, 0)::integer AS dead_letter_version, actor, action,
+       coalesce(reason, '')::text AS reason, outcome, detail
+FROM operator_actions WHERE dead_letter_id = $1::uuid ORDER BY id LIMIT $2
 `
 
 type ListActionsParams struct {

@@ -12,6 +12,31 @@ import (
 	"github.com/google/uuid"
 )
 
+const auditEndpoint = `-- name: AuditEndpoint :exec
+INSERT INTO operator_actions (endpoint_id, tenant_id, actor, action, outcome, detail)
+VALUES ($1::uuid, $2::text, $3, $4, 'done', $5)
+`
+
+type AuditEndpointParams struct {
+	EndpointID uuid.UUID
+	TenantID   string
+	Actor      string
+	Action     string
+	Detail     string
+}
+
+// What an operator does to an endpoint of a tenant, in the transaction that does it.
+func (q *Queries) AuditEndpoint(ctx context.Context, arg AuditEndpointParams) error {
+	_, err := q.db.Exec(ctx, auditEndpoint,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.Actor,
+		arg.Action,
+		arg.Detail,
+	)
+	return err
+}
+
 const countEndpoints = `-- name: CountEndpoints :one
 SELECT count(*) FROM webhook_endpoints WHERE tenant_id = $1 AND deleted_at IS NULL
 `
@@ -318,6 +343,50 @@ func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) 
 			&i.LastAnswer,
 			&i.LastError,
 			&i.DeliveredAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listEndpointActions = `-- name: ListEndpointActions :many
+SELECT at, actor, action, detail FROM operator_actions
+WHERE endpoint_id = $1::uuid AND tenant_id = $2::text ORDER BY id DESC LIMIT $3
+`
+
+type ListEndpointActionsParams struct {
+	EndpointID uuid.UUID
+	TenantID   string
+	MaxRows    int32
+}
+
+type ListEndpointActionsRow struct {
+	At     time.Time
+	Actor  string
+	Action string
+	Detail string
+}
+
+// What operators have done to an endpoint, the newest first.
+func (q *Queries) ListEndpointActions(ctx context.Context, arg ListEndpointActionsParams) ([]ListEndpointActionsRow, error) {
+	rows, err := q.db.Query(ctx, listEndpointActions, arg.EndpointID, arg.TenantID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListEndpointActionsRow
+	for rows.Next() {
+		var i ListEndpointActionsRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Actor,
+			&i.Action,
+			&i.Detail,
 		); err != nil {
 			return nil, err
 		}
