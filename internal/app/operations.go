@@ -114,7 +114,7 @@ func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
 		Keys: map[string]int64{}, OldestUnknown: s.OldestUnknown,
 		DeadLettersOpen: map[string]int64{}, OldestDeadLetter: s.DeadLetters.Oldest,
 		WebhooksWaiting: s.Webhooks.Count, OldestWebhook: s.Webhooks.Oldest,
-		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest,
+		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest, OldestEvent: s.OldestEvent,
 	}
 	for status, n := range s.Keys {
 		b.Keys[string(status)] = n

@@ -21,8 +21,10 @@ type Summary struct {
 	DeadLetters   deadletters.Summary          `json:"deadLetters"`
 	Webhooks      Lag                          `json:"webhooks"` // webhooks that are stored and not processed yet
 	Lookups       Lag                          `json:"lookups"`  // lookups that are due and have not begun
-	Ledger        []Watermark                  `json:"ledger"`
-	Jobs          map[string]int64             `json:"jobs"` // the jobs in the queue, by state
+	// OldestEvent has waited so long for its place in the feed, or for an endpoint that works.
+	OldestEvent time.Duration    `json:"oldestEventSeconds"`
+	Ledger      []Watermark      `json:"ledger"`
+	Jobs        map[string]int64 `json:"jobs"` // the jobs in the queue, by state
 }
 
 // Lag says how many items wait, and how long the oldest has waited.
@@ -71,6 +73,8 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 			s.Webhooks = lag
 		case "lookups":
 			s.Lookups = lag
+		case "events", "deliveries":
+			s.OldestEvent = max(s.OldestEvent, lag.Oldest)
 		case "jobs":
 			s.Jobs[b.State] = b.Waiting
 		}

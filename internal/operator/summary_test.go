@@ -30,7 +30,7 @@ func TestSummaryOfAnEmptyHouseIsAllZeros(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"keys":{"completed":0,"expired":0,"failed_retryable":0,"in_progress":0,"unknown":0},"oldestUnknownSeconds":0,` +
-		`"deadLetters":{"open":{},"oldestSeconds":0},"webhooks":{"count":0,"oldestSeconds":0},"lookups":{"count":0,"oldestSeconds":0},` +
+		`"deadLetters":{"open":{},"oldestSeconds":0},"webhooks":{"count":0,"oldestSeconds":0},"lookups":{"count":0,"oldestSeconds":0},"oldestEventSeconds":0,` +
 		`"ledger":[{"account":"acme","object":"charge","ageSeconds":0},{"account":"acme","object":"refund","ageSeconds":0}],"jobs":{}}`
 	if string(raw) != want {
 		t.Fatalf("summary is %s", raw)
@@ -84,6 +84,54 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 		strings.Contains(string(raw), "0001-01-01") {
 		t.Errorf("%s, %v", raw, err)
 	}
+}
+
+// What waits for the reconciler is late: an event without a place, and a delivery to an endpoint that works. What waits
+// for a merchant is not.
+func TestSummaryTellsForHowLongEventsWait(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	wait := func(kind string, want time.Duration) {
+		t.Helper()
+		if got := o.summary().OldestEvent; got < want || got > want+10*time.Minute {
+			t.Errorf("%s: the oldest event is %s old, want %s", kind, got, want)
+		}
+	}
+	o.exec(`INSERT INTO webhook_endpoints (tenant_id, id, url, secret)
+		VALUES ('acme', gen_random_uuid(), 'https://shop.example', sha256('x'))`)
+	delivery := `INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version, due_at)
+		SELECT tenant_id, id, gen_random_uuid(), 1, clock_timestamp() + $1 * interval '1 hour' FROM webhook_endpoints`
+	o.exec(delivery, 1)
+	wait("a delivery that is not due", 0)
+	o.exec(delivery, -3)
+	wait("a delivery that is due", 3*time.Hour)
+	for what, c := range map[string]struct {
+		set   string
+		until time.Duration
+	}{
+		"an endpoint that fails":         {"failures = 1", 0},
+		"an endpoint that is disabled":   {"disabled_at = now(), disabled_reason = 'test'", 0},
+		"an endpoint that is deleted":    {"deleted_at = now()", 0},
+		"an endpoint that was enabled":   {"enabled_at = clock_timestamp() - interval '1 hour'", time.Hour},
+		"an endpoint that was always so": {"enabled_at = clock_timestamp() - interval '9 hours'", 3 * time.Hour},
+	} {
+		o.exec("UPDATE webhook_endpoints SET " + c.set)
+		wait(what, c.until)
+		o.exec(`UPDATE webhook_endpoints SET failures = 0, disabled_at = NULL, disabled_reason = NULL, deleted_at = NULL,
+			enabled_at = NULL`)
+	}
+	event := `INSERT INTO events (tenant_id, payment_id, version, type, status, refunded_minor, changed_at, position)
+		VALUES ('acme', gen_random_uuid(), extract(epoch FROM clock_timestamp() - $1 * interval '1 hour') * 1000000,
+			'payment.succeeded', 'succeeded', 0, now(), $2)`
+	o.exec(event, 5, 1)
+	wait("an event that has its place", 3*time.Hour)
+	o.exec(event, 4, nil)
+	wait("an event without a place", 4*time.Hour)
+	o.exec("DELETE FROM event_deliveries")
+	wait("an event without a place, and no delivery", 4*time.Hour)
+	o.exec("DELETE FROM events")
+	o.exec(event, -1, nil)
+	wait("an event whose version is ahead of the clock", 0)
 }
 
 // A ledger that nobody has ever read is behind for as long as there is one.

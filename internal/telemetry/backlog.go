@@ -19,6 +19,7 @@ type Backlog struct {
 	OldestWatermark  time.Duration    // age of the scan that is furthest behind
 	JobsByState      map[string]int64 // of the queue
 	LookupsOverdueBy time.Duration
+	OldestEvent      time.Duration // that waits for the reconciler
 }
 
 // How a backlog is read: for a scrape at most every few seconds, and never for long.
@@ -76,6 +77,9 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 	counts("jobs", "Jobs in the queue that are not done, by state.", "state", last.JobsByState)
 	gauge("lookups_overdue_seconds", "How long the oldest lookup that has not begun has been due.",
 		last.LookupsOverdueBy.Seconds())
+	gauge("events_waiting_oldest_age_seconds",
+		"How long the oldest event has waited for its place in the feed, or for an endpoint of a merchant that works.",
+		last.OldestEvent.Seconds())
 }
 
 // fresh reads, unless somebody has a moment ago.
