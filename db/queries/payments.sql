@@ -182,7 +182,7 @@ WHERE asked.version + 0 = asked.version;
 -- name: LockLost :many
 -- The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A
 -- row that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
--- them. Nobody is told then that this outcome is unknown, but the outcome is told.
+-- them. The first lookup that does not resolve the key tells of it.
 WITH lost AS MATERIALIZED (
     SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,
            CASE WHEN e.refund THEN (SELECT r.payment_id FROM refunds AS r
@@ -406,7 +406,7 @@ SELECT id FROM charge UNION ALL SELECT id FROM refund;
 -- name: FindPayment :one
 -- The payment that evidence is about, with its tenant's provider and account there. Without an id, it is the payment
 -- that the key stands for now, for a pipeline that also reads the key.
-SELECT sqlc.embed(p), t.psp, t.psp_account
+SELECT sqlc.embed(p), t.psp, t.psp_account, t.tells
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = @tenant_id
   AND p.id = coalesce(sqlc.narg(id)::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -414,7 +414,7 @@ WHERE p.tenant_id = @tenant_id
 
 -- name: FindRefund :one
 -- FindPayment for a refund, with its payment.
-SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
+SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account, t.tells
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = @tenant_id
   AND r.id = coalesce(sqlc.narg(id)::uuid, (SELECT k.subject FROM idempotency_keys AS k

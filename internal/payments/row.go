@@ -44,7 +44,7 @@ func (b *Books) findPayment(
 	if err != nil {
 		return nil, err
 	}
-	return b.movementOf(row.Payment, nil, row.Psp, row.PspAccount)
+	return b.movementOf(row.Payment, nil, payment.Merchant{PSP: row.Psp, PSPAccount: row.PspAccount, Tells: row.Tells})
 }
 
 func (b *Books) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.FindPaymentParams) (*movement, error) {
@@ -52,14 +52,15 @@ func (b *Books) findRefund(ctx context.Context, q *dbsqlc.Queries, by dbsqlc.Fin
 	if err != nil {
 		return nil, err
 	}
-	return b.movementOf(row.Payment, &row.Refund, row.Psp, row.PspAccount)
+	return b.movementOf(row.Payment, &row.Refund,
+		payment.Merchant{PSP: row.Psp, PSPAccount: row.PspAccount, Tells: row.Tells})
 }
 
 // movementOf is the movement of a payment's row, or of a refund's with its payment's.
-func (b *Books) movementOf(paid dbsqlc.Payment, refund *dbsqlc.Refund, psp, account string) (*movement, error) {
+func (b *Books) movementOf(paid dbsqlc.Payment, refund *dbsqlc.Refund, of payment.Merchant) (*movement, error) {
 	p, err := paymentOf(paid)
-	m := &movement{merchant: payment.Merchant{Tenant: p.Tenant, PSP: psp, PSPAccount: account}, psp: b.psps.Of(psp),
-		object: gateway.ChargeObject, payment: &p}
+	of.Tenant = p.Tenant
+	m := &movement{merchant: of, psp: b.psps.Of(of.PSP), object: gateway.ChargeObject, payment: &p}
 	if refund != nil {
 		r := refundOf(*refund)
 		m.object, m.refund = gateway.RefundObject, &r

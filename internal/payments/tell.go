@@ -75,7 +75,7 @@ func eventsOf(members []sentStep) []postgres.Call {
 	if len(subjects) == 0 {
 		return nil
 	}
-	if members[0].step.To() == idempotency.UnknownStatus {
+	if first := members[0].step; first.To() == idempotency.UnknownStatus || first.AskAgain() != nil {
 		return tellLost(subjects[0])
 	}
 	return []postgres.Call{writeEvents(subjects...)}
@@ -89,7 +89,10 @@ func (m sentStep) subject() (about subject, changes bool) {
 		about.object, about.refund, about.pspID = r.Object, uuid.UUID{}, r.ID
 		return about, true
 	}
-	return about, step.To() != "" || step.Named() != "" || step.Reversal() != nil
+	// A sweep that has found the payment locked did not tell that the outcome is unknown. A lookup that does not know
+	// it either tells, unless it is told.
+	untold := step.AskAgain() != nil && own.merchant.Tells
+	return about, untold || step.To() != "" || step.Named() != "" || step.Reversal() != nil
 }
 
 // told is about a row of the movement's kind: its own, or that of the key under which it is asked for. Such a movement

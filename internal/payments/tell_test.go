@@ -384,6 +384,49 @@ func TestSweepDoesNotWaitForALockedPayment(t *testing.T) {
 	held.wantStatus(idempotency.UnknownStatus, 1)
 	s.wantTold(payment.ID(held.lease.Subject))
 	s.wantTold(payment.ID(other.lease.Subject), "payment.unknown")
+	// The lookups tell it, once, and wait for the payment: a greater version must not be older.
+	var first errgroup.Group
+	first.Go(func() error { return s.postpone(held) })
+	pgtest.AwaitLock(t, s.pool)
+	if err := errors.Join(tx.Rollback(t.Context()), first.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, lost := range []*stage{held, other} {
+			if err := s.postpone(lost); err != nil {
+				t.Fatal(err)
+			}
+			s.wantTold(payment.ID(lost.lease.Subject), "payment.unknown")
+			s.wantLastToldIsShown(payment.ID(lost.lease.Subject))
+		}
+	}
+}
+
+// postpone applies a lookup that the PSP has not answered.
+func (s *shop) postpone(lost *stage) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	g, err := s.service.Gather(ctx, lost.lease.Execution())
+	if err != nil {
+		return err
+	}
+	step := judge.Judge(g.Seen, judge.NoAnswer{Reason: "timeout", Policy: patient()})
+	applied, err := s.service.Apply(ctx, g, step)
+	if err == nil && !applied.Passed {
+		err = errors.New("the key has moved")
+	}
+	return err
+}
+
+// A lookup locks no payment of a tenant that wants no events.
+func TestLookupOfATenantWithoutEventsWaitsForNoPayment(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	charge := s.charging("paid-00000000001").lost()
+	pgtest.Exec(t, pgtest.Begin(t, s.pool), "SELECT FROM payments WHERE id = $1 FOR UPDATE", charge.lease.Subject)
+	if err := s.postpone(charge); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A tenant that wants no events has none.

@@ -434,7 +434,7 @@ func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]Fin
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account, t.tells
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1
   AND p.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -452,6 +452,7 @@ type FindPaymentRow struct {
 	Payment    Payment
 	Psp        string
 	PspAccount string
+	Tells      bool
 }
 
 // The payment that evidence is about, with its tenant's provider and account there. Without an id, it is the payment
@@ -487,12 +488,13 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
+		&i.Tells,
 	)
 	return i, err
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account, t.tells
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1
   AND r.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
@@ -514,6 +516,7 @@ type FindRefundRow struct {
 	Payment    Payment
 	Psp        string
 	PspAccount string
+	Tells      bool
 }
 
 // FindPayment for a refund, with its payment.
@@ -562,6 +565,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Payment.CreatedAt,
 		&i.Psp,
 		&i.PspAccount,
+		&i.Tells,
 	)
 	return i, err
 }
@@ -840,7 +844,7 @@ type LockLostRow struct {
 
 // The payments of keys that this transaction has made unknown, if their tenants want events. Their rows are locked. A
 // row that another transaction has locked is left out: the sweep has locked many keys, and must not wait while it holds
-// them. Nobody is told then that this outcome is unknown, but the outcome is told.
+// them. The first lookup that does not resolve the key tells of it.
 func (q *Queries) LockLost(ctx context.Context, arg LockLostParams) ([]LockLostRow, error) {
 	rows, err := q.db.Query(ctx, lockLost, arg.TenantIds, arg.Refunds, arg.Subjects)
 	if err != nil {
