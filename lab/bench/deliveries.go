@@ -69,7 +69,8 @@ func (b *bench) deliveries(ctx context.Context, s *report.Section) error {
 	tell(s, "backlog", deliveriesUnit, slices[0])
 	tell(s, "by and by, all work", deliveriesUnit, slices[1])
 	tell(s, "by and by, "+turns[1].name, deliveriesUnit, slices[2])
-	compare(s, "p99 of those that work, beside those that do not ÷ alone", slices[2], slices[1], p99, report.AtMost(1.2))
+	compare(s, "p99 of those that work, beside those that do not ÷ alone", slices[2], slices[1], p99,
+		report.AtMost(1.2))
 	return nil
 }
 
@@ -82,8 +83,8 @@ func (b *bench) delivering(ctx context.Context, name string, m *merchants) (*rig
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := b.start(ctx, d, rig.Reconciler, append(seldom(), "EVENTS_ALLOW_HTTP=true", "EVENTS_ALLOW_NETWORKS=127.0.0.0/8",
-		"PSP_IN_FLIGHT=7")...)
+	p, err := b.start(ctx, d, rig.Reconciler, append(seldom(), "EVENTS_ALLOW_HTTP=true",
+		"EVENTS_ALLOW_NETWORKS=127.0.0.0/8", "PSP_IN_FLIGHT=7")...)
 	return d, p, err
 }
 
