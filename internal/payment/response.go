@@ -64,9 +64,16 @@ type refundBody struct {
 	UpdatedAt      idempotency.Time `json:"updatedAt,omitzero"`
 }
 
-// MarshalJSON writes the payment as the API shows it.
+// MarshalJSON writes the payment as the API shows it. While it is processing, its status comes first: most clients of
+// HTTP take each 2xx for a success, and only the body can say that this one is none.
 func (p Payment) MarshalJSON() ([]byte, error) {
 	body := p.Body()
+	if p.Status == Processing {
+		return json.Marshal(&struct {
+			Status Status `json:"status"`
+			*Body
+		}{p.Status, &body}, json.Deterministic(true))
+	}
 	return json.Marshal(&body, json.Deterministic(true)) // json copies what is no pointer.
 }
 
@@ -107,14 +114,21 @@ func (d Dispute) MarshalJSON() ([]byte, error) {
 	return json.Marshal(&body)
 }
 
-// MarshalJSON writes the refund as the API shows it.
+// MarshalJSON writes the refund as the API shows it. While it is processing, its status comes first.
 func (r Refund) MarshalJSON() ([]byte, error) {
-	return json.Marshal(&refundBody{
+	body := refundBody{
 		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status.Shown(), AmountCents: r.Amount,
 		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Origin: r.Origin, Reason: r.Reason,
 		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, IdempotencyKey: r.Key,
 		CreatedAt: idempotency.Time(r.Created), UpdatedAt: idempotency.Time(r.Updated),
-	})
+	}
+	if body.Status == Processing {
+		return json.Marshal(&struct {
+			Status Status `json:"status"`
+			*refundBody
+		}{body.Status, &body})
+	}
+	return json.Marshal(&body)
 }
 
 // Location is the path of the payment, without the path of PUBLIC_URL.

@@ -39,6 +39,22 @@ func aRefund() Refund {
 	}
 }
 
+// A client that takes each 2xx for a success sees at once that this one is none. What is stored keeps its order.
+func TestStatusComesFirstWhileTheOutcomeIsOpen(t *testing.T) {
+	t.Parallel()
+	payment, refund := aPayment(), aRefund()
+	for status, first := range map[Status]bool{Processing: true, Succeeded: false, Declined: false, Failed: false} {
+		payment.Status, refund.Status = status, status
+		for _, r := range []Resource{payment, refund} {
+			body, err := r.MarshalJSON()
+			if err != nil || strings.HasPrefix(string(body), `{"status":"`+string(status)+`",`) != first ||
+				strings.Count(string(body), `"status"`) != 1 {
+				t.Errorf("%s, %v", body, err)
+			}
+		}
+	}
+}
+
 func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
 	plain, full := aPayment(), aPayment()
