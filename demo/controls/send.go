@@ -107,7 +107,7 @@ func (s *Controls) send(what string, p payment, limit time.Duration) {
 }
 
 // pay sends one payment to a server, and says what the client was told. waits asks the server to answer when the
-// outcome is known, and not at once.
+// outcome is known. Otherwise it answers at once: the page shows what the server knows at that moment.
 func (s *Controls) pay(ctx context.Context, server string, p payment, limit time.Duration, waits bool) answer {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -124,6 +124,7 @@ func (s *Controls) pay(ctx context.Context, server string, p payment, limit time
 	req.Header.Set("Authorization", "Bearer "+s.config.APIKey)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", p.Key)
+	req.Header.Set("Prefer", "wait=0")
 	if waits {
 		req.Header.Set("Prefer", "wait=10")
 	}

@@ -47,6 +47,7 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 		Payments: a.Payments, Keys: a.Keys, Directory: a.directory, Webhooks: a.receivers(), Metrics: a.metrics,
 		Log:       a.log,
 		PublicURL: c.PublicURL, RequestID: requestID, NewID: NewID, Tracer: a.tracer, Now: time.Now,
+		InFlightWait: c.InFlightWait,
 	}
 	a.addPages(&public)
 	a.Public = httpapi.New(public)

@@ -17,6 +17,8 @@ type API struct {
 	WebhookSecrets       []string `env:"WEBHOOK_SECRETS" desc:"whsec_… secrets that the PSP signs webhooks with, the old one too while it rotates; none: no webhooks"`
 	StripeWebhookSecrets []string `env:"STRIPE_WEBHOOK_SECRETS" desc:"whsec_… secrets that Stripe signs webhooks with, the old one too while it rotates; none: no webhooks of Stripe's"`
 
+	InFlightWait time.Duration `env:"IN_FLIGHT_WAIT" zero:"none" envDefault:"8s" desc:"how long a request waits for the first one with its key, and is then answered 409; Prefer: wait=N chooses otherwise; 0: the 409 comes at once"`
+
 	DrainDelay time.Duration `env:"DRAIN_DELAY" zero:"none" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
 
 	// DrainLimit follows from LEASE: the longest time for payments in flight to finish at shutdown.
@@ -61,6 +63,16 @@ func (c API) Check() error {
 	c.check(&bad)
 	c.checkWebhooks(&bad)
 	bad.spans(c)
+	// A request that has waited may be the next one to execute its key.
+	if c.InFlightWait > maxAnswer-c.PSPTotal {
+		bad.refuse("IN_FLIGHT_WAIT (%s) and PSP_TIMEOUT (%s) together must not exceed %s: the server ends a response after 30s",
+			c.InFlightWait, c.PSPTotal, maxAnswer)
+	}
+	// The end of a lease ends each wait for its execution. A shutdown waits a little longer than a lease.
+	if c.InFlightWait > c.DrainLimit {
+		bad.refuse("IN_FLIGHT_WAIT (%s) must not exceed LEASE plus 5s (%s), the time that a shutdown gives to requests in flight",
+			c.InFlightWait, c.DrainLimit)
+	}
 	bad.add(CheckAddress("HTTP_ADDR", c.HTTPAddr))
 	bad.add(CheckAddress("OPERATOR_ADDR", c.OperatorAddr))
 	return errors.Join(bad...)
@@ -98,6 +110,9 @@ type Reconciler struct {
 	// ConsoleURL is not a setting: the demo knows where a browser finds the console, which an API process has.
 	ConsoleURL string
 }
+
+// maxAnswer leaves time for the answer within the server's write timeout, when a request has waited and was executed.
+const maxAnswer = 25 * time.Second
 
 const (
 	drainMargin = 5 * time.Second

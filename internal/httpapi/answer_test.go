@@ -111,12 +111,12 @@ func TestClientThatHasGoneIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsRoundedUp(t *testing.T) {
+func TestRetryAfterIsOneToFiveWholeSeconds(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		time.Nanosecond: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2",
 		1500 * time.Millisecond: "2",
-		2 * time.Second:         "2", time.Minute - time.Nanosecond: "60", time.Hour: "3600",
+		2 * time.Second:         "2", 5*time.Second - time.Nanosecond: "5", time.Hour: "5", afterHeld: "5",
 	} {
 		rec := httptest.NewRecorder()
 		if retryAfter(rec, d); rec.Header().Get("Retry-After") != want {
@@ -140,6 +140,21 @@ func TestPanicIsAnInternalErrorWithoutItsCause(t *testing.T) {
 		t.Fatalf("the cause leaves:\n%s\n%s", rec.Body, logs)
 	}
 	if !strings.Contains(logs.String(), `"msg":"panic"`) || !strings.Contains(logs.String(), "answer_test.go") {
+		t.Fatalf("the log does not say where: %s", logs)
+	}
+}
+
+// elsewhere is a panic of another goroutine.
+type elsewhere struct{}
+
+func (elsewhere) Stack() []byte { return []byte("its own stack") }
+
+func TestPanicOfAnotherGoroutineIsLoggedWithItsOwnStack(t *testing.T) {
+	t.Parallel()
+	a, logs := newTestAPI()
+	h := a.recoverPanics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(elsewhere{}) }))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/payments", nil))
+	if !strings.Contains(logs.String(), `"stack":"its own stack"`) {
 		t.Fatalf("the log does not say where: %s", logs)
 	}
 }

@@ -162,10 +162,11 @@ func FuzzPrefer(f *testing.F) {
 	f.Add("WAIT=99999999999")
 	f.Fuzz(func(t *testing.T, sent string) {
 		got := preferenceOf(http.Header{"Prefer": {sent}})
-		if got.wait < 0 || got.wait > 10*time.Second || got.wait%time.Second != 0 {
+		if got.wait < 0 || got.wait > 10*time.Second || got.wait%time.Second != 0 ||
+			got.wait > 0 && !got.chosen {
 			t.Fatalf("%q waits for %s", sent, got.wait)
 		}
-		if got.async && !strings.Contains(strings.ToLower(sent), "respond-async") || got.wait > 0 &&
+		if got.async && !strings.Contains(strings.ToLower(sent), "respond-async") || got.chosen &&
 			!strings.Contains(strings.ToLower(sent), "wait") {
 			t.Fatalf("%q is %+v", sent, got)
 		}

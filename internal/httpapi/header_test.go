@@ -91,26 +91,26 @@ func TestPreferenceIsReadAsTheRFCSays(t *testing.T) {
 		"Respond-Async":               {async: true},
 		" respond-async ":             {async: true},
 		"respond-async; foo=bar":      {async: true},
-		"wait=5":                      {wait: 5 * time.Second},
-		"WAIT=5":                      {wait: 5 * time.Second},
-		"wait = 5":                    {wait: 5 * time.Second},
-		`wait="5"`:                    {wait: 5 * time.Second},
-		"wait=0":                      {},
-		"wait=10":                     {wait: 10 * time.Second},
-		"wait=11":                     {wait: 10 * time.Second},
-		"wait=2147483647":             {wait: 10 * time.Second},
+		"wait=5":                      {wait: 5 * time.Second, chosen: true},
+		"WAIT=5":                      {wait: 5 * time.Second, chosen: true},
+		"wait = 5":                    {wait: 5 * time.Second, chosen: true},
+		`wait="5"`:                    {wait: 5 * time.Second, chosen: true},
+		"wait=0":                      {chosen: true},
+		"wait=10":                     {wait: 10 * time.Second, chosen: true},
+		"wait=11":                     {wait: 10 * time.Second, chosen: true},
+		"wait=2147483647":             {wait: 10 * time.Second, chosen: true},
 		"wait=9223372036854775808":    {},
 		"wait=-1":                     {},
 		"wait=1.5":                    {},
 		"wait=":                       {},
 		"wait":                        {},
 		"wait=abc":                    {},
-		"wait=3, wait=7":              {wait: 3 * time.Second},
-		"wait=x, wait=7":              {wait: 7 * time.Second},
-		"respond-async, wait=4":       {async: true, wait: 4 * time.Second},
-		"wait=4;respond-async":        {wait: 4 * time.Second},
+		"wait=3, wait=7":              {wait: 3 * time.Second, chosen: true},
+		"wait=x, wait=7":              {wait: 7 * time.Second, chosen: true},
+		"respond-async, wait=4":       {async: true, wait: 4 * time.Second, chosen: true},
+		"wait=4;respond-async":        {wait: 4 * time.Second, chosen: true},
 		"return=minimal":              {},
-		"return=minimal, wait=2":      {wait: 2 * time.Second},
+		"return=minimal, wait=2":      {wait: 2 * time.Second, chosen: true},
 		"respond-asynchronously":      {},
 		"no-respond-async":            {},
 		",,,":                         {},
@@ -122,7 +122,7 @@ func TestPreferenceIsReadAsTheRFCSays(t *testing.T) {
 		}
 	}
 	if got := preferenceOf(http.Header{"Prefer": {"wait=2", "respond-async", "wait=9"}}); got != (preference{true,
-		2 * time.Second}) {
+		2 * time.Second, true}) {
 		t.Errorf("several headers are %+v", got)
 	}
 }

@@ -79,16 +79,21 @@ func (a *API) echoKey(next http.Handler) http.Handler {
 	})
 }
 
-// put executes a request. If the outcome is not there yet, and the client wants to wait, put waits for it.
+// put executes a request. If the first request with the key is still running, put waits a little for its end. The
+// client may prefer how long, and then put also waits for an outcome that is unknown.
 func (a *API) put(
 	w http.ResponseWriter, r *http.Request, ref idempotency.Ref, wish preference, question ask,
 ) (payments.Answer, error) {
-	if wish.wait == 0 {
+	patience := payments.Patience{Limit: a.config.InFlightWait}
+	if wish.async || wish.chosen {
+		patience = payments.Patience{Limit: wish.wait, Outcome: true}
+	}
+	if patience.Limit == 0 {
 		return question(r)
 	}
-	answer, waited, err := a.config.Payments.WaitFor(r.Context(), ref, wish.wait,
+	answer, waited, err := a.config.Payments.WaitFor(r.Context(), ref, patience,
 		func() (payments.Answer, error) { return question(r) })
-	if waited && err == nil {
+	if waited && err == nil && wish.wait > 0 {
 		sayWaited(w, wish.wait)
 	}
 	return answer, err
@@ -221,15 +226,15 @@ const maxWait = 10 * time.Second
 
 // preference is what a client wants if the outcome is not there yet (RFC 7240).
 type preference struct {
-	async bool
-	wait  time.Duration
+	async  bool
+	wait   time.Duration
+	chosen bool // wait is what the client prefers, and not only what is there if it says nothing
 }
 
 // preferenceOf reads all Prefer headers. It ignores a preference that it does not know or cannot read, as the RFC
 // requires. If a preference is repeated, the first one counts.
 func preferenceOf(h http.Header) preference {
 	var p preference
-	seenWait := false
 	for wish := range strings.SplitSeq(strings.Join(h.Values("Prefer"), ","), ",") {
 		wish, _, _ = strings.Cut(wish, ";")
 		name, value, _ := strings.Cut(wish, "=")
@@ -238,9 +243,8 @@ func preferenceOf(h http.Header) preference {
 			p.async = true
 		case "wait":
 			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
-			if err == nil && !seenWait {
-				p.wait = min(time.Duration(seconds)*time.Second, maxWait)
-				seenWait = true
+			if err == nil && !p.chosen {
+				p.wait, p.chosen = min(time.Duration(seconds)*time.Second, maxWait), true
 			}
 		}
 	}

@@ -122,9 +122,13 @@ func (a *API) recoverPanics(next http.Handler) http.Handler {
 			if cause == http.ErrAbortHandler { //nolint:errorlint // recover gives the value itself
 				panic(cause)
 			}
+			stack := debug.Stack()
+			if elsewhere, is := cause.(interface{ Stack() []byte }); is { // It is the panic of another goroutine.
+				stack = elsewhere.Stack()
+			}
 			// The cause may have data of the client in it, so only the stack is logged.
 			a.config.Log.ErrorContext(r.Context(), "panic", slog.String("request_id", requestIDOf(r)),
-				slog.String("stack", string(debug.Stack())))
+				slog.String("stack", string(stack)))
 			a.refuse(w, r, problem.InternalError, "Something went wrong on our side.")
 		}()
 		next.ServeHTTP(w, r)

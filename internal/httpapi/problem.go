@@ -24,7 +24,9 @@ const (
 	afterUnknown      = 2 * time.Second
 	afterPSPFailure   = 5 * time.Second
 	afterStoreFailure = 2 * time.Second
-	afterHeld         = time.Minute // a person decides
+	afterHeld         = longestAfter // a person decides
+	// longestAfter bounds them all. Some clients do not come back after more, or come back at once.
+	longestAfter = 5 * time.Second
 )
 
 // problemFor maps errors to problems. An error that is not listed is a 500 without detail. again is what a client does
@@ -154,7 +156,9 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // The client may have gone. The answer is stored.
 }
 
-// retryAfter sets the header in whole seconds (RFC 9110, section 10.2.3), rounded up.
+// retryAfter sets the header in whole seconds (RFC 9110, section 10.2.3), rounded up. It never sets a date: many
+// clients do not read one.
 func retryAfter(w http.ResponseWriter, d time.Duration) {
+	d = min(d, longestAfter)
 	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
 }

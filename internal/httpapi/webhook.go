@@ -23,16 +23,16 @@ const (
 	largeLimit   = 10 * time.Second
 )
 
-// afterUnconfigured is the Retry-After of a webhook that cannot be verified because no secret is configured. An
-// administrator has to set the secret first.
-const afterUnconfigured = time.Minute
+// afterUnconfigured is the Retry-After, in seconds, of a webhook that cannot be verified because no secret is
+// configured. An administrator has to set the secret first. It is for PSPs: callers come back sooner.
+const afterUnconfigured = "60"
 
 // takeWebhook stores a genuine message of the PSP. A job acts on it later. It answers 204 only if the message, and its
 // job if it needs one, are durable. After any other answer, the PSP sends the message again.
 func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webhooks.Receiver) {
 	if receiver == nil {
 		// Not a 404: after a 404, the PSP might give up, and the message would be lost before the secret is set.
-		retryAfter(w, afterUnconfigured)
+		w.Header().Set("Retry-After", afterUnconfigured)
 		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret for this path, so it takes no webhooks here.")
 		return
 	}

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -50,8 +51,14 @@ func newWaits(undecided func(context.Context, []idempotency.Ref) (map[idempotenc
 	return &waits{keys: watch.New(undecided), over: make(chan struct{}), tenants: map[string]int{}}
 }
 
-// enter refuses if too many requests wait, of all tenants or of this one. Otherwise the caller calls leave once.
+// enter refuses if too many requests wait, of all tenants or of this one, or if no request may wait any more. Otherwise
+// the caller calls leave once.
 func (w *waits) enter(tenant string) (ok bool) {
+	select {
+	case <-w.over:
+		return false
+	default:
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tenants[tenant] >= MaxWaiting-w.waiting {
@@ -71,17 +78,37 @@ func (w *waits) leave(tenant string) {
 	}
 }
 
-// WaitFor calls ask, which executes a request under the key. While the answer is InFlight or Pending, it waits until
-// the key has changed, and calls ask again. Each call tries to reserve the key, so ask is not called more often than
-// that.
+// Patience is how long a request waits, and for what.
+type Patience struct {
+	Limit time.Duration
+	// Outcome: the request also waits while the outcome of its key is unknown, and not only while the key is in flight.
+	Outcome bool
+}
+
+// WaitFor calls ask, which executes a request under the key. While the answer is one to wait for, it waits until the
+// key has changed, and calls ask again. Each call tries to reserve the key, so ask is not called more often than that.
+// The first call is made before the request takes part in the waits, so a request that does not wait takes no
+// lock for them.
 func (s *Service) WaitFor(
-	ctx context.Context, ref idempotency.Ref, limit time.Duration, ask func() (Answer, error),
+	ctx context.Context, ref idempotency.Ref, p Patience, ask func() (Answer, error),
 ) (answer Answer, waited bool, err error) {
-	waited, err = await(ctx, s.waits, ref, limit, func() (until, error) {
-		answer, err = ask()
-		return awaitedBy(answer), err
+	answer, err = apart(ask)
+	if err != nil || p.awaits(answer) == nothing {
+		return answer, true, err
+	}
+	waited, err = await(ctx, s.waits, ref, p.Limit, func() (until, error) {
+		answer, err = apart(ask)
+		return p.awaits(answer), err
 	})
 	return answer, waited, err
+}
+
+// awaits is what the request waits for after this answer.
+func (p Patience) awaits(a Answer) until {
+	if what := awaitedBy(a); p.Outcome || what != outcome {
+		return what
+	}
+	return nothing
 }
 
 // awaitedBy: a request that has lost the outcome of its own execution does not wait. Asked again, the stored answer
@@ -103,9 +130,9 @@ func awaitedBy(a Answer) until {
 func (s *Service) AwaitPayment(
 	ctx context.Context, tenant string, id payment.ID, limit time.Duration,
 ) (waited bool, err error) {
-	return s.awaitOutcome(ctx, tenant, payment.CreateOperation, limit, func() (payment.Status, string, error) {
+	return s.awaitOutcome(ctx, tenant, payment.CreateOperation, limit, func() (statusRead, error) {
 		p, err := s.Payment(ctx, tenant, id)
-		return p.Status, p.Key, err
+		return statusRead{p.Status, p.Key}, err
 	})
 }
 
@@ -113,51 +140,59 @@ func (s *Service) AwaitPayment(
 func (s *Service) AwaitRefund(
 	ctx context.Context, tenant string, id payment.RefundID, limit time.Duration,
 ) (waited bool, err error) {
-	return s.awaitOutcome(ctx, tenant, payment.RefundOperation, limit, func() (payment.Status, string, error) {
+	return s.awaitOutcome(ctx, tenant, payment.RefundOperation, limit, func() (statusRead, error) {
 		r, err := s.RefundByID(ctx, tenant, id)
-		return r.Status, r.Key, err
+		return statusRead{r.Status, r.Key}, err
 	})
 }
 
 func (s *Service) awaitOutcome(
-	ctx context.Context, tenant, operation string, limit time.Duration, read func() (payment.Status, string, error),
+	ctx context.Context, tenant, operation string, limit time.Duration, read func() (statusRead, error),
 ) (waited bool, err error) {
-	first := apart(read)
+	first, err := apart(read)
 	if first.status != payment.Processing { // A read that has failed has no status.
-		return true, first.err
+		return true, err
 	}
 	return await(ctx, s.waits, idempotency.StoredRef(tenant, operation, first.key), limit, func() (until, error) {
-		next := apart(read)
-		return awaitedIn(next.status), next.err
+		next, err := apart(read)
+		return awaitedIn(next.status), err
 	})
 }
 
 // statusRead is what awaitOutcome reads.
 type statusRead struct {
-	status   payment.Status
-	key      string
-	err      error
-	panicked any
+	status payment.Status
+	key    string
 }
 
-// apart reads in a goroutine of its own. A read needs a stack of 16 KiB, and a goroutine that has had one keeps it
-// while it waits: with a thousand of them, 8 MB more.
-func apart(read func() (payment.Status, string, error)) statusRead {
-	done := make(chan statusRead, 1)
+// apart asks in a goroutine of its own, which costs a payment some microseconds. A question to the database needs a
+// stack of 16 KiB, and a goroutine that has had one keeps it while it waits: with a thousand of them, 8 MB more.
+func apart[T any](ask func() (T, error)) (answer T, err error) {
+	done := make(chan *panicked, 1)
 	go func() {
-		var r statusRead
+		var p *panicked
+		defer func() { done <- p }()
 		defer func() {
-			r.panicked = recover()
-			done <- r
+			if cause := recover(); cause != nil {
+				p = &panicked{cause, debug.Stack()}
+			}
 		}()
-		r.status, r.key, r.err = read()
+		answer, err = ask()
 	}()
-	r := <-done
-	if r.panicked != nil {
-		panic(r.panicked) // The caller's goroutine has the handler that logs it.
+	if p := <-done; p != nil {
+		panic(p) // The caller's goroutine has the handler that logs it.
 	}
-	return r
+	return answer, err
 }
+
+// panicked is the panic of another goroutine.
+type panicked struct {
+	cause any
+	stack []byte
+}
+
+// Stack is that of the goroutine that has panicked.
+func (p *panicked) Stack() []byte { return p.stack }
 
 // awaitedIn: a payment or refund is processing exactly as long as its key is in progress or unknown.
 func awaitedIn(s payment.Status) until {
@@ -179,10 +214,14 @@ func (s *Service) Waiting() int {
 func (s *Service) EndWaits() { close(s.waits.over) }
 
 // await calls ask until there is nothing to wait for, or limit has passed. It joins the waits before it asks: a change
-// that is committed between the question and the wait still wakes it.
+// that is committed between the question and the wait still wakes it. If it may not wait, it does not ask.
 func await(
 	ctx context.Context, w *waits, ref idempotency.Ref, limit time.Duration, ask func() (until, error),
 ) (waited bool, err error) {
+	if !w.enter(ref.Tenant) {
+		return false, nil
+	}
+	defer w.leave(ref.Tenant)
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for changed := true; changed; {
@@ -201,10 +240,6 @@ func (w *waits) once(
 	if err != nil || what == nothing {
 		return false, true, err
 	}
-	if !w.enter(ref.Tenant) {
-		return false, false, nil
-	}
-	defer w.leave(ref.Tenant)
 	m.Wait(what.over)
 	select {
 	case <-m.Changed():

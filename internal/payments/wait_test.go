@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -227,7 +228,7 @@ func TestOnlySoManyRequestsWait(t *testing.T) {
 		for range MaxWaiting / 2 {
 			all = append(all, waitsFor(t, w, numbered(1), outcome))
 		}
-		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1}) {
+		if got := awaits(t.Context(), w, func(int) {}); got != (waited{}) {
 			t.Fatalf("one too many: %+v", got)
 		}
 		all[0].leave()
@@ -292,34 +293,37 @@ func TestQuestionThatFailsEndsTheWait(t *testing.T) {
 func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for name, first := range map[string]statusRead{
-		"an outcome": {status: payment.Succeeded, key: "order-0000000001"}, "an error": {err: broken},
+	for first, failed := range map[statusRead]error{
+		{payment.Succeeded, "order-0000000001"}: nil, {}: broken,
 	} {
 		s, reads := &Service{waits: newWaits(undecidedForEver().look)}, 0
-		read := func() (payment.Status, string, error) {
+		read := func() (statusRead, error) {
 			if reads++; reads > 1 {
-				return payment.Succeeded, first.key, nil
+				return statusRead{payment.Succeeded, first.key}, nil
 			}
-			return first.status, first.key, first.err
+			return first, failed
 		}
 		waited, err := s.awaitOutcome(t.Context(), "acme", payment.CreateOperation, time.Minute, read)
-		if !waited || !errors.Is(err, first.err) || reads != 1 {
-			t.Errorf("%s: waited %v, %v; read %d times", name, waited, err, reads)
+		if !waited || !errors.Is(err, failed) || reads != 1 {
+			t.Errorf("%+v: waited %v, %v; read %d times", first, waited, err, reads)
 		}
 	}
 }
 
-// What panics in a goroutine that has no handler would end the process. And it is no answer.
-func TestPanicOfAReadIsThatOfItsCaller(t *testing.T) {
+// What panics in a goroutine that has no handler would end the process. The log must show where it has happened.
+func TestPanicOfAQuestionIsThatOfItsCaller(t *testing.T) {
 	t.Parallel()
 	defer func() {
-		if got := recover(); got != "read" {
-			t.Errorf("recovered %v", got)
+		got, _ := recover().(*panicked)
+		if got == nil || got.cause != "asked" || !strings.Contains(string(got.Stack()), "panics(") {
+			t.Errorf("recovered %+v", got)
 		}
 	}()
-	r := apart(func() (payment.Status, string, error) { panic("read") })
-	t.Errorf("read %+v", r)
+	answer, err := apart(panics)
+	t.Errorf("answered %+v, %v", answer, err)
 }
+
+func panics() (Answer, error) { panic("asked") }
 
 func TestShutdownEndsAllWaits(t *testing.T) {
 	t.Parallel()
@@ -332,7 +336,7 @@ func TestShutdownEndsAllWaits(t *testing.T) {
 		if got := awaits(t.Context(), w, func(int) {}); got.err != nil || got.waited || got.took >= 2*watch.Interval {
 			t.Fatalf("the request that waits: %+v", got)
 		}
-		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1}) {
+		if got := awaits(t.Context(), w, func(int) {}); got != (waited{}) {
 			t.Fatalf("the next request: %+v", got)
 		}
 		passes(1)
@@ -403,8 +407,12 @@ func (s *stage) paymentID() payment.ID { return payment.ID(s.lease.Subject) }
 
 // waitsFor sends the stage's request again, with a wait for its outcome.
 func (s *stage) waitsFor(limit time.Duration) <-chan heard[Answer] {
+	return s.waits(Patience{limit, true})
+}
+
+func (s *stage) waits(p Patience) <-chan heard[Answer] {
 	return background(func() (Answer, bool, error) {
-		return s.service.WaitFor(s.t.Context(), s.reservation.Ref, limit, func() (Answer, error) {
+		return s.service.WaitFor(s.t.Context(), s.reservation.Ref, p, func() (Answer, error) {
 			return s.service.Create(s.t.Context(), s.key, order())
 		})
 	})
@@ -436,6 +444,45 @@ func TestCommitOfThisProcessWakesWithoutARead(t *testing.T) {
 		t.Errorf("GET answers %+v", p)
 	}
 	s.awaitWaiting(0)
+}
+
+// A request that has said nothing waits for the end of the execution alone: its client is told at once that the outcome
+// is lost.
+func TestWaitForAnExecutionAloneEndsWithIt(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{}).blind()
+	g := s.charging("order-0000000001")
+	post := g.waits(Patience{Limit: time.Hour})
+	s.awaitWaiting(1)
+	g.lost()
+	if pending := is[Pending](t, hears(t, post)); !pending.Recalled {
+		t.Errorf("POST answers %+v", pending)
+	}
+	is[Pending](t, hears(t, g.waits(Patience{Limit: time.Hour})))
+	s.awaitWaiting(0)
+}
+
+// Almost no request has to wait, and a request beyond the limit may not. Neither is asked twice, or takes part in the
+// waits.
+func TestRequestThatDoesNotWaitIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWaits(undecidedForEver().look)
+	for w.enter("acme") { // all places of the tenant are taken
+	}
+	s := &Service{waits: w}
+	for answer, want := range map[Answer]bool{Pending{}: true, InFlight{}: false} {
+		asked := 0
+		_, waited, err := s.WaitFor(t.Context(), numbered(1), Patience{Limit: time.Hour}, func() (Answer, error) {
+			asked++
+			if w.keys.Len() != 0 {
+				t.Error("it has joined the waits before it was asked")
+			}
+			return answer, nil
+		})
+		if waited != want || err != nil || asked != 1 {
+			t.Errorf("%T: waited %v, %v; asked %d times", answer, waited, err, asked)
+		}
+	}
 }
 
 // A request waits for an execution, the outcome of which is lost, and then for the outcome.
@@ -558,18 +605,21 @@ func TestShutdownAnswersThoseWhoWaitWithThePresentState(t *testing.T) {
 func TestRequestWaitsForWhatItsAnswerLeavesOpen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer Answer
-		want   until
+		answer          Answer
+		want, byDefault until
 	}{
-		"it is executed":          {InFlight{}, executionEnd},
-		"its outcome is unknown":  {Pending{Recalled: true}, outcome},
-		"its own outcome is lost": {Pending{}, nothing},
-		"it is answered":          {Final{}, nothing},
-		"nobody has executed it":  {NotExecuted{}, nothing},
-		"it has failed":           {nil, nothing},
+		"it is executed":          {InFlight{}, executionEnd, executionEnd},
+		"its outcome is unknown":  {Pending{Recalled: true}, outcome, nothing},
+		"its own outcome is lost": {Pending{}, nothing, nothing},
+		"it is answered":          {Final{}, nothing, nothing},
+		"nobody has executed it":  {NotExecuted{}, nothing, nothing},
+		"it has failed":           {nil, nothing, nothing},
 	} {
-		if got := awaitedBy(c.answer); got != c.want {
+		if got := (Patience{Outcome: true}).awaits(c.answer); got != c.want {
 			t.Errorf("%s: it waits for %d", name, got)
+		}
+		if got := (Patience{}).awaits(c.answer); got != c.byDefault {
+			t.Errorf("%s: without a preference, it waits for %d", name, got)
 		}
 	}
 	for _, s := range payment.Statuses() {

@@ -182,11 +182,13 @@ var ofRequests = []Entry{
 		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running",
 		Retryable: true,
 		Meaning: "Another request with the same key and body is being executed now. The server did nothing for " +
-			"this second request.",
+			"this second request. It has waited for the first one for some seconds (IN_FLIGHT_WAIT), unless too many " +
+			"requests wait.",
 		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key. With the " +
-			"header Prefer: wait=10, the server waits up to 10 seconds for the first request. With Prefer: " +
-			"respond-async, the server answers 202 at once.",
-		Curl: `K=in-flight-$(date +%s); for I in 1 2; do curl -si ` + pay + `-H "Idempotency-Key: $K" ` +
+			"header Prefer: wait=10, the server waits up to 10 seconds for the first request. With Prefer: wait=0, it " +
+			"answers this 409 at once, and with Prefer: respond-async, 202.",
+		Curl: `K=in-flight-$(date +%s); for I in 1 2; do curl -si ` + pay +
+			`-H "Idempotency-Key: $K" -H "Prefer: wait=0" ` +
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
 	},
 	{

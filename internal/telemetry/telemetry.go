@@ -133,7 +133,7 @@ func RegisterGauges(reg prometheus.Registerer, g Gauges) {
 		"payonce_db_commit_slots_waiting": {"Payments that wait for a commit slot, to join the next group commit.",
 			g.CommitSlotsWaiting},
 		"payonce_psp_requests_in_flight": {"Requests to the PSP that are in flight.", g.PSPInFlight},
-		"payonce_requests_waiting": {"Requests with Prefer: wait that wait for an outcome, of 2000 at most.",
+		"payonce_requests_waiting": {"Requests that wait for an execution or an outcome, of 2000 at most.",
 			g.RequestsWaiting},
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: fn.help}, fn.read))

@@ -92,7 +92,9 @@ func (s *stage) preferences() error {
 	if err := sent.Reached(s.ctx); err != nil {
 		return err
 	}
-	for prefer, status := range map[string]int{"": http.StatusConflict, "respond-async": http.StatusAccepted} {
+	for prefer, status := range map[string]int{
+		"": http.StatusConflict, "wait=0": http.StatusConflict, "respond-async": http.StatusAccepted,
+	} {
 		again := s.asked
 		if prefer != "" {
 			again.request.Header = http.Header{"Prefer": {prefer}}

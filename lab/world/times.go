@@ -29,6 +29,8 @@ func Times() map[string]string {
 		"PSP_LATE_LIMIT": PSPLate.String(),
 		"FIRST_LOOKUP":   FirstLookup.String(),
 		"KEY_RETENTION":  Retention.String(),
+		// Longer than pm_slow, and shorter than a lost execution: second requests are answered both ways.
+		"IN_FLIGHT_WAIT": "500ms",
 		"SWEEP_EVERY":    "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
 		"LOOKUP_BASE": "300ms", "LOOKUP_CAP": "2s", "LOOKUP_BUDGET": "12",
 	}

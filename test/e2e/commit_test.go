@@ -343,7 +343,8 @@ func TestLateReservationWithoutARequestIsNotExecuted(t *testing.T) {
 	late := w.givenUp(proxy, key)
 	late.Release()
 	late.AwaitLanding(t)
-	w.pay(key, "pm_ok").expect(t, http.StatusConflict, "idempotency_key_in_progress")
+	w.do(preferring(paymentOf(key, "pm_ok"), "wait=0")).
+		expect(t, http.StatusConflict, "idempotency_key_in_progress")
 	w.endLease(key)
 	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
 	if n := w.pspRequests("acme", key); n != 0 || w.keyRow(key).Status != "unknown" {

@@ -118,7 +118,8 @@ func TestCrashWindow2LeavesALeaseThatRunsOut(t *testing.T) {
 	v.payUnanswered(key)
 	reserved.Await(t)
 	v.kill()
-	v.pay(key, "pm_ok").expect(t, http.StatusConflict, "idempotency_key_in_progress")
+	v.do(preferring(paymentOf(key, "pm_ok"), "wait=0")).
+		expect(t, http.StatusConflict, "idempotency_key_in_progress")
 	v.loseLease(key, "pm_ok")
 	if v.pspRequests("acme", key) != 0 {
 		t.Fatal("the PSP was asked for a payment that nobody sent")

@@ -65,7 +65,7 @@ func TestOwnerAnswersWhatWasStoredMeanwhile(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			w, gate, key, owner := heldPayment(t, method)
-			id := w.pay(key, method).text(t, "paymentId")
+			id := w.do(preferring(paymentOf(key, method), "wait=0")).text(t, "paymentId")
 			stored := fmt.Sprintf(`{"paymentId":%q,"status":"succeeded","customerId":"cus-1","amountCents":12000,"currency":"USD","amount":"120.00",`+
 				`"paymentMethod":%q,"pspChargeId":"ch_evidence","amountRefundedCents":0,"createdAt":"2026-11-20T00:00:00.000000Z"}`, id, method)
 			w.exec(`WITH completed AS (
@@ -281,7 +281,7 @@ func TestKeyInFlightIsShownWithItsLease(t *testing.T) {
 	t.Parallel()
 	w, gate, key, owner := heldPayment(t, "pm_ok")
 	shown := w.inspect(key, createOperation)
-	busy := w.pay(key, "pm_ok")
+	busy := w.do(preferring(paymentOf(key, "pm_ok"), "wait=0"))
 	w.wantShown(shown, key, createOperation, "in_progress", busy)
 	left, err := time.Parse(time.RFC3339Nano, shown.text(t, "lockedUntil"))
 	reserved, err2 := time.Parse(time.RFC3339Nano, shown.text(t, "reservedAt"))

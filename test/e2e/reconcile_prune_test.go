@@ -117,7 +117,7 @@ func TestMovementOfAnExpiredGenerationIsADeadLetter(t *testing.T) {
 	w.awaitDeadLetter("late_after_expiry", key)
 	held := w.pay(key, "pm_ok")
 	held.expect(t, http.StatusConflict, "idempotency_key_held")
-	if k := w.keyRow(key); k.Status != "expired" || held.header.Get("Retry-After") != "60" {
+	if k := w.keyRow(key); k.Status != "expired" || held.header.Get("Retry-After") != "5" {
 		t.Fatalf("key is %+v, the answer %+v", k, held.header)
 	}
 	w.do(call{path: "/idempotency-keys/" + key}).expect(t, http.StatusConflict, "idempotency_key_held")

@@ -416,7 +416,7 @@ func TestInFlightRefundIsNotSentTwice(t *testing.T) {
 	id, key := w.paid(), freshKey()
 	first := w.inBackground(refundOf(id, key, `{}`))
 	gate.awaitArrival(t)
-	busy := w.refund(id, key, `{}`)
+	busy := w.do(preferring(refundOf(id, key, `{}`), "wait=0"))
 	busy.expect(t, http.StatusConflict, "idempotency_key_in_progress")
 	if busy.text(t, "paymentId") != id || busy.text(t, "refundId") == "" || busy.header.Get("Retry-After") == "" {
 		t.Fatalf("unexpected answer: %v %s", busy.header, busy.body)

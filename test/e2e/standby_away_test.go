@@ -90,7 +90,8 @@ func TestReservationThatTheStandbyDoesNotHaveIsNotSent(t *testing.T) {
 		t.Fatalf("PSP asked %d times", n)
 	}
 	back()
-	w.pay(key, "pm_ok").expect(t, http.StatusConflict, "idempotency_key_in_progress")
+	w.do(preferring(paymentOf(key, "pm_ok"), "wait=0")).
+		expect(t, http.StatusConflict, "idempotency_key_in_progress")
 	other := freshKey()
 	w.chargedOnce(other, other, w.pay(other, "pm_ok"))
 }

@@ -266,7 +266,7 @@ func TestInFlightDuplicate(t *testing.T) {
 	first := w.inBackground(paymentOf(key, "pm_ok"))
 	gate.awaitArrival(t)
 
-	busy := w.pay(key, "pm_ok")
+	busy := w.do(preferring(paymentOf(key, "pm_ok"), "wait=0"))
 	busy.expect(t, http.StatusConflict, "idempotency_key_in_progress")
 	if busy.header.Get("Retry-After") == "" || busy.text(t, "paymentId") == "" {
 		t.Fatalf("unexpected answer: %v %s", busy.header, busy.body)
@@ -281,16 +281,55 @@ func TestInFlightDuplicate(t *testing.T) {
 		header: http.Header{"Prefer": {"wait=1"}}})
 	tooShort.expect(t, http.StatusConflict, "idempotency_key_in_progress")
 
-	patient := paymentOf(key, "pm_ok")
-	patient.header = http.Header{"Prefer": {"wait=10"}}
-	waiting := w.inBackground(patient)
+	patient := w.inBackground(preferring(paymentOf(key, "pm_ok"), "wait=10"))
+	silent := w.inBackground(paymentOf(key, "pm_ok"))
+	eventually(t, "both wait", func() bool { return w.metric("payonce_requests_waiting") == 2 })
 	gate.open()
 	r := <-first
 	r.expect(t, http.StatusCreated, "")
-	(<-waiting).same(t, r)
+	for preferred, answer := range map[string]<-chan reply{"wait=10": patient, "": silent} {
+		again := <-answer
+		again.same(t, r)
+		if again.applied() != preferred || again.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("with the preference %q: %v", preferred, again.header)
+		}
+	}
 	if n := w.pspRequests("acme", key); n != 1 {
 		t.Fatalf("PSP asked %d times", n)
 	}
+}
+
+// The setting bounds the wait of a request that prefers nothing. 0 is the 409 at once, and a preference is not bounded.
+func TestSettingSaysHowLongASecondRequestWaits(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []time.Duration{0, 300 * time.Millisecond} {
+		w, gate, key, first := heldPayment(t, "pm_ok", func(o *options) {
+			o.settings = func(c *config.API) { c.InFlightWait = setting }
+		})
+		began := time.Now()
+		busy := w.pay(key, "pm_ok")
+		busy.expect(t, http.StatusConflict, "idempotency_key_in_progress")
+		if took := time.Since(began); took < setting || busy.applied() != "" {
+			t.Errorf("%s: answered after %s, with the preference %q", setting, took, busy.applied())
+		}
+		preferred := w.inBackground(preferring(paymentOf(key, "pm_ok"), "wait=10"))
+		eventually(t, "it waits", func() bool { return w.metric("payonce_requests_waiting") == 1 })
+		gate.open()
+		(<-first).expect(t, http.StatusCreated, "")
+		(<-preferred).expect(t, http.StatusCreated, "")
+	}
+}
+
+// The end of the execution ends the wait of a request that prefers nothing, also where its outcome is lost.
+func TestSecondRequestIsToldThatTheOutcomeIsLost(t *testing.T) {
+	t.Parallel()
+	w, gate, key, first := heldPayment(t, "pm_500_charged")
+	second := w.inBackground(paymentOf(key, "pm_500_charged"))
+	eventually(t, "it waits", func() bool { return w.metric("payonce_requests_waiting") == 1 })
+	gate.open()
+	(<-first).expect(t, http.StatusAccepted, "")
+	(<-second).expect(t, http.StatusAccepted, "")
+	w.pay(key, "pm_500_charged").expect(t, http.StatusAccepted, "") // at once
 }
 
 func TestFailedRetryableIsExecutedAgainOnlyWhileThePSPRemembers(t *testing.T) {

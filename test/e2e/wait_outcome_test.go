@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +28,8 @@ func preferring(c call, preference string) call {
 // lookingAt is a read of the payment that a reply is about.
 func lookingAt(r reply) call { return call{method: "GET", path: r.header.Get("Location")} }
 
-// awaitReads returns when a process has been answered so many reads of a payment. A GET that waits reads it twice, and
-// a POST once for each reservation.
+// awaitReads returns when a process has been answered so many reads of a payment. Before it waits, a request reads it
+// twice; a POST, once for each reservation.
 func awaitReads(t *testing.T, proxy *pgproxy.Proxy, n int) {
 	t.Helper()
 	eventually(t, "all wait", func() bool { return statements(proxy.Answered(), "GetPayment") >= n })
@@ -93,7 +95,7 @@ func TestUnknownKeyIsWaitedFor(t *testing.T) {
 	before := statements(proxy.Answered(), "GetPayment")
 	again := w.inBackground(preferring(paymentOf(key, "pm_reset_charged"), "wait=10"))
 	look := w.inBackground(preferring(lookingAt(lost), "wait=10"))
-	awaitReads(t, proxy, before+3)
+	awaitReads(t, proxy, before+4)
 	w.reconcile()
 
 	answer := <-again
@@ -143,7 +145,7 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 	there := w.at(p.public)
 	post := there.inBackground(preferring(paymentOf(key, "pm_reset_charged"), "wait=10"))
 	get := there.inBackground(preferring(lookingAt(lost), "wait=10"))
-	awaitReads(t, proxy, before+3)
+	awaitReads(t, proxy, before+4)
 	p.interrupt()
 	if err := p.end(); err != nil {
 		t.Fatalf("ended: %v", err)
@@ -164,17 +166,17 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 // seedUnknown makes n payments of acme by SQL, the outcome of each of which is unknown. It gives their ids.
 func (w *world) seedUnknown(n int) (ids []string) {
 	w.t.Helper()
-	for i := range n {
+	for range n {
 		id := uuid.Must(uuid.NewV7())
 		ids = append(ids, payment.ID(id).String())
 		w.behindTheGuard(`WITH key AS (
 				INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
 					lease_id, subject, created_at, reserved_at, unknown_since, reconcile_after, expires_at)
-				SELECT 'acme', 'POST /payments', 'unknown-order-' || $2::int, 'unknown', sha256(''), 1, 1, $1, $1,
+				SELECT 'acme', 'POST /payments', 'unknown-order-' || $2::text, 'unknown', sha256(''), 1, 1, $1, $1,
 					now(), now(), now(), now() + interval '1 hour', now() + interval '1 day'
 			) INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
 				payment_method, status)
-			SELECT $1, 'acme', 'unknown-order-' || $2::int, 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing'`, id, i)
+			SELECT $1, 'acme', 'unknown-order-' || $2::text, 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing'`, id, id.String())
 	}
 	return ids
 }
@@ -183,14 +185,43 @@ func (w *world) seedUnknown(n int) (ids []string) {
 // addition to their connections: the requests, their contexts and timers, larger stacks, and the waits.
 const waitingCost = 20_000_000
 
-// As many requests of one tenant wait as may, each for a payment of its own. One more is answered at once.
-func TestThousandWaitingRequestsCostAtMost20MB(t *testing.T) {
+// Reads wait, each for a payment of its own.
+func TestThousandWaitingReadsCostAtMost20MB(t *testing.T) {
 	t.Parallel()
+	w, proxy := setupProxied(t)
+	var requests []string
+	for _, id := range w.seedUnknown(payments.MaxWaiting / 2) {
+		requests = append(requests, "GET /payments/"+id+waitingHead+"\r\n")
+	}
+	waitingCosts(t, w, proxy, requests)
+}
+
+// Second requests wait for one execution.
+func TestThousandWaitingPaymentsCostAtMost20MB(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w, proxy := setupProxied(t, func(o *options) {
+		o.between, o.settings = gate.wrap, func(c *config.API) { c.PSPTotal = patience } // longer than the lease
+	})
+	key, body := freshKey(), order("pm_ok")
+	owner := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+	waitingCosts(t, w, proxy, slices.Repeat([]string{fmt.Sprintf("POST /payments"+waitingHead+
+		"Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)},
+		payments.MaxWaiting/2))
+	gate.open()
+	<-owner
+}
+
+const waitingHead = " HTTP/1.1\r\nHost: x\r\nPrefer: wait=10\r\nAuthorization: Bearer " + acmeKey + "\r\n"
+
+// waitingCosts has as many requests of one tenant wait as may. One more is answered at once.
+func waitingCosts(t *testing.T, w *world, proxy *pgproxy.Proxy, requests []string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("long: builds the programs")
 	}
-	w, proxy := setupProxied(t)
-	ids := w.seedUnknown(payments.MaxWaiting / 2)
+	one := w.seedUnknown(1)[0]
 	// A program of its own, so that neither the clients nor the race detector count. With a small GOGC, the heap has
 	// little in it that nobody needs any more.
 	p := w.startProcess(`GOGC=10 exec "$0" serve`, filepath.Join(buildPrograms(t), "api"))
@@ -199,31 +230,30 @@ func TestThousandWaitingRequestsCostAtMost20MB(t *testing.T) {
 		return (p.figure("go_memstats_heap_inuse_bytes") + p.figure("go_memstats_stack_inuse_bytes")) / 1e6,
 			p.figure("process_resident_memory_bytes") / 1e6
 	}
-	there.do(lookAt(ids[0]))
+	there.do(lookAt(one))
 	empty, emptyResident := memory()
-	clients := idle(t, p.public, len(ids))
+	clients := idle(t, p.public, len(requests))
 	connected, _ := memory()
 
 	before, began := statements(proxy.Answered(), "GetPayment"), time.Now()
 	for i, c := range clients {
-		if _, err := fmt.Fprintf(c, "GET /payments/%s HTTP/1.1\r\nHost: x\r\nPrefer: wait=10\r\nAuthorization: Bearer %s\r\n\r\n",
-			ids[i], acmeKey); err != nil {
+		if _, err := io.WriteString(c, requests[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitReads(t, proxy, before+2*len(ids))
+	awaitReads(t, proxy, before+2*len(requests))
 	looks := statements(proxy.Answered(), "ListUndecided")
 	eventually(t, "a few reads of what they wait for", func() bool {
 		return statements(proxy.Answered(), "ListUndecided") >= looks+12
 	})
 	waiting, resident := memory()
 	// On a machine that is so slow that the first of them have waited their ten seconds, there is room for one more.
-	r := there.do(preferring(lookAt(ids[0]), "wait=10"))
+	r := there.do(preferring(lookAt(one), "wait=10"))
 	if r.applied() != "" && time.Since(began) < 10*time.Second {
 		t.Errorf("not all of them wait, or one more waits as well: %q", r.applied())
 	}
 	t.Logf("%d waiting requests: %.1f MB of heap and stacks, in addition to %.1f MB for their connections; resident %.1f MB",
-		len(ids), waiting-connected, connected-empty, resident-emptyResident)
+		len(requests), waiting-connected, connected-empty, resident-emptyResident)
 	if waiting-connected > waitingCost/1e6 {
 		t.Errorf("the waits cost %.1f MB, want %.1f at most", waiting-connected, waitingCost/1e6)
 	}
@@ -243,9 +273,9 @@ func statements(rounds [][]string, query string) (n int) {
 	return n
 }
 
-// Two processes, and the one that executes the key is one of them. A waiting request reserves when it comes and when
-// the key has come to its end.
-func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
+// Two processes, and the one that executes the key is one of them. A waiting request reserves when it comes, again when
+// it has joined those who wait, and when the key has come to its end.
+func TestWhoWaitsReservesThreeTimesHoweverLongItTakes(t *testing.T) {
 	t.Parallel()
 	const waiters, looks, lookEvery = 20, 5, 200 * time.Millisecond
 	gate := newGate()
@@ -264,8 +294,8 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	// A reservation that is not answered yet may still find the key's end. So may the read of the payment that follows.
 	eventually(t, "all wait", func() bool {
 		own, others := proxy.Answered(), otherProxy.Answered()
-		return statements(own, "ReserveKeys") > waiters && statements(own, "GetPayment") >= waiters &&
-			statements(others, "ReserveKeys") >= waiters && statements(others, "GetPayment") >= waiters &&
+		return statements(own, "ReserveKeys") > 2*waiters && statements(own, "GetPayment") >= 2*waiters &&
+			statements(others, "ReserveKeys") >= 2*waiters && statements(others, "GetPayment") >= 2*waiters &&
 			statements(others, "ListUndecided") >= looks
 	})
 	gate.open()
@@ -277,8 +307,8 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	took := time.Since(began)
 
 	own, others := statements(proxy.Rounds(), "ReserveKeys"), statements(otherProxy.Rounds(), "ReserveKeys")
-	if own != 1+2*waiters || others != 2*waiters {
-		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+2*waiters, 2*waiters)
+	if own != 1+3*waiters || others != 3*waiters {
+		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+3*waiters, 3*waiters)
 	}
 	for _, p := range []*pgproxy.Proxy{proxy, otherProxy} {
 		if n, most := statements(p.Rounds(), "ListUndecided"), int(took/lookEvery)+1; n > most {
