@@ -101,22 +101,18 @@ func (s *Service) execute(
 	defer cancel()
 
 	// Crash window 1: nothing is sent.
-	decision, begun, err := s.reserve(ctx, reservation, m)
-	if err != nil {
-		return nil, err
-	}
-	won, ours := decision.(idempotency.Execute)
-	if !ours {
-		return s.answerDecision(ctx, ref, decision, m)
+	won, begun, answer, err := s.look(ctx, reservation, m)
+	if won == nil {
+		return answer, err
 	}
 
 	// Crash window 2: reserved, not sent.
-	m, reply := s.send(ctx, won.Lease, begun)
+	m, reply := s.send(ctx, *won, begun)
 
 	// Crash window 3: sent, not written. The key is judged as it was reserved: nothing is read again. If somebody has
 	// moved the key meanwhile, or has opened a dead letter about it, the WHERE of the statement in apply refuses the
 	// step. The reply is not lost then: overtaken reads the key, and judges and applies the reply again.
-	g := gatherReserved(won.Lease, m)
+	g := gatherReserved(*won, m)
 	step := judge.Judge(g.Seen, reply)
 	applied, err := s.Apply(ctx, g, step)
 	if err != nil || !applied.Passed {
@@ -125,7 +121,7 @@ func (s *Service) execute(
 	return answerFor(g, step, applied), nil // Crash window 4: written, not answered.
 }
 
-// take is the first transaction; execute calls it as reserve (observe.go). It takes the key and writes the row of the
+// take is the first transaction; look calls it as reserve (observe.go). It takes the key and writes the row of the
 // payment or refund, and returns the movement with its row. If it cannot take the key, it returns why.
 func (s *Service) take(
 	ctx context.Context, r idempotency.Reservation, m *movement,

@@ -23,6 +23,7 @@ type Service struct {
 	publicURL string
 	deadline  time.Duration
 	waits     *waits
+	crowds    crowds
 }
 
 // Books are the rows of payments and refunds, and what is known of the keys under which they were asked for. What moves
@@ -55,6 +56,7 @@ func New(c Config) *Service {
 	s := &Service{
 		Books: Books{db: c.DB, keys: c.Keys, psps: c.PSPs}, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer,
 		log: c.Log, publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
+		crowds: crowds{looks: map[asked]*look{}},
 	}
 	s.groups = s.newGroups()
 	return s

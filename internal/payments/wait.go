@@ -130,7 +130,7 @@ func awaitedBy(a Answer) until {
 func (s *Service) AwaitPayment(
 	ctx context.Context, tenant string, id payment.ID, limit time.Duration,
 ) (waited bool, err error) {
-	return s.awaitOutcome(ctx, tenant, payment.CreateOperation, limit, func() (statusRead, error) {
+	return awaitOutcome(ctx, s.waits, tenant, payment.CreateOperation, limit, func() (statusRead, error) {
 		p, err := s.Payment(ctx, tenant, id)
 		return statusRead{p.Status, p.Key}, err
 	})
@@ -140,20 +140,20 @@ func (s *Service) AwaitPayment(
 func (s *Service) AwaitRefund(
 	ctx context.Context, tenant string, id payment.RefundID, limit time.Duration,
 ) (waited bool, err error) {
-	return s.awaitOutcome(ctx, tenant, payment.RefundOperation, limit, func() (statusRead, error) {
+	return awaitOutcome(ctx, s.waits, tenant, payment.RefundOperation, limit, func() (statusRead, error) {
 		r, err := s.RefundByID(ctx, tenant, id)
 		return statusRead{r.Status, r.Key}, err
 	})
 }
 
-func (s *Service) awaitOutcome(
-	ctx context.Context, tenant, operation string, limit time.Duration, read func() (statusRead, error),
+func awaitOutcome(
+	ctx context.Context, w *waits, tenant, operation string, limit time.Duration, read func() (statusRead, error),
 ) (waited bool, err error) {
 	first, err := apart(read)
 	if first.status != payment.Processing { // A read that has failed has no status.
 		return true, err
 	}
-	return await(ctx, s.waits, idempotency.StoredRef(tenant, operation, first.key), limit, func() (until, error) {
+	return await(ctx, w, idempotency.StoredRef(tenant, operation, first.key), limit, func() (until, error) {
 		next, err := apart(read)
 		return awaitedIn(next.status), err
 	})

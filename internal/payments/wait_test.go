@@ -296,14 +296,14 @@ func TestOutcomeThatIsThereIsReadOnce(t *testing.T) {
 	for first, failed := range map[statusRead]error{
 		{payment.Succeeded, "order-0000000001"}: nil, {}: broken,
 	} {
-		s, reads := &Service{waits: newWaits(undecidedForEver().look)}, 0
+		w, reads := newWaits(undecidedForEver().look), 0
 		read := func() (statusRead, error) {
 			if reads++; reads > 1 {
 				return statusRead{payment.Succeeded, first.key}, nil
 			}
 			return first, failed
 		}
-		waited, err := s.awaitOutcome(t.Context(), "acme", payment.CreateOperation, time.Minute, read)
+		waited, err := awaitOutcome(t.Context(), w, "acme", payment.CreateOperation, time.Minute, read)
 		if !waited || !errors.Is(err, failed) || reads != 1 {
 			t.Errorf("%+v: waited %v, %v; read %d times", first, waited, err, reads)
 		}

@@ -70,6 +70,7 @@ func sections() []section {
 		{freshSection, named, (*bench).fresh},
 		{"events", named, (*bench).events},
 		{"deliveries", named, (*bench).deliveries},
+		{"inflight", named, (*bench).inFlight},
 	}
 }
 

@@ -235,13 +235,13 @@ func waitingCosts(t *testing.T, w *world, proxy *pgproxy.Proxy, requests []strin
 	clients := idle(t, p.public, len(requests))
 	connected, _ := memory()
 
-	before, began := statements(proxy.Answered(), "GetPayment"), time.Now()
+	began := time.Now()
 	for i, c := range clients {
 		if _, err := io.WriteString(c, requests[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitReads(t, proxy, before+2*len(requests))
+	eventually(t, "all wait", func() bool { return p.figure("payonce_requests_waiting") == float64(len(requests)) })
 	looks := statements(proxy.Answered(), "ListUndecided")
 	eventually(t, "a few reads of what they wait for", func() bool {
 		return statements(proxy.Answered(), "ListUndecided") >= looks+12
@@ -274,8 +274,8 @@ func statements(rounds [][]string, query string) (n int) {
 }
 
 // Two processes, and the one that executes the key is one of them. A waiting request reserves when it comes, again when
-// it has joined those who wait, and when the key has come to its end.
-func TestWhoWaitsReservesThreeTimesHoweverLongItTakes(t *testing.T) {
+// it has joined those who wait, and when the key has come to its end, or another one does so for it.
+func TestWhoWaitsReservesThreeTimesAtMostHoweverLongItTakes(t *testing.T) {
 	t.Parallel()
 	const waiters, looks, lookEvery = 20, 5, 200 * time.Millisecond
 	gate := newGate()
@@ -291,12 +291,9 @@ func TestWhoWaitsReservesThreeTimesHoweverLongItTakes(t *testing.T) {
 	for range waiters {
 		replies = append(replies, w.inBackground(waiting), other.inBackground(waiting))
 	}
-	// A reservation that is not answered yet may still find the key's end. So may the read of the payment that follows.
 	eventually(t, "all wait", func() bool {
-		own, others := proxy.Answered(), otherProxy.Answered()
-		return statements(own, "ReserveKeys") > 2*waiters && statements(own, "GetPayment") >= 2*waiters &&
-			statements(others, "ReserveKeys") >= 2*waiters && statements(others, "GetPayment") >= 2*waiters &&
-			statements(others, "ListUndecided") >= looks
+		return w.metric("payonce_requests_waiting") == waiters && other.metric("payonce_requests_waiting") == waiters &&
+			statements(otherProxy.Answered(), "ListUndecided") >= looks
 	})
 	gate.open()
 	first := <-owner
@@ -307,8 +304,8 @@ func TestWhoWaitsReservesThreeTimesHoweverLongItTakes(t *testing.T) {
 	took := time.Since(began)
 
 	own, others := statements(proxy.Rounds(), "ReserveKeys"), statements(otherProxy.Rounds(), "ReserveKeys")
-	if own != 1+3*waiters || others != 3*waiters {
-		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+3*waiters, 3*waiters)
+	if own > 1+3*waiters || others > 3*waiters {
+		t.Errorf("%d and %d reservations, want %d and %d at most", own, others, 1+3*waiters, 3*waiters)
 	}
 	for _, p := range []*pgproxy.Proxy{proxy, otherProxy} {
 		if n, most := statements(p.Rounds(), "ListUndecided"), int(took/lookEvery)+1; n > most {

@@ -14,7 +14,7 @@ import (
 )
 
 // This file stands in for transport.go when the bench builds the API (go build -overlay): a PSP in the same process, which takes no time and
-// charges everything. Not a byte of the rest differs from the binary that people run.
+// charges everything. For the token pm_after_1000ms, it takes that long. Not a byte of the rest differs from the binary that people run.
 
 func newTransport(gateway.Limits) http.RoundTripper {
 	// Ids must not repeat over restarts on one database.
@@ -41,6 +41,9 @@ func (p *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if len(asked) < 2 {
 		return nil, errors.New("no body")
 	}
+	if err := pause(r, asked); err != nil {
+		return nil, err
+	}
 	b := make([]byte, 0, len(asked)+256)
 	b = append(b, `{"object":"charge","status":"succeeded","createdAt":"2026-11-20T12:00:00Z","id":"`...)
 	b = append(b, p.prefix...)
@@ -55,4 +58,23 @@ func (p *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		StatusCode: http.StatusCreated, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(b)), ContentLength: int64(len(b)),
 	}, nil
+}
+
+// pause takes as long as the token says.
+func pause(r *http.Request, asked []byte) error {
+	_, after, slow := bytes.Cut(asked, []byte(`"pm_after_`))
+	if !slow {
+		return nil
+	}
+	text, _, _ := bytes.Cut(after, []byte(`"`))
+	d, err := time.ParseDuration(string(text))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
 }
