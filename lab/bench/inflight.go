@@ -111,7 +111,7 @@ func hold(ctx context.Context, p payer, api *world.Process, connected func() err
 			return h, err
 		}
 		h.connections = append(h.connections, c)
-		if status, body := p.get(c); status != http.StatusUnauthorized { // The server has its buffers for it afterwards.
+		if status, body := p.get(c); status != http.StatusUnauthorized { // The server has its buffers for it then.
 			return h, fmt.Errorf("a connection is answered %d: %s", status, body)
 		}
 	}

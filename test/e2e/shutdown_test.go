@@ -224,6 +224,68 @@ func TestKeptConnectionIsTurnedAway(t *testing.T) {
 	w.untouched(second)
 }
 
+// Clients that keep their connections pay one after the other while the process ends. What it accepts, it answers: a
+// request without an answer, or one that is refused, has left nothing. The last answers on a connection close it.
+func TestNothingAcceptedIsLostOnAKeptConnection(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := w.run(func(c *config.API) { c.DrainDelay = 300 * time.Millisecond })
+	const clients = 16
+	type told struct {
+		key string
+		reply
+	}
+	all, paying := make(chan []told, clients), make(chan struct{}, clients)
+	for range clients {
+		own := *w.at(p.public) // a client with a connection of its own
+		own.http = &http.Client{Transport: &http.Transport{}, Timeout: patience}
+		go func() {
+			var heard []told
+			for ended := false; !ended; {
+				key := freshKey()
+				r, err := own.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok")})
+				if err != nil {
+					r = reply{}
+				}
+				heard = append(heard, told{key, r})
+				ended = r.status != http.StatusCreated && r.status != http.StatusTooManyRequests
+				if len(heard) == 1 {
+					paying <- struct{}{}
+				}
+			}
+			all <- heard
+		}()
+	}
+	for range clients {
+		<-paying
+	}
+	p.interrupt()
+	closed := 0
+	for range clients {
+		heard := <-all
+		last := heard[len(heard)-1]
+		if last.status != 0 && last.header.Get("Connection") != "close" {
+			t.Errorf("the last answer, %d, leaves its connection open", last.status)
+		}
+		for _, r := range heard {
+			if r.status == http.StatusCreated {
+				w.chargedOnce(r.key, r.key, r.reply)
+			} else {
+				w.untouched(r.key)
+			}
+			if r.status != 0 && r.header.Get("Connection") == "close" {
+				closed++
+			}
+		}
+	}
+	if closed == 0 {
+		t.Error("no answer closes its connection")
+	}
+	if err := p.end(); err != nil {
+		t.Fatalf("ended: %v", err)
+	}
+}
+
 func TestDrainLimitIsAnErrorAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
