@@ -2,6 +2,8 @@
 // also when the answer is lost, when the API is killed, and when the calling process itself is killed. It uses the
 // standard library only, so that it can be copied into another program.
 //
+// The rule in one sentence: make a key and store it before the first try, and send every retry with it.
+//
 // An intent is one payment that the caller wants, under a name that the caller chooses: an order's number. The client
 // makes one Idempotency-Key for an intent, and stores the key with the exact bytes of the request before the first
 // send. It never makes a second key for the same intent.

@@ -2,6 +2,9 @@ package archtest
 
 import (
 	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -41,4 +44,35 @@ func proseWords(file source) int {
 		}
 	}
 	return words
+}
+
+// retriesIntoNothing is a command of curl that repeats a request and throws its answer away. curl cannot cut /dev/null
+// short before it repeats: after an error with a body, it gives up, and prints no status.
+var retriesIntoNothing = regexp.MustCompile(`curl\b.*--retry.*(-o|--output)[ =]?/dev/null|` +
+	`curl\b.*(-o|--output)[ =]?/dev/null.*--retry`)
+
+// retryBreaches finds such commands on the pages. What public software was seen to do is in findings/, and not taught.
+func retryBreaches(root fs.FS, names []string) ([]breach, error) {
+	var breaches []breach
+	for _, name := range names {
+		ext := path.Ext(name)
+		if ext != ".md" && ext != ".yaml" && ext != ".sh" && ext != ".json" || strings.HasPrefix(name, "findings/") {
+			continue
+		}
+		content, err := fs.ReadFile(root, name)
+		if err != nil {
+			return nil, fmt.Errorf("look for commands: %w", err)
+		}
+		lines := strings.Split(string(content), "\n")
+		for i := range lines {
+			command := lines[i]
+			for next := i + 1; strings.HasSuffix(command, `\`) && next < len(lines); next++ {
+				command = strings.TrimSuffix(command, `\`) + lines[next]
+			}
+			if retriesIntoNothing.MatchString(command) {
+				breaches = append(breaches, breach{fmt.Sprintf("%s:%d", name, i+1), "curl --retry with -o /dev/null"})
+			}
+		}
+	}
+	return breaches, nil
 }

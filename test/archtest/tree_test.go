@@ -130,6 +130,21 @@ func TestLinesAreOfBoundedWidth(t *testing.T) {
 	report(t, breaches)
 }
 
+func TestNoPageHasACurlThatRetriesIntoNothing(t *testing.T) {
+	t.Parallel()
+	dir := moduleRoot(t)
+	root := os.DirFS(dir)
+	names, err := trackedFiles(t.Context(), dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	breaches, err := retryBreaches(root, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, breaches)
+}
+
 func TestGivenUpWordsAreNotSpoken(t *testing.T) {
 	t.Parallel()
 	dir := moduleRoot(t)

@@ -6,6 +6,26 @@ import (
 	"testing/fstest"
 )
 
+func TestCurlThatRetriesIntoNothingIsFound(t *testing.T) {
+	t.Parallel()
+	for page, where := range map[string]string{
+		"x\ncurl --retry 3 -sS -o /dev/null http://a\n":                   "docs/a.md:2",
+		"curl --retry 3 \\\n  -o /dev/null http://a\n":                    "docs/a.md:1",
+		"curl --retry-all-errors --output /dev/null http://a":             "docs/a.md:1",
+		"curl --retry 3 -o answer http://a\ncurl -o /dev/null http://a\n": "",
+	} {
+		breaches, err := retryBreaches(fstest.MapFS{"docs/a.md": {Data: []byte(page)}}, []string{"docs/a.md"})
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case where == "":
+			wantNone(t, breaches)
+		default:
+			wantBreach(t, breaches, where)
+		}
+	}
+}
+
 func TestGivenUpIdentifierIsFound(t *testing.T) {
 	t.Parallel()
 	wantBreach(t, wordBreaches(parse(t, map[string]string{"a.go": "func weigh() {}\n"})), "a.go:2")
