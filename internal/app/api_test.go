@@ -20,6 +20,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
+	"payonce/internal/httpapi"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 	"payonce/test/pgtest"
@@ -59,6 +60,19 @@ func pspServed(t *testing.T) (psp *mockpsp.Server, url string, end func() error)
 	return psp, "http://" + l.Addr().String(), func() error {
 		cancel()
 		return wait.For(t, "the mock PSP's end", ended)
+	}
+}
+
+// A request that has waited may be executed next, and the server ends its answer at WriteTimeout.
+func TestLongestWaitInFlightLeavesTimeForAnExecutionAndTheAnswer(t *testing.T) {
+	t.Parallel()
+	c := settings(t, nil)
+	c.InFlightWait = httpapi.WriteTimeout - 5*time.Second - c.PSPTotal
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if c.InFlightWait++; c.Check() == nil {
+		t.Errorf("%s is taken", c.InFlightWait)
 	}
 }
 
