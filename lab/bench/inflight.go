@@ -243,21 +243,6 @@ func (b *bench) crowd(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
-// churn has the collector run: until then, a process keeps the stacks of goroutines that have ended.
-func churn(ctx context.Context, p payer) error {
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.address)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for range churned {
-		if status, body := p.get(c); status != http.StatusUnauthorized {
-			return fmt.Errorf("answered %d: %s", status, body)
-		}
-	}
-	return nil
-}
-
 // memory is what the heap and the stacks of a process take, in MB.
 func memory(ctx context.Context, p *world.Process) (mb float64, err error) {
 	for _, name := range []string{"go_memstats_heap_inuse_bytes", "go_memstats_stack_inuse_bytes"} {
