@@ -51,7 +51,7 @@ func (b *bench) deliveries(ctx context.Context, s *report.Section) error {
 		m.server = httptest.NewServer(m)
 		defer m.server.Close()
 		defer m.server.CloseClientConnections()
-		d, reconciler, err := b.delivering(ctx, fmt.Sprintf("deliveries_%d", i), m)
+		d, reconciler, err := m.delivered(ctx, b, fmt.Sprintf("deliveries_%d", i))
 		if err != nil {
 			return err
 		}
@@ -74,8 +74,8 @@ func (b *bench) deliveries(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
-// delivering is a database with merchants, and a reconciler that delivers to them.
-func (b *bench) delivering(ctx context.Context, name string, m *merchants) (*rig.Database, *world.Process, error) {
+// delivered is a database with these merchants, and a reconciler that delivers to them.
+func (m *merchants) delivered(ctx context.Context, b *bench, name string) (*rig.Database, *world.Process, error) {
 	d, err := b.rig.NewDatabase(ctx, name)
 	if err == nil {
 		err = d.MakeMerchants(ctx, endpointsOfBench, m.server.URL)

@@ -44,7 +44,7 @@ func (b *bench) inFlight(ctx context.Context, s *report.Section) error {
 		"that send again, as they were measured, how many are told of the success? Then %d requests that wait for %d keys, "+
 		"and %d equal requests at once on %d keys.",
 		breaksAfter, len(callers), waiters, waitedKeys, atOnce, waitedKeys)
-	if err := b.tellCallers(ctx, s, callers); err != nil {
+	if err := tellCallers(ctx, b, s, callers); err != nil {
 		return err
 	}
 	if err := b.waitersCost(ctx, s); err != nil {
@@ -54,7 +54,7 @@ func (b *bench) inFlight(ctx context.Context, s *report.Section) error {
 }
 
 // tellCallers plays each caller against each provider and each wait.
-func (b *bench) tellCallers(ctx context.Context, s *report.Section, callers []caller) error {
+func tellCallers(ctx context.Context, b *bench, s *report.Section, callers []caller) error {
 	waits := []time.Duration{0, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, usualWait}
 	psps := []time.Duration{300 * time.Millisecond, usualPSP, 3 * time.Second}
 	told, errs := make([]int, len(waits)*len(psps)), make([]error, len(waits)*len(psps))
