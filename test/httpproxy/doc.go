@@ -3,6 +3,7 @@
 // HTTP what test/pgproxy is to PostgreSQL's protocol.
 //
 //	program ──── call ────► service     CutBefore, FailBefore, HoldBefore: nothing has happened
+//	                        at work     CutDuring: nobody knows what comes of it
 //	                        done
 //	program ◄─── answer ─── service     CutAfter, HalfAfter, FailAfter, RefuseAfter, HoldAfter: only the service knows
 //

@@ -19,6 +19,9 @@ const (
 	FailBefore
 	// HoldBefore keeps the call from the service until Release.
 	HoldBefore
+	// CutDuring passes the call on and closes the connection at Release, however far the service is by then. The service
+	// goes on.
+	CutDuring
 	// CutAfter passes the call on, waits for the whole answer, and closes the connection without passing that on.
 	CutAfter
 	// HalfAfter passes the call on and cuts the connection in the middle of the answer.
@@ -32,7 +35,7 @@ const (
 )
 
 // after tells whether the service has heard of a call that meets the action.
-func (a Action) after() bool { return a >= CutAfter }
+func (a Action) after() bool { return a >= CutDuring }
 
 // Event is an action that waits for one call.
 type Event struct {
@@ -58,7 +61,7 @@ func (e *Event) Reached(ctx context.Context) error {
 	return e.wait(ctx, e.reached, "did not come to the proxy")
 }
 
-// Landed waits until a call that was held before the service has been answered by it.
+// Landed waits until the service has answered a call that was held before it, or whose sender was cut off during it.
 func (e *Event) Landed(ctx context.Context) error {
 	return e.wait(ctx, e.landed, "was not answered by the service")
 }

@@ -182,7 +182,7 @@ func (p *Proxy) meet(c Call) *Event {
 	switch do := p.choose(c); do {
 	case CutBefore, FailBefore, CutAfter, HalfAfter, FailAfter, RefuseAfter:
 		return newEvent(c.Name, do)
-	case Pass, HoldBefore, HoldAfter:
+	case Pass, HoldBefore, CutDuring, HoldAfter:
 	}
 	return nil
 }

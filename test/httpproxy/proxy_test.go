@@ -178,6 +178,48 @@ func TestCallHeldBeforeTheServiceLandsThoughItsSenderIsGone(t *testing.T) {
 	}
 }
 
+// The service is made to wait for the cut: a call that the cut had ended would not be done.
+func TestServiceGoesOnWhenItsCallerIsCutOffDuringTheCall(t *testing.T) {
+	t.Parallel()
+	goOn, done := make(chan struct{}), make(chan error, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-goOn
+		done <- r.Context().Err()
+	}))
+	t.Cleanup(service.Close)
+	b := setup(t)
+	proxy, err := httpproxy.Open(httpproxy.Options{
+		Upstream: func() string { return service.Listener.Addr().String() },
+		Name:     func(*http.Request) string { return "pay" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	b.proxy = proxy
+	e := proxy.On("pay", httpproxy.CutDuring)
+	answer := b.callInBackground(b.ctx, "pay")
+	if err := e.Reached(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case h := <-answer:
+		t.Fatalf("the program heard %+v before it was cut off", h)
+	default:
+	}
+	e.Release()
+	if h := <-answer; h.err == nil {
+		t.Errorf("the program heard %+v", h)
+	}
+	close(goOn)
+	if err := e.Landed(b.ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the cut has ended the call at the service: %v", err)
+	}
+}
+
 func TestAnswerHeldAfterTheServiceIsOfWhatHasHappened(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

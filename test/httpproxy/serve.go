@@ -31,11 +31,28 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		p.pass(w, r, body)
 		return
 	}
-	if e.do.after() {
+	switch {
+	case e.do == CutDuring:
+		p.during(r, body, e)
+	case e.do.after():
 		p.after(w, r, body, e)
-	} else {
+	default:
 		p.before(w, r, body, e)
 	}
+}
+
+// during is for the program that is cut off while the service works.
+func (p *Proxy) during(r *http.Request, body []byte, e *Event) {
+	ctx, cancel := p.onItsWay(r)
+	passed := r.WithContext(ctx)
+	p.inFlight.Go(func() {
+		defer cancel()
+		_, _ = p.ask(passed, body)
+		close(e.landed)
+	})
+	close(e.reached)
+	p.held(e)
+	panic(http.ErrAbortHandler)
 }
 
 // before is for actions that keep a call from the service.
@@ -60,7 +77,7 @@ func (p *Proxy) before(w http.ResponseWriter, r *http.Request, body []byte, e *E
 		close(e.landed)
 		answer.deliver(w, len(answer.body))
 		return
-	case Pass, CutBefore, CutAfter, HalfAfter, FailAfter, RefuseAfter, HoldAfter:
+	case Pass, CutBefore, CutDuring, CutAfter, HalfAfter, FailAfter, RefuseAfter, HoldAfter:
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -90,7 +107,7 @@ func (p *Proxy) after(w http.ResponseWriter, r *http.Request, body []byte, e *Ev
 		return
 	case HalfAfter:
 		answer.deliver(w, len(answer.body)/2)
-	case Pass, CutBefore, FailBefore, HoldBefore, CutAfter:
+	case Pass, CutBefore, FailBefore, HoldBefore, CutDuring, CutAfter:
 	}
 	panic(http.ErrAbortHandler)
 }
