@@ -1,0 +1,5 @@
+// fetch of Node: it sends once.
+export async function pay(url, headers, body) {
+  const answer = await fetch(url, { method: "POST", headers, body });
+  return [answer.status, await answer.text()];
+}

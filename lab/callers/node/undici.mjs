@@ -1,0 +1,9 @@
+// undici's RetryAgent, which repeats a POST only when told to.
+import { Agent, RetryAgent, request } from "undici";
+
+const dispatcher = new RetryAgent(new Agent(), { methods: ["POST"] });
+
+export async function pay(url, headers, body) {
+  const answer = await request(url, { method: "POST", headers, body, dispatcher });
+  return [answer.statusCode, await answer.body.text()];
+}
