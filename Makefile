@@ -17,7 +17,7 @@ QUICK_VARIANTS = design no-fence no-window retake-expired object-design same-obj
 SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
 LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
 # Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
-# Nor lab/dbos and lab/sdks: what the product is judged by must not depend on whether a peer can be had.
+# Nor lab/dbos, lab/sdks and lab/callers/golang: what the product is judged by must not depend on whether a peer can be had.
 MODULES = . lab course deploy/composecheck
 # The modules whose tests are counted together.
 TESTED = .,lab,course
@@ -80,7 +80,7 @@ proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hou
 	$(MAKE) race
 	$(MAKE) matrix
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
-	$(MAKE) caller mutations model failover citus grade sdks
+	$(MAKE) caller mutations model failover citus grade sdks callers
 	$(MAKE) mutants
 
 .PHONY: links
@@ -175,6 +175,11 @@ check: need-go ## check your copy of a lesson's step, in seconds: make check LES
 .PHONY: sdks
 sdks: ## have stripe-go (two majors) and stripe for Node tour the mock of Stripe, and four libraries verify our events, in two minutes; Node's need npm
 	@cd lab/sdks && $(GO) test -count=1 -v .
+
+.PHONY: callers
+callers: ## have 30 public HTTP clients of seven languages pay while things fail, and write docs/callers.md, in four minutes; IN_FLIGHT_WAIT=0; ONLY=curl.sh,got for some
+	@$(BUILD_LAB) ./callers
+	@exec bin/callers
 
 .PHONY: mutations
 mutations: ## plant bugs, one by one, and have the matrix or the chaos run find each; QUICK=1 for three of them

@@ -25,9 +25,6 @@ const (
 	goOnPause = 300 * time.Millisecond
 )
 
-// firstAmount is one less than the first payment's, in cents.
-const firstAmount = 100_000
-
 // fault is what happens to a caller's first request. What it sends after that meets nothing.
 type fault struct {
 	name, means string
@@ -36,21 +33,21 @@ type fault struct {
 }
 
 var faults = []fault{
-	{name: "lost", means: "the payment is made, and the connection closes without an answer; it was a new one",
+	{name: "lost", means: "the payment is made, and a new connection closes without an answer",
 		play: func(ctx context.Context, a *attempt) (told, error) { return a.failingAs(ctx, httpproxy.CutAfter) }},
-	{name: "lost, used", means: "the same on a connection that has carried a payment before", play: lostOnUsed},
-	{name: "500", means: "the payment is made, and a gateway answers 500 instead of the server",
+	{name: "lost, used", means: "the same on a connection that has carried another payment before", play: lostOnUsed},
+	{name: "500", means: "the payment is made, and a gateway answers 500 in place of the server",
 		play: func(ctx context.Context, a *attempt) (told, error) { return a.failingAs(ctx, httpproxy.FailAfter) }},
-	{name: "503", means: "the PSP cannot be reached for 0.7 s: the server answers 503, and nothing is charged", play: noPSP},
-	{name: "409", means: "an equal request of somebody else's is under way, for 1.5 s", play: inFlight},
-	{name: "429", means: "the tenant has used its requests of this second", limits: true, play: limited},
-	{name: "202", means: "the PSP has charged and answered 500: the outcome is not known yet",
+	{name: "503", means: "the PSP cannot be reached for 0.7 s, and the server says so; nothing is charged", play: noPSP},
+	{name: "409", means: "an equal request of another program is under way for 1.5 s", play: inFlight},
+	{name: "429", means: "the tenant has used its one request of this second", limits: true, play: limited},
+	{name: "202", means: "the PSP has charged, but answered 500: the server cannot know yet",
 		play: func(ctx context.Context, a *attempt) (told, error) {
 			a.method = "pm_500_charged"
 			return a.pay(ctx)
 		}},
 	{name: "slow", means: "the first request takes 1.5 s at the PSP, and its connection breaks after 0.1 s", play: slow},
-	{name: "restart", means: "the API is killed while the PSP charges, and started again", play: restart},
+	{name: "restart", means: "the API is killed while the PSP charges, and is started again", play: restart},
 }
 
 // attempt is one payment of one caller.
@@ -129,7 +126,7 @@ func (a *attempt) failingAs(ctx context.Context, do httpproxy.Action) (told, err
 
 func lostOnUsed(ctx context.Context, a *attempt) (told, error) {
 	before := *a
-	before.key, before.amount = uuid.NewString(), a.stage.amounts.Add(1)+firstAmount
+	before.key, before.amount = uuid.NewString(), a.stage.newAmount()
 	if t, err := before.pay(ctx); err != nil || t.outcome() != success {
 		return t, errors.Join(err, errors.New("the payment before was not made"))
 	}

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,7 +43,9 @@ Flags, and the environment variables that they take their defaults from:
 `
 
 func main() {
-	cli.Main("callers", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	cli.Main("callers", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	})
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (err error) {
@@ -77,15 +80,17 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
+	page := filepath.Join(root, "docs", "callers.md")
+	if *only == "" {
+		err = put(page, "columns", columns())
+	}
 	for _, r := range results {
 		fmt.Fprintf(stdout, "%s\n\n%s\n", r.name, r.table())
-		if *only == "" {
-			if err := r.writeTo(filepath.Join(root, "docs", "callers.md")); err != nil {
-				return err
-			}
+		if *only == "" && err == nil {
+			err = put(page, r.name, r.table())
 		}
 	}
-	return verdict(results)
+	return errors.Join(verdict(results), err)
 }
 
 // payAll installs the callers, starts the servers, and returns when everybody has paid.
@@ -112,10 +117,10 @@ func choose(only string) ([]caller, error) {
 		return callers, nil
 	}
 	var chosen []caller
-	for script := range strings.SplitSeq(only, ",") {
-		n := slices.IndexFunc(callers, func(c caller) bool { return c.script == script })
+	for name := range strings.SplitSeq(only, ",") {
+		n := slices.IndexFunc(callers, func(c caller) bool { return path.Base(c.script) == name })
 		if n < 0 {
-			return nil, cli.Usagef("there is no script %q below lab/callers", script)
+			return nil, cli.Usagef("there is no caller %q; lab/callers/callers.go has their scripts", name)
 		}
 		chosen = append(chosen, callers[n])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,7 @@ type stage struct {
 // target is a server that is paid at.
 type target struct {
 	name   string
+	own    bool // Payonce itself
 	world  *world.World
 	places []*place
 }
@@ -43,7 +45,7 @@ type place struct {
 	target  *target
 	api     *world.Process
 	front   *httpproxy.Proxy
-	limited string // the API key of a tenant that may send one request a second; empty if there are no limits
+	limited string // Payonce's alone: the API key of a tenant that may send one request a second
 
 	mu   sync.Mutex
 	seen map[string]int // requests at the front, by key
@@ -64,7 +66,7 @@ func open(ctx context.Context, root, dir, wait string, say func(string)) (_ *sta
 		return nil, err
 	}
 	step := programs.Path("step07")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", step, "./steps/07") //nolint:gosec // ours
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", step, "./steps/07")
 	build.Dir = filepath.Join(root, "course")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build step 07: %w\n%s", err, out)
@@ -73,18 +75,18 @@ func open(ctx context.Context, root, dir, wait string, say func(string)) (_ *sta
 	if g.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: dir, Say: say}); err != nil {
 		return nil, err
 	}
-	// The PSP may take as long as a slow first request does, and the API is not killed for longer than a caller waits.
-	settings := map[string]string{"PSP_TIMEOUT": "2500ms", "LEASE": "7500ms"}
+	// A slow first request is within PSP_TIMEOUT.
+	settings := map[string]string{"PSP_TIMEOUT": "2500ms", "LEASE": "7500ms",
+		"WEBHOOK_SECRET": mockpsp.DemoWebhookSecret}
+	if err := g.add(ctx, "step 07", world.Plan{Program: step, Env: maps.Clone(settings)}); err != nil {
+		return nil, err
+	}
 	name := "Payonce"
 	if wait != "" {
 		settings["IN_FLIGHT_WAIT"] = wait
 		name += ", IN_FLIGHT_WAIT=" + wait
 	}
-	if err := g.add(ctx, name, world.Plan{Env: settings}); err != nil {
-		return nil, err
-	}
-	return g, g.add(ctx, "step 07", world.Plan{Program: step, Env: map[string]string{"PSP_TIMEOUT": "2500ms",
-		"LEASE": "7500ms", "WEBHOOK_SECRET": mockpsp.DemoWebhookSecret}})
+	return g, g.add(ctx, name, world.Plan{Env: settings})
 }
 
 // add starts a server.
@@ -93,13 +95,9 @@ func (g *stage) add(ctx context.Context, name string, plan world.Plan) error {
 	if err != nil {
 		return err
 	}
-	t := &target{name: name, world: w}
+	t := &target{name: name, own: plan.Program == "", world: w}
 	g.targets = append(g.targets, t)
-	reconcilers := 1
-	if plan.Program != "" {
-		reconcilers = 0 // it reconciles by itself
-	}
-	apis, _, err := w.Start(ctx, places, reconcilers)
+	apis, _, err := w.Start(ctx, places, count(t.own)) // step 07 reconciles by itself
 	if err != nil {
 		return err
 	}
@@ -111,7 +109,7 @@ func (g *stage) add(ctx context.Context, name string, plan world.Plan) error {
 		if err != nil {
 			return err
 		}
-		if plan.Program == "" {
+		if t.own {
 			if p.limited, err = w.AddTenant(ctx, fmt.Sprintf("limited-%d", i), 1); err != nil {
 				return err
 			}
@@ -133,23 +131,34 @@ func (p *place) requests(key string) int {
 	return p.seen[key]
 }
 
-// play has every caller meet every fault at every server, and reads the ledgers in the end.
+// play has every caller meet every fault at every server, and reads the ledgers in the end. At step 07, callers are as
+// they come.
 func (g *stage) play(ctx context.Context, ready []caller, missing []string) ([]result, error) {
-	results := make([]result, len(g.targets))
+	var results []*result
 	all, playing := errgroup.WithContext(ctx)
-	for i, t := range g.targets {
+	for _, t := range g.targets {
+		comes, set := &result{target: t, name: t.name, missing: missing}, &result{target: t, name: t.name + ", set"}
+		for _, c := range ready {
+			if !c.set {
+				comes.rows = append(comes.rows, &row{caller: c})
+			} else if t.own {
+				set.rows = append(set.rows, &row{caller: c})
+			}
+		}
+		results = append(results, comes)
+		if t.own {
+			results = append(results, set)
+		}
 		free := make(chan *place, places)
 		for _, p := range t.places {
 			free <- p
 		}
-		r := &results[i]
-		*r = result{name: t.name, rows: make([]row, len(ready)), missing: missing}
-		for n, c := range ready {
+		for _, r := range slices.Concat(comes.rows, set.rows) {
 			all.Go(func() error {
 				select {
 				case p := <-free:
 					defer func() { free <- p }()
-					return g.meetAll(playing, p, c, &r.rows[n])
+					return g.meetAll(playing, p, r)
 				case <-playing.Done():
 					return playing.Err()
 				}
@@ -159,33 +168,39 @@ func (g *stage) play(ctx context.Context, ready []caller, missing []string) ([]r
 	if err := all.Wait(); err != nil {
 		return nil, err
 	}
-	for i, t := range g.targets {
-		ledger, err := invariants.ReadLedger(ctx, http.DefaultClient, "http://"+t.world.PSP.Address)
+	var judged []result
+	for _, r := range results {
+		ledger, err := invariants.ReadLedger(ctx, http.DefaultClient, "http://"+r.target.world.PSP.Address)
 		if err != nil {
 			return nil, err
 		}
-		results[i].judge(ledger)
+		r.judge(ledger)
+		judged = append(judged, *r)
 	}
-	return results, nil
+	return judged, nil
 }
 
 // meetAll has one caller meet every fault that the server has.
-func (g *stage) meetAll(ctx context.Context, p *place, c caller, r *row) error {
-	r.caller = c
+func (g *stage) meetAll(ctx context.Context, p *place, r *row) error {
+	succeeded := 0
 	for _, f := range faults {
-		met := cell{fault: f.name, amount: g.amounts.Add(1) + firstAmount}
-		if !f.limits || p.limited != "" {
-			if err := g.meet(ctx, p, c, f, &met); err != nil {
-				return fmt.Errorf("%s, %s, %s: %w", p.target.name, c.name, f.name, err)
-			}
-		}
+		met := &cell{fault: f.name, amount: g.newAmount()}
 		r.cells = append(r.cells, met)
+		if f.limits && !p.target.own {
+			continue
+		}
+		if err := g.meet(ctx, p, r.caller, f, met); err != nil {
+			return fmt.Errorf("%s, %s, %s: %w", p.target.name, r.caller.name, f.name, err)
+		}
+		succeeded += count(met.told.outcome() == success)
 	}
-	succeeded := len(slices.DeleteFunc(slices.Clone(r.cells), func(c cell) bool { return c.told.outcome() != success }))
-	g.say(fmt.Sprintf("%s: %s %s was told %d successes under %d faults", p.target.name, c.name, c.version, succeeded,
-		len(r.cells)))
+	g.say(fmt.Sprintf("%s: %s %s was told the success under %d of %d faults", p.target.name, r.caller.name,
+		r.caller.version, succeeded, len(r.cells)))
 	return nil
 }
+
+// newAmount is that of one payment alone, in cents.
+func (g *stage) newAmount() int64 { return 100_000 + g.amounts.Add(1) }
 
 func (g *stage) close() error {
 	var errs []error

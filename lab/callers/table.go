@@ -11,14 +11,15 @@ import (
 
 // result is what has become of all callers at one server.
 type result struct {
+	target  *target
 	name    string
-	rows    []row
+	rows    []*row
 	missing []string // callers that were not run, and why
 }
 
 type row struct {
 	caller caller
-	cells  []cell
+	cells  []*cell
 }
 
 // cell is one caller under one fault.
@@ -41,9 +42,8 @@ func (r *result) judge(ledger *invariants.Ledger) {
 			charges[c.AmountCents]++
 		}
 	}
-	for i := range r.rows {
-		for j := range r.rows[i].cells {
-			c := &r.rows[i].cells[j]
+	for _, row := range r.rows {
+		for _, c := range row.cells {
 			c.charges = charges[c.amount]
 		}
 	}
@@ -51,22 +51,23 @@ func (r *result) judge(ledger *invariants.Ledger) {
 
 // String is the cell as the table has it.
 func (c cell) String() string {
-	text := "–"
-	switch {
-	case !c.played:
-		return text
-	case c.silent:
+	if !c.played {
+		return "–"
+	}
+	text := c.told.outcome()
+	if c.silent {
 		text = "no answer"
-	case c.told.outcome() == failed:
-		text = fmt.Sprintf("failed %d · %d", c.told.Status, c.requests)
-	default:
-		text = fmt.Sprintf("%s · %d", c.told.outcome(), c.requests)
+	} else if text == failed {
+		text += fmt.Sprintf(" %d", c.told.Status)
+	}
+	if c.requests > 1 {
+		text += fmt.Sprintf(" (%d)", c.requests)
 	}
 	if c.charges != 1 {
-		text += fmt.Sprintf(" **(charged %d times)**", c.charges)
+		text += fmt.Sprintf(", **charged %d times**", c.charges)
 	}
-	if !c.goesOn {
-		text += " **(could not go on)**"
+	if !c.goesOn && !c.silent {
+		text += ", **could not go on**"
 	}
 	return text
 }
@@ -79,34 +80,35 @@ func (r result) table() string {
 		b.WriteString(" " + f.name + " |")
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(faults)) + "\n")
-	sums := make([]struct{ success, once, goesOn, played int }, len(faults))
 	for _, row := range r.rows {
 		fmt.Fprintf(&b, "| %s %s |", row.caller.name, row.caller.version)
-		for i, c := range row.cells {
+		for _, c := range row.cells {
 			fmt.Fprintf(&b, " %s |", c)
-			s := &sums[i]
-			s.played += count(c.played)
-			s.success += count(c.played && c.told.outcome() == success)
-			s.once += count(c.played && c.charges == 1)
-			s.goesOn += count(c.played && c.goesOn)
 		}
 		b.WriteString("\n")
 	}
-	line := func(name string, number func(i int) int) {
-		fmt.Fprintf(&b, "| **%s** |", name)
-		for i := range faults {
-			fmt.Fprintf(&b, " %d of %d |", number(i), sums[i].played)
-		}
-		b.WriteString("\n")
-	}
-	line("told the success", func(i int) int { return sums[i].success })
-	line("charged once", func(i int) int { return sums[i].once })
-	line("could go on with the same key", func(i int) int { return sums[i].goesOn })
+	r.sum(&b, "told the success", func(c *cell) bool { return c.told.outcome() == success })
+	r.sum(&b, "charged once", func(c *cell) bool { return c.charges == 1 })
+	r.sum(&b, "could go on with the same key", func(c *cell) bool { return c.goesOn })
 	for _, why := range r.missing {
-		name, _, _ := strings.Cut(why, ": ")
-		fmt.Fprintf(&b, "\nNot run, as its program or library is missing here: %s.\n", name)
+		name, _, _ := strings.Cut(why, ": ") // the rest is about this machine
+		fmt.Fprintf(&b, "\nNot run, because its program or library was not there: %s.\n", name)
 	}
 	return b.String()
+}
+
+// sum is a line of the table that counts.
+func (r result) sum(b *strings.Builder, name string, counts func(*cell) bool) {
+	fmt.Fprintf(b, "| **%s** |", name)
+	for i := range faults {
+		counted, played := 0, 0
+		for _, row := range r.rows {
+			played += count(row.cells[i].played)
+			counted += count(row.cells[i].played && counts(row.cells[i]))
+		}
+		fmt.Fprintf(b, " %d of %d |", counted, played)
+	}
+	b.WriteString("\n")
 }
 
 func count(is bool) int {
@@ -116,19 +118,28 @@ func count(is bool) int {
 	return 0
 }
 
-// writeTo puts the table into the page, between the marks that have its name.
-func (r result) writeTo(page string) error {
-	text, err := os.ReadFile(page)
+// columns say what happens in each column of a table.
+func columns() string {
+	text := "| column | what happens |\n|---|---|\n"
+	for _, f := range faults {
+		text += fmt.Sprintf("| %s | %s |\n", f.name, f.means)
+	}
+	return text
+}
+
+// put puts a text into the page, between the marks of that name.
+func put(page, name, text string) error {
+	old, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	begin, end := "<!-- "+r.name+" -->\n", "<!-- /"+r.name+" -->"
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	before, rest, begins := strings.Cut(string(old), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !begins || !ends {
 		return fmt.Errorf("write %s: it has no place that begins with %q and ends with %q", page, begin, end)
 	}
-	return os.WriteFile(page, []byte(before+begin+"\n"+r.table()+"\n"+end+after), 0o644) //nolint:gosec // a page for all
+	return os.WriteFile(page, []byte(before+begin+"\n"+text+"\n"+end+after), 0o644)
 }
 
 // verdict fails if anything was charged twice, or was told as paid and not charged.

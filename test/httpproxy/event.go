@@ -19,8 +19,8 @@ const (
 	FailBefore
 	// HoldBefore keeps the call from the service until Release.
 	HoldBefore
-	// CutDuring passes the call on and closes the connection at Release, however far the service is by then. The service
-	// goes on.
+	// CutDuring passes the call on and closes the connection at Release, however far the service is by then. The
+	// service goes on.
 	CutDuring
 	// CutAfter passes the call on, waits for the whole answer, and closes the connection without passing that on.
 	CutAfter

@@ -3,7 +3,6 @@ module payonce/lab/callers/golang
 go 1.26.0
 
 require (
-	github.com/avast/retry-go/v4 v4.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/gojek/heimdall/v7 v7.0.3

@@ -31,7 +31,7 @@ type told struct {
 func main() {
 	client := map[string]pay{
 		"nethttp": netHTTP(), "retryablehttp": retryableHTTP(), "resty": restyClient(), "heimdall": heimdallClient(),
-		"failsafe": failsafeClient(), "retrygo": retryGo(),
+		"failsafe": failsafeClient(),
 	}[os.Args[1]]
 	say := func(t told) { _ = json.NewEncoder(os.Stdout).Encode(t) }
 	say(told{Version: version(client.module)})
@@ -52,6 +52,14 @@ func main() {
 		}
 		say(t)
 	}
+}
+
+// isSet tells whether a client is to be as its user should set it, and not as it comes.
+func isSet() bool { return os.Getenv("SET") != "" }
+
+// again tells whether an answer is worth to be asked for again, with the same key.
+func again(status int) bool {
+	return status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500
 }
 
 // version is that of the module, or of Go.

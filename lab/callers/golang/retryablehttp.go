@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -10,6 +11,14 @@ import (
 func retryableHTTP() pay {
 	client := retryablehttp.NewClient()
 	client.Logger = nil
+	if isSet() {
+		client.CheckRetry = func(ctx context.Context, a *http.Response, err error) (bool, error) {
+			if err == nil && a.StatusCode == http.StatusConflict {
+				return true, nil
+			}
+			return retryablehttp.DefaultRetryPolicy(ctx, a, err)
+		}
+	}
 	return pay{"github.com/hashicorp/go-retryablehttp",
 		func(url, body string, header http.Header) (*http.Response, error) {
 			request, err := retryablehttp.NewRequest(http.MethodPost, url, []byte(body))

@@ -2,7 +2,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.Map;
 
-/** Pays what comes on standard input, by the caller that is named: one line for each payment, and one for its outcome. */
+/** Pays what comes on standard input, by the caller that is named: a line for each payment, and one for its outcome. */
 interface Pay {
     record Answer(int status, String body) {}
 

@@ -2,6 +2,10 @@
 import pRetry from "p-retry";
 
 export async function pay(url, headers, body) {
-  const answer = await pRetry(() => fetch(url, { method: "POST", headers, body }), { retries: 3 });
+  const answer = await pRetry(async () => {
+    const answer = await fetch(url, { method: "POST", headers, body });
+    if (process.env.SET && [409, 429, 500, 502, 503, 504].includes(answer.status)) throw new Error(answer.status);
+    return answer;
+  }, { retries: process.env.SET ? 5 : 3 });
   return [answer.status, await answer.text()];
 }

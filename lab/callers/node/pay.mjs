@@ -1,4 +1,4 @@
-// Pays what comes on standard input, by the caller that is named: one line for each payment, and one for what came of it.
+// Pays what comes on standard input, by the caller that is named: one line for each payment, and one for its outcome.
 import { createInterface } from "node:readline";
 import { readFileSync } from "node:fs";
 

@@ -2,6 +2,7 @@
 # /dev/null before a retry, and gives up.
 VERSION=$(curl --version | awk 'NR == 1 { print $2 }')
 pay() {
-	status=$(curl -s -o "$answer" -w '%{http_code}' --retry 3 --retry-all-errors "${headers[@]/#/-H}" --data-raw "$body" "$URL")
+	status=$(curl -s -o "$answer" -w '%{http_code}' --retry 3 --retry-all-errors "${headers[@]/#/-H}" \
+		--data-raw "$body" "$URL")
 }
 . ./pay.sh

@@ -1,9 +1,11 @@
 <?php
-// Guzzle with its own retry middleware, which repeats what it is told to: here what is lost, 409, 429 and 5xx.
+// Guzzle with its own retry middleware, which repeats what it is told to: what is lost and 5xx, in most examples.
 require 'pay.php';
 require '/usr/share/php/GuzzleHttp/autoload.php';
-$decide = fn($tries, $request, $answer, $error) => $tries < 3 && ($error !== null || $answer !== null
-    && (in_array($answer->getStatusCode(), [409, 429]) || $answer->getStatusCode() >= 500));
+$most = getenv('SET') ? 5 : 3;
+$statuses = getenv('SET') ? [409, 429, 500, 502, 503, 504] : [500, 502, 503, 504];
+$decide = fn($tries, $request, $answer, $error) => $tries < $most
+    && ($error !== null || in_array($answer->getStatusCode(), $statuses));
 $stack = GuzzleHttp\HandlerStack::create();
 $stack->push(GuzzleHttp\Middleware::retry($decide));
 $client = new GuzzleHttp\Client(['handler' => $stack, 'http_errors' => false]);

@@ -1,5 +1,5 @@
 <?php
-// Pays what comes on standard input: one line for each payment, and one for what came of it. A caller includes this file
+// Pays what comes on standard input: a line for each payment, and one for its outcome. A caller includes this file
 // and gives its version, and a function that returns a status and a body.
 function pay_all(string $version, callable $pay): void
 {

@@ -1,4 +1,4 @@
-"""Pays what comes on standard input, by the caller that is named: one line for each payment, and one for its outcome."""
+"""Pays what comes on standard input, by the caller that is named: a line for each payment, and one for its outcome."""
 import importlib
 import json
 import os
