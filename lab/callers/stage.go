@@ -82,8 +82,8 @@ func open(ctx context.Context, root, dir, wait string, say func(string)) (_ *sta
 		return nil, err
 	}
 	name := "Payonce"
+	settings["IN_FLIGHT_WAIT"] = wait // empty: the API's default, and not the short one of a world
 	if wait != "" {
-		settings["IN_FLIGHT_WAIT"] = wait
 		name += ", IN_FLIGHT_WAIT=" + wait
 	}
 	return g, g.add(ctx, name, world.Plan{Env: settings})
