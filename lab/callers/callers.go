@@ -43,7 +43,7 @@ var callers = []caller{
 	{name: "heimdall, 3 retries", script: "golang/heimdall"},
 	{name: "failsafe-go", script: "golang/failsafe", settings: true},
 	{name: "curl", script: "others/curl.sh"},
-	{name: "curl with `--retry 3 --retry-all-errors`", script: "others/curl-retry.sh"},
+	{name: "curl with `--retry 3 --retry-all-errors`", script: "others/curl-retry.sh", settings: true},
 	{name: "wget", script: "others/wget.sh", settings: true},
 	{name: "http.client of Python", script: "python/py_httpclient"},
 	{name: "requests", script: "python/py_requests"},

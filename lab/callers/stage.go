@@ -146,7 +146,7 @@ func (g *stage) play(ctx context.Context, ready []caller, missing []string) ([]r
 			}
 		}
 		results = append(results, comes)
-		if t.own {
+		if len(set.rows) > 0 {
 			results = append(results, set)
 		}
 		free := make(chan *place, places)
