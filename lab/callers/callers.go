@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -150,7 +151,12 @@ func (c caller) start(ctx context.Context, url string) (*process, told, error) {
 		}
 	}()
 	p := &process{in, said, func() {
-		_ = cmd.Process.Kill()
+		select {
+		case <-ended: // its id may be another's by now
+		default:
+			// With what it has started: that has its standard error, and the wait for it would not end.
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
 		<-ended
 	}}
 	hello, err := p.hear(ctx)

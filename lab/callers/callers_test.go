@@ -142,7 +142,7 @@ func TestPageIsWrittenBetweenItsMarks(t *testing.T) {
 	}
 }
 
-// What is not there is named, and the others run.
+// What is not there is named, and the others run. The one that runs leaves a child, which has to end with it.
 func TestMissingCallerIsNamed(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -153,7 +153,7 @@ func TestMissingCallerIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := filepath.Join(from, "others", "here.sh")
-	if err := os.WriteFile(script, []byte(`echo '{"version":"7"}'; cat`), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte("sleep 300 & echo '{\"version\":\"7\"}'; wait"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ready, missing, err := install(t.Context(), []caller{{name: "gone", script: "others/gone.sh"},

@@ -108,7 +108,8 @@ func (a *attempt) while(ctx context.Context, do func(context.Context) error) (t 
 		t, err = a.pay(together)
 		return err
 	})
-	return t, both.Wait()
+	err = both.Wait()
+	return t, err
 }
 
 // hold keeps the charge of this payment from the PSP until it is released.

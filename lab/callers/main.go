@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"payonce/internal/cli"
@@ -63,7 +64,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	began := time.Now()
-	say := func(line string) { fmt.Fprintf(stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), line) }
+	var saying sync.Mutex
+	say := func(line string) {
+		saying.Lock()
+		defer saying.Unlock()
+		fmt.Fprintf(stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), line)
+	}
 	dir, err := program.TempDir("callers")
 	if err != nil {
 		return err
