@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -78,7 +79,7 @@ func run(
 	}
 	r := newReport(total, out, now)
 	defer r.close()
-	code := 0
+	runs := make([][]testRun, len(modules))
 	for i, dir := range modules {
 		// go test keeps the order, and drops what the pattern names once more.
 		groups := [][]string{slices.Concat(flags, packages[i], patterns)}
@@ -86,11 +87,32 @@ func run(
 			groups = apart(packages[i], raced, flags)
 		}
 		for _, group := range groups {
-			ended, err := test(ctx, goCommand, dir, group, r)
-			code = cmp.Or(code, ended)
-			if err != nil || ctx.Err() != nil {
-				return max(code, 1), err
-			}
+			runs[i] = append(runs[i], testRun{dir, group})
+		}
+	}
+	// The tests of the first module mostly compute. Those of the others mostly wait, for leases, webhooks and programs.
+	var beside sync.WaitGroup
+	var otherCode int
+	var otherErr error
+	beside.Go(func() { otherCode, otherErr = inTurn(ctx, goCommand, slices.Concat(runs[1:]...), r) })
+	code, err := inTurn(ctx, goCommand, runs[0], r)
+	beside.Wait()
+	return cmp.Or(code, otherCode), errors.Join(err, otherErr)
+}
+
+// testRun is a run of go test in a module.
+type testRun struct {
+	dir  string
+	args []string
+}
+
+// inTurn does runs one after the other, and returns the first exit code that is not 0.
+func inTurn(ctx context.Context, goCommand string, runs []testRun, r *report) (code int, err error) {
+	for _, each := range runs {
+		ended, err := test(ctx, goCommand, each.dir, each.args, r)
+		code = cmp.Or(code, ended)
+		if err != nil || ctx.Err() != nil {
+			return max(code, 1), err
 		}
 	}
 	return code, nil
@@ -138,9 +160,9 @@ func test(ctx context.Context, goCommand, dir string, args []string, r *report) 
 // or a lease that ends, so a small machine may run more of them than it has processors.
 func parallel(processors int) int { return max(processors, min(3*processors, 8)) }
 
-// packages is how many packages are built or tested at once: one more than processors, because the long ones wait most
-// of the time.
-func packages(processors int) int { return processors + 1 }
+// packages is how many packages of a module are built or tested at once. With the module beside, it is twice as many
+// as processors: the long ones wait most of the time.
+func packages(processors int) int { return processors }
 
 // tested lists the packages with tests in a module, that with the most code of tests first. As a rule, it takes the
 // longest, so it should not be the last to begin.

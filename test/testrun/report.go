@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -50,6 +51,7 @@ type source struct{ pkg, test string }
 
 // report keeps the output of what has not passed yet.
 type report struct {
+	mu    sync.Mutex // Modules are tested side by side.
 	out   io.Writer
 	now   func() time.Time
 	began time.Time
@@ -76,6 +78,8 @@ func newReport(total int, out io.Writer, now func() time.Time) *report {
 }
 
 func (r *report) add(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	from := source{e.Package, e.Test}
 	switch e.Action {
 	case "start":
@@ -152,6 +156,8 @@ func (r *report) left(e event) []source {
 }
 
 func (r *report) stillRunning() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.now().Sub(r.spoke) < silence {
 		return
 	}
