@@ -61,7 +61,7 @@ func Consume(ctx context.Context, db *sql.DB, e Event, newer func(tx *sql.Tx, n 
 	if object := cmp.Or(e.RefundID, e.DisputeID); err == nil && object != "" {
 		n.Object, err = wrote(ctx, tx, `INSERT INTO told_objects AS o (id, version) VALUES ($1, $2)
 			ON CONFLICT (id) DO UPDATE SET version = excluded.version WHERE o.version < excluded.version`,
-			object, e.Version)
+			e.PaymentID+" "+object, e.Version) // A PSP may count its disputes by payment.
 	}
 	if err == nil && n != (News{}) {
 		err = newer(tx, n)

@@ -37,10 +37,10 @@ ORDER BY d.opened_at, d.id LIMIT @max_rows;
 -- name: Backlog :many
 -- What waits: webhooks that are not processed, unknown keys whose next lookup should have begun (a few such keys are
 -- normal: their jobs are about to be made), events without a place in the feed, deliveries that are due at endpoints
--- that work, and jobs that are not finished, by state. Events and deliveries are not counted. oldest_seconds is how
--- long the oldest one has waited. The index of the lookups is idempotency_keys_reconcile_after. As FindDueEndpoints, it
--- looks at each endpoint once. The version of an event is a time, and what waited for an endpoint is due when it is
--- enabled.
+-- that do not rest after a failure, and jobs that are not finished, by state. Events and deliveries are not counted.
+-- oldest_seconds is how long the oldest one has waited. The index of the lookups is idempotency_keys_reconcile_after.
+-- As FindDueEndpoints, it looks at each endpoint once. The version of an event is a time, and what waited for an
+-- endpoint is due when it is enabled, or has rested.
 SELECT 'webhooks'::text AS what, ''::text AS state, count(*) AS waiting,
        coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
 FROM webhook_events WHERE processed_at IS NULL
@@ -51,12 +51,13 @@ UNION ALL
 SELECT 'events', '', 0, coalesce(extract(epoch FROM payonce_now()) - min(e.version) / 1000000.0, 0)::float8
 FROM events AS e WHERE e.position IS NULL
 UNION ALL
-SELECT 'deliveries', '', 0, coalesce(extract(epoch FROM payonce_now() - min(greatest(due.at, w.enabled_at))), 0)::float8
+SELECT 'deliveries', '', 0, coalesce(extract(epoch FROM payonce_now() - min(
+           greatest(due.at, w.enabled_at, CASE WHEN w.failures > 0 THEN w.rest_until END))), 0)::float8
 FROM webhook_endpoints AS w
 CROSS JOIN LATERAL (SELECT d.due_at AS at FROM event_deliveries AS d
                     WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id AND d.due_at <= payonce_now()
                     ORDER BY d.due_at LIMIT 1) AS due
-WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.failures = 0
+WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND (w.failures = 0 OR w.rest_until <= payonce_now())
 UNION ALL
 SELECT 'jobs', state::text, count(*), 0::float8
 FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -113,20 +114,24 @@ func (b Break) judge(s Seen) Step {
 	return Step{}
 }
 
-// judgeChange is for a line about what others have done to a payment. If our books do not have the charge's id, the
-// statement alone says that it is this payment's charge. No other source could tell what becomes of the change later.
-// So nothing is stored, and an operator has the case.
+// judgeChange is for a line about what others have done to a payment. If an operator has vouched for the payment, our
+// books may not have the charge's id: the statement alone says that it is this payment's charge. No other source could
+// tell what becomes of the change later. So nothing is stored, and an operator has a case for each status. It keeps no
+// record, because a retry could not find the payment either.
 func judgeChange(s Seen, b Break, rep report) Step {
 	r := b.line()
-	rep.record, rep.whole = r.Evidence(), nil
+	vouched := strings.HasPrefix(s.Row.PSPID, payment.OperatorPSPID) && b.ChargeID != s.charge().ObjectID
 	switch {
-	case b.ChargeID == s.Row.PSPID || b.ChargeID == s.charge().ObjectID:
+	case !vouched:
+		rep.record, rep.whole = r.Evidence(), nil
 		return judgeElsewhere(s, rep, r)
 	case r.Status == gateway.StatusDeclined:
 		return Step{} // no money
 	}
-	return Step{open: s.foundRecord(deadletters.MovedOutside, rep, "the PSP's statement has a "+string(r.Object)+
-		" of a charge that may be this payment's, and we do not know the PSP's id of the charge")}
+	c := s.foundRecord(deadletters.MovedOutside, rep, "the PSP's statement has a "+string(r.Object)+" ("+r.Status+
+		") of a charge that may be this payment's, and we do not know the PSP's id of the charge")
+	c.Finding += " " + r.Status
+	return Step{open: c}
 }
 
 // judgeStatusBreak is for money that has moved at the PSP for a movement that has not succeeded here, or the reverse. A
@@ -214,12 +219,13 @@ func (b Break) kept(s Seen) []byte {
 		Reference   string         `json:"reference"`
 		AmountCents int64          `json:"amountCents,omitzero"`
 		Currency    string         `json:"currency,omitzero"`
+		ChargeID    string         `json:"chargeId,omitzero"`
 		OurPSPID    string         `json:"ourPspId,omitzero"`
 		Record      jsontext.Value `json:"record,omitzero"`
 		Assumed     []string       `json:"assumed,omitzero"`
 	}{
 		Source: SourceStatement, Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: b.Object,
-		Reference: b.Reference, AmountCents: side.AmountMinor, Currency: side.Currency,
+		Reference: b.Reference, AmountCents: side.AmountMinor, Currency: side.Currency, ChargeID: b.ChargeID,
 	}
 	if b.Ours != nil {
 		kept.OurPSPID = b.Ours.PSPID

@@ -21,7 +21,7 @@ type Summary struct {
 	DeadLetters   deadletters.Summary          `json:"deadLetters"`
 	Webhooks      Lag                          `json:"webhooks"` // webhooks that are stored and not processed yet
 	Lookups       Lag                          `json:"lookups"`  // lookups that are due and have not begun
-	// OldestEvent has waited so long for its place in the feed, or for an endpoint that works.
+	// OldestEvent has waited so long for its place in the feed, or for an endpoint that does not rest after a failure.
 	OldestEvent time.Duration    `json:"oldestEventSeconds"`
 	Ledger      []Watermark      `json:"ledger"`
 	Jobs        map[string]int64 `json:"jobs"` // the jobs in the queue, by state

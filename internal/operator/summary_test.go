@@ -86,8 +86,8 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 	}
 }
 
-// What waits for the reconciler is late: an event without a place, and a delivery to an endpoint that works. What waits
-// for a merchant is not.
+// What waits for the reconciler is late: an event without a place, and a delivery to an endpoint that does not rest.
+// What waits for a merchant is not.
 func TestSummaryTellsForHowLongEventsWait(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
@@ -109,7 +109,8 @@ func TestSummaryTellsForHowLongEventsWait(t *testing.T) {
 		set   string
 		until time.Duration
 	}{
-		"an endpoint that fails":         {"failures = 1", 0},
+		"an endpoint that rests":         {"failures = 1, rest_until = now() + interval '1 hour'", 0},
+		"an endpoint that has rested":    {"failures = 1, rest_until = now() - interval '1 hour'", time.Hour},
 		"an endpoint that is disabled":   {"disabled_at = now(), disabled_reason = 'test'", 0},
 		"an endpoint that is deleted":    {"deleted_at = now()", 0},
 		"an endpoint that was enabled":   {"enabled_at = clock_timestamp() - interval '1 hour'", time.Hour},
@@ -117,7 +118,7 @@ func TestSummaryTellsForHowLongEventsWait(t *testing.T) {
 	} {
 		o.exec("UPDATE webhook_endpoints SET " + c.set)
 		wait(what, c.until)
-		o.exec(`UPDATE webhook_endpoints SET failures = 0, disabled_at = NULL, disabled_reason = NULL, deleted_at = NULL,
+		o.exec(`UPDATE webhook_endpoints SET failures = 0, rest_until = now(), disabled_at = NULL, disabled_reason = NULL, deleted_at = NULL,
 			enabled_at = NULL`)
 	}
 	event := `INSERT INTO events (tenant_id, payment_id, version, type, status, refunded_minor, changed_at, position)

@@ -327,13 +327,29 @@ func TestLineOfAChargeThatOurBooksDoNotKnowIsACase(t *testing.T) {
 		s.wantDeadLetters()
 		s.wantResolved(lineByOthers(p, "ch_1", o, "x_1", "pending"), false)
 		s.wantOutside(0)
-		s.wantDeadLetters(map[gateway.Object]string{
-			gateway.RefundObject:  "moved_outside refund record acme x_1",
-			gateway.DisputeObject: "moved_outside record acme x_1"}[o])
-		if told := s.texts("SELECT evidence->'record'->>'chargeId' FROM dead_letters")[0]; told != "ch_1" {
-			t.Errorf("the case names the charge %q", told)
+		kept := judge.DeadLetterOf(deadletters.DeadLetter{Kind: deadletters.MovedOutside,
+			Evidence: []byte(s.texts("SELECT evidence::text FROM dead_letters WHERE evidence ->> 'chargeId' = 'ch_1'")[0])})
+		if kept.Record != nil {
+			t.Errorf("%s: a retry of the case would judge a record of nobody's", o)
+		}
+		s.exec(`UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = payonce_now(), action = 'dismiss',
+			actor = 'ann', resolution_reason = 'we wait for the bank'`)
+		s.wantResolved(lineByOthers(p, "ch_1", o, "x_1", "succeeded"), false)
+		if n := len(s.open()); n != 1 {
+			t.Errorf("%s: after the first case was dismissed, the money was taken, and %d cases are open", o, n)
 		}
 	}
+}
+
+// The charge's id is not known here yet, and the payment may still succeed. Its day is judged again then, but this line
+// is not told again.
+func TestLineOfAnOpenPaymentIsStored(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").swept()
+	s.wantResolved(lineByOthers(*g.movement.payment, "ch_1", gateway.RefundObject, "re_1", "succeeded"), false)
+	s.wantOutside(500)
+	s.wantDeadLetters("moved_outside refund record acme re_1")
 }
 
 // The statement of a day may come before the scan. Its case names no key, and does not keep the scan's case away.

@@ -42,7 +42,11 @@ func (s *Service) unguardedCalls(g Gathered, step judge.Step) (calls []postgres.
 	if step.Note().Actor != "" {
 		calls = append(calls, s.keys.Note(g.Seen.Own, step.Note()))
 	}
-	if step.Open() != nil && step.Open().AboutKey || step.Answer() != nil && step.Answer().AboutKey {
+	// What others do to a payment without an outcome locks its key, too. So an owner who completes the key waits for
+	// that before the statement that writes the outcome begins, and the outcome is told after it.
+	beforeOutcome := step.Elsewhere() != nil &&
+		(g.Seen.Row.Status == payment.Processing || g.Seen.Row.Status == payment.Failed)
+	if step.Open() != nil && step.Open().AboutKey || step.Answer() != nil && step.Answer().AboutKey || beforeOutcome {
 		calls = append(calls, s.keys.LockKey(g.Seen.Own.Ref, g.Seen.Own.Generation))
 	}
 	if step.Named() != "" { // Its id may be that of a refund which seemed to be of others.

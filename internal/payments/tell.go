@@ -89,10 +89,11 @@ func (m sentStep) subject() (about subject, changes bool) {
 		about.object, about.refund, about.pspID = r.Object, uuid.UUID{}, r.ID
 		return about, true
 	}
-	// A sweep that has found the payment locked did not tell that the outcome is unknown. A lookup that does not know
-	// it either tells, unless it is told.
-	untold := step.AskAgain() != nil && own.merchant.Tells
-	return about, untold || step.To() != "" || step.Named() != "" || step.Reversal() != nil
+	// A sweep that has found the payment locked did not tell that the outcome is unknown. The first lookup that does
+	// not find out either tells, unless it is told. Later ones need not wait for the payment's lock.
+	again := step.AskAgain()
+	mayBeUntold := again != nil && again.Failures <= 1 && own.merchant.Tells
+	return about, mayBeUntold || step.To() != "" || step.Named() != "" || step.Reversal() != nil
 }
 
 // told is about a row of the movement's kind: its own, or that of the key under which it is asked for. Such a movement

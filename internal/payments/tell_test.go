@@ -206,6 +206,43 @@ func TestOwnersOutcomeFollowsOnEarlierEvents(t *testing.T) {
 	}
 }
 
+// An inquiry changes no total of the payment. Its event is written before that of the outcome, which shows it.
+func TestOutcomeAfterAnInquiryShowsIt(t *testing.T) {
+	t.Parallel()
+	for name, overlap := range map[string]bool{"committed before": false, "committed while the owner waits": true} {
+		s := setupOn(t, &actor{}).wantingEvents()
+		charge := s.charging("paid-00000000001")
+		charge.movement.merchant.Tells = true
+		charge.remembers("pi_1")
+		e := judge.Record{Source: judge.SourceWebhook, Record: disputeOf("pi_1", "dp_1", gateway.Inquiry, 5000)}
+		g, err := s.service.GatherRecord(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inquiry := pgtest.Begin(t, s.pool)
+		if err := s.service.applyTx(t.Context(), inquiry, g, judge.Judge(g.Seen, e)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		succeed := func() { charge.succeeded(); close(done) }
+		if overlap {
+			go succeed()
+			pgtest.AwaitLock(t, s.pool)
+		}
+		if err := inquiry.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !overlap {
+			succeed()
+		}
+		<-done
+		id := payment.ID(charge.lease.Subject)
+		t.Log(name)
+		s.wantTold(id, "dispute.inquiry", "payment.succeeded")
+		s.wantLastToldIsShown(id)
+	}
+}
+
 // Payments that share a transaction are told each as its tenant wants.
 func TestEachMemberOfAGroupIsToldAsItsTenantWants(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,8 @@ var byAPI = []string{
 	"idempotency.ReserveKeys", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayments",
 	"payments.ResumePayment", "payments.RememberObject",
 	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvents", "webhooks.WakeQueue",
-	"events.LockTenant", "events.SetTells", "events.CreateEndpoint", "events.ListEndpoints", "events.WithdrawEndpoint",
+	"events.LockTenant", "events.SetTells", "events.CountEndpoints", "events.CreateEndpoint",
+	"events.ListEndpoints", "events.WithdrawEndpoint",
 	"events.RotateSecret", "events.EnableEndpoint", "events.FindInFeed", "events.ReadFeed", "events.Redeliver",
 	"events.AuditEndpoint", "events.ListEndpointActions",
 }

@@ -78,7 +78,7 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 	gauge("lookups_overdue_seconds", "How long the oldest lookup that has not begun has been due.",
 		last.LookupsOverdueBy.Seconds())
 	gauge("events_waiting_oldest_age_seconds",
-		"How long the oldest event has waited for its place in the feed, or for an endpoint of a merchant that works.",
+		"How long the oldest event has waited for its place in the feed, or for an endpoint that does not rest after a failure.",
 		last.OldestEvent.Seconds())
 }
 

@@ -41,7 +41,7 @@ type merchants struct {
 
 // deliveries asks what the delivery of an event costs, and what endpoints that hang or refuse take from the others.
 func (b *bench) deliveries(ctx context.Context, s *report.Section) error {
-	s.Note = fmt.Sprintf("%d tenants with an endpoint each. Backlog: %d events of each, written at once. By and by: an event of each every %s; the time "+
+	s.Note = fmt.Sprintf("%d tenants with an endpoint each. Backlog: %d events of each, written at once. Steadily: an event of each every %s; the time "+
 		"is from the event to its delivery. %d of the endpoints hang until the timeout, or answer 500; of these, nothing is counted.",
 		endpointsOfBench, backlogPerOne, eventsEvery, badEndpoints)
 	turns := []version{{name: "all work"}, {name: fmt.Sprintf("%d do not work", badEndpoints)}}
@@ -67,9 +67,9 @@ func (b *bench) deliveries(ctx context.Context, s *report.Section) error {
 		return err
 	}
 	tell(s, "backlog", deliveriesUnit, slices[0])
-	tell(s, "by and by, all work", deliveriesUnit, slices[1])
-	tell(s, "by and by, "+turns[1].name, deliveriesUnit, slices[2])
-	compare(s, "p99 of those that work, beside those that do not ÷ alone", slices[2], slices[1], p99,
+	tell(s, "steadily, all work", deliveriesUnit, slices[1])
+	tell(s, "steadily, "+turns[1].name, deliveriesUnit, slices[2])
+	compare(s, "p99 of those that work, with those that do not ÷ alone", slices[2], slices[1], p99,
 		report.AtMost(1.2))
 	return nil
 }

@@ -251,8 +251,10 @@ var statementsAsked = map[string]asked{
 	"payments.WriteEvents, disputes": {is: 10, with: values{"object": "'dispute'", "pspid": "'dispute-$n'"}},
 	"payments.LockLost, refunds":     {is: 10, with: values{"refund": "true", "subject": "'$refund'"}},
 	"payments.RecordAndTell":         {is: 0},
-	"payments.ReadEvents":            {is: 15, with: values{"version": "$n"}},
-	"payments.LockLost":              {is: 15, with: values{"refund": "false"}},
+	"payments.RecordAndTell, changed before": {is: 0, file: `UPDATE payments AS p SET updated_at = payonce_now() FROM named AS m
+		WHERE p.tenant_id = 'acme' AND p.id = m.id AND m.n % 100 = 0;`},
+	"payments.ReadEvents": {is: 15, with: values{"version": "$n"}},
+	"payments.LockLost":   {is: 15, with: values{"refund": "false"}},
 
 	"reconcile.AdvanceWalk":  {with: values{"readto": latest}},
 	"reconcile.BeginWalk":    {},

@@ -138,8 +138,18 @@ func TestObjectOfAnOlderEventIsStillNews(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			// A PSP may count its disputes by payment.
+			other := eventOf(8)
+			other.PaymentID = "pay_2"
+			about(&other, "first")
+			if err := client.Consume(t.Context(), db, other, func(_ *sql.Tx, n client.News) error {
+				news[other.ID] = n
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
 			want := map[string]client.News{"evt_11": {Payment: true, Object: true}, "evt_10": {Object: true},
-				"evt_12": {Payment: true, Object: true}}
+				"evt_12": {Payment: true, Object: true}, "evt_8": {Payment: true, Object: true}}
 			if !maps.Equal(news, want) {
 				t.Errorf("news %+v, want %+v", news, want)
 			}

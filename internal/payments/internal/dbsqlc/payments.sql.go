@@ -1635,7 +1635,8 @@ FROM (SELECT r.held::bigint AS held, least(r.refunded, 1000000000000000000)::big
       ) AS d
       WHERE charged.tenant_id = $1 AND charged.id = $2) AS t
 WHERE p.tenant_id = $1 AND p.id = $2
-  AND (p.refund_held_minor, p.refunded_minor, p.moved_outside_minor) IS DISTINCT FROM (t.held, t.refunded, t.outside)
+  AND ((p.refund_held_minor, p.refunded_minor, p.moved_outside_minor) IS DISTINCT FROM (t.held, t.refunded, t.outside)
+       OR p.updated_at IS NULL AND p.status <> 'succeeded')
 `
 
 type TallyRefundsParams struct {
@@ -1647,7 +1648,8 @@ type TallyRefundsParams struct {
 // are computed and not added to, so running it twice does no harm. If refunds of ours exceed what is left of the
 // payment, payments_refunds_within_amount ends the whole transaction. A refund of others that turns out to be one of
 // ours counts as ours alone. What has moved in another currency counts as the whole payment, because nobody can convert
-// it here. The payment's row must be locked before.
+// it here. A payment without an outcome has updated_at then, if only an inquiry has changed it: RecordAndTell asks for
+// that. The payment's row must be locked before.
 func (q *Queries) TallyRefunds(ctx context.Context, arg TallyRefundsParams) error {
 	_, err := q.db.Exec(ctx, tallyRefunds, arg.TenantID, arg.PaymentID)
 	return err
@@ -1677,7 +1679,7 @@ SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
                                     WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id),
                                    (extract(epoch FROM payonce_now()) * 1000000)::bigint), n.type, p.status,
        p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund,
-       CASE e.object WHEN 'dispute' THEN e.psp_id END
+       CASE WHEN e.object = 'dispute' THEN e.psp_id END
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
              unnest($3::text[]) AS object, unnest($4::uuid[]) AS refund_id,
              unnest($5::text[]) AS psp_id) AS e
@@ -1715,8 +1717,9 @@ CROSS JOIN LATERAL (
 WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id = e.tenant_id) AND n.type IS NOT NULL
   AND NOT EXISTS (SELECT FROM events AS i
                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id AND i.type = n.type
-                    AND (i.psp_charge_id, i.decline_code, i.refund)
-                        IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund)
+                    AND (i.psp_charge_id, i.decline_code, i.refund, i.dispute_id)
+                        IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund,
+                                              CASE WHEN e.object = 'dispute' THEN e.psp_id END)
                     AND (e.object <> 'dispute' OR i.disputes IS NOT DISTINCT FROM d.disputes)
                     AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at)
                   OFFSET 0)
@@ -1734,7 +1737,7 @@ type WriteEventsParams struct {
 // events, one row for each payment, with what can change of it. What is told is read from the rows and never taken from
 // the caller, so nothing is told that the transaction does not commit. If the step did not pass, or is sent again, an
 // earlier event has told what the rows say, and nothing is written. A movement that is processing is told only when
-// its key is unknown.
+// its key is unknown, and once more if a dispute has come meanwhile.
 //
 // The payment's row must be locked by this transaction, so that a greater version is never older. CompleteKeys explains
 // the comparison of object. OFFSET 0 and the subselects keep PostgreSQL from reading all events, or all payments of a
