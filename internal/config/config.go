@@ -17,7 +17,7 @@ type API struct {
 	WebhookSecrets       []string `env:"WEBHOOK_SECRETS" desc:"whsec_… secrets that the PSP signs webhooks with, the old one too while it rotates; none: no webhooks"`
 	StripeWebhookSecrets []string `env:"STRIPE_WEBHOOK_SECRETS" desc:"whsec_… secrets that Stripe signs webhooks with, the old one too while it rotates; none: no webhooks of Stripe's"`
 
-	InFlightWait time.Duration `env:"IN_FLIGHT_WAIT" zero:"none" envDefault:"8s" desc:"how long a request waits for the first one with its key, and is then answered 409; Prefer: wait=N chooses otherwise; 0: the 409 comes at once"`
+	InFlightWait time.Duration `env:"IN_FLIGHT_WAIT" zero:"none" envDefault:"2s" desc:"how long a request waits for the first one with its key, and is then answered 409; Prefer: wait=N chooses otherwise; 0: the 409 comes at once"`
 
 	DrainDelay time.Duration `env:"DRAIN_DELAY" zero:"none" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
 

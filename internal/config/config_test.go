@@ -45,7 +45,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		DBLockTimeout: 2 * time.Second, TraceRatio: 0.01,
 	}
 	want := API{Shared: shared, HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081",
-		InFlightWait: 8 * time.Second, DrainLimit: 35 * time.Second}
+		InFlightWait: 2 * time.Second, DrainLimit: 35 * time.Second}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
 	}
@@ -98,7 +98,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		"PSP_TIMEOUT":   "9s",
 		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8",
 		"DB_COMMIT_SLOTS": "9", "DB_ACQUIRE_TIMEOUT": "9s",
-		"DB_STATEMENT_TIMEOUT": "11s", "DRAIN_DELAY": "12s", "IN_FLIGHT_WAIT": "2s",
+		"DB_STATEMENT_TIMEOUT": "11s", "DRAIN_DELAY": "12s", "IN_FLIGHT_WAIT": "3s",
 		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true",
 		"WEBHOOK_SECRETS": "whsec_a,whsec_b", "CONSOLE_SECRET": "0123456789abcdef0123456789abcdef",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "TRACE_RATIO": "0.5",
@@ -125,7 +125,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
 		StripeWebhookSecrets: []string{"whsec_cccccccccccccccc", "whsec_dddddddddddddddd"},
-		InFlightWait:         2 * time.Second,
+		InFlightWait:         3 * time.Second,
 		DrainDelay:           12 * time.Second, DrainLimit: 65 * time.Second,
 	}
 	got, err := load(env)
@@ -181,10 +181,10 @@ func TestEachRelationIsChecked(t *testing.T) {
 			[]string{"IN_FLIGHT_WAIT is -1ns, must not be negative"}},
 		"wait and answer": {func(c *API) { c.InFlightWait = 17*time.Second + 1 },
 			[]string{"IN_FLIGHT_WAIT (17.000000001s) and PSP_TIMEOUT (8s) together must not exceed 25s: the server ends a response after 30s"}},
-		"wait and shutdown": {func(c *API) { c.DrainLimit = 8*time.Second - 1 },
-			[]string{"IN_FLIGHT_WAIT (8s) must not exceed LEASE plus 5s (7.999999999s), the time that a shutdown gives to requests in flight"}},
+		"wait and shutdown": {func(c *API) { c.DrainLimit = 2*time.Second - 1 },
+			[]string{"IN_FLIGHT_WAIT (2s) must not exceed LEASE plus 5s (1.999999999s), the time that a shutdown gives to requests in flight"}},
 		"overflow": {func(c *API) { c.PSPTotal = maxNanos / 2 },
-			[]string{"IN_FLIGHT_WAIT (8s) and PSP_TIMEOUT (1281023h53m38.427387903s) together must not exceed 25s: the server ends a response after 30s",
+			[]string{"IN_FLIGHT_WAIT (2s) and PSP_TIMEOUT (1281023h53m38.427387903s) together must not exceed 25s: the server ends a response after 30s",
 				"PSP_TIMEOUT (1281023h53m38.427387903s) must not exceed 15s: the server ends a response after 30s",
 				"PSP_TIMEOUT (1281023h53m38.427387903s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
 		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 },

@@ -25,7 +25,7 @@ const (
 	atOnce       = 10_000
 	waiterMemory = 20.0 // MB
 	// usualWait is the default of IN_FLIGHT_WAIT, and usualPSP a provider that is slower than most.
-	usualWait, usualPSP = 8 * time.Second, time.Second
+	usualWait, usualPSP = 2 * time.Second, time.Second
 	// mostTold is the share of callers that must be told of the success: 33 of 35.
 	mostTold = 33.0 / 35.0
 	// longestHold is how long an execution is held here. It fits into the longest PSP_TIMEOUT.
