@@ -119,6 +119,8 @@ func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 		<-time.After(a.settings.DrainDelay)
 	}
 	a.Public.Drain()
+	// The answers that follow say that their connections end. Clients send a request again whose connection just ends.
+	public.SetKeepAlivesEnabled(false)
 	a.Payments.EndWaits()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.DrainLimit)
 	defer cancel()

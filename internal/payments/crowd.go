@@ -12,8 +12,8 @@ import (
 
 // crowds let equal requests of this process look at their key together. A look reserves the key, or finds why it cannot
 // be reserved. One request looks, for all who have come before the look began. Those who come meanwhile look together
-// when it has ended: an answer is never older than its request. So ten thousand equal requests at once cost the
-// database a few looks, and the other payments wait for no more than these.
+// when it has ended: an answer is never older than its request. So ten thousand equal payments at once cost the
+// database a few looks, and the others wait for no more than these. A refund reads its payment by itself before.
 type crowds struct {
 	mu    sync.Mutex
 	looks map[asked]*look // those that are under way
@@ -89,18 +89,23 @@ func (s *Service) look(
 	if l.begins != nil {
 		<-l.begins // It comes: the request that looks has a deadline.
 	}
-	l.err = errNoLook
+	l.err = errNoLook // until it is known what the others are told: a panic leaves them nothing else
 	defer s.crowds.end(what, l)
-	var decision idempotency.Decision
-	if decision, begun, l.err = s.reserve(ctx, r, m); l.err != nil {
-		return nil, nil, nil, l.err
+	decision, begun, err := s.reserve(ctx, r, m)
+	var answer Answer
+	executes, ours := decision.(idempotency.Execute)
+	switch {
+	case err != nil:
+	case ours:
+		answer = inFlight(begun, executes.Lease.KeyExpires())
+	default:
+		answer, err = s.answerDecision(ctx, r.Ref, decision, m)
 	}
-	if won, ours := decision.(idempotency.Execute); ours {
-		l.answer = inFlight(begun, won.Lease.KeyExpires())
-		return &won.Lease, begun, nil, nil
+	l.answer, l.err = answer, err
+	if err == nil && ours {
+		return &executes.Lease, begun, nil, nil
 	}
-	l.answer, l.err = s.answerDecision(ctx, r.Ref, decision, m)
-	return nil, nil, l.answer, l.err
+	return nil, nil, answer, err
 }
 
 // countAnswer counts an answer that another request has found.

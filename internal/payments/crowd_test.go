@@ -3,10 +3,12 @@ package payments
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/idempotency"
@@ -123,6 +125,42 @@ func crowdedService() *Service {
 	return &Service{crowds: crowds{looks: map[asked]*look{}}, metrics: telemetry.NewMetrics(prometheus.NewRegistry())}
 }
 
+// Two requests come while the first one looks, which executes nothing. One of them executes the key then, and the other
+// is told so.
+func TestOneOfThoseWhoCameExecutesAndTheOtherIsToldSo(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").failed()
+	c := s.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
+		uuid.Must(uuid.NewV7()))
+	what, crowds := asked{c.Ref, c.Fingerprint}, &s.service.crowds
+	first, _ := crowds.join(what)
+	won := make(chan *idempotency.Lease, 1)
+	go func() {
+		lease, _, _, err := s.service.look(t.Context(), c, g.again())
+		if err != nil {
+			t.Error(err)
+		}
+		won <- lease
+	}()
+	leads := func() bool {
+		crowds.mu.Lock()
+		defer crowds.mu.Unlock()
+		return first.next != nil
+	}
+	for !leads() {
+		runtime.Gosched()
+	}
+	other, _ := crowds.join(what)
+	crowds.end(what, first)
+	if lease := <-won; lease == nil || lease.Attempt != 2 {
+		t.Errorf("the one that leads has %+v", lease)
+	}
+	if told := is[InFlight](t, other.answer); other.err != nil || told.Resource == nil {
+		t.Errorf("the other is told %+v, %v", told, other.err)
+	}
+}
+
 // A panic leaves nobody waiting, and the key free for those who come.
 func TestPanicInALookIsAnErrorForTheOthers(t *testing.T) {
 	t.Parallel()
@@ -154,7 +192,7 @@ func TestPanicInALookIsAnErrorForTheOthers(t *testing.T) {
 	})
 }
 
-// A client that has hung up, or a time that is over, ends the wait for an equal request.
+// A time that is over ends the wait for an equal request.
 func TestLookThatTakesTooLongIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
