@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A payment that was accepted is told as failed: braintree 3.40.0 and @gr4vy/sdk 1.10.18 (npm), providers' official SDKs.
+# A payment that was accepted is told as failed: braintree 3.40.0 and @gr4vy/sdk 1.10.18 (npm), providers' official
+# SDKs.
 #
 # Guess: 202 is a success of the 2xx class. A client returns its body, in which the status says "processing".
 # Seen: both throw. braintree: "Unexpected HTTP response: 202"; the body is dropped, and with it the id of the payment.
-#   @gr4vy/sdk: SDKError "Unexpected Status or Content-Type", with the body in the text. A program that takes an exception
-#   for a failure offers to pay again, although the payment is on its way.
+#   @gr4vy/sdk: SDKError "Unexpected Status or Content-Type", with the body in the text. A program that takes an
+#   exception for a failure offers to pay again, although the payment is on its way.
 # What follows: a server answers such callers 201 with a status in the body, or waits until the outcome is known. A
 #   proxy or queue in between must not turn an answer into 202.
 set -euo pipefail

@@ -3,8 +3,8 @@
 #
 # Guess: NewFromFloat(0.29, "EUR") is 29 cents. Round() rounds half a unit up, or to the even one. An amount comes back
 #   from JSON as it went in.
-# Seen: - NewFromFloat cuts the product off: 0.29 is 28 cents, 1.15 is 114, 19.99 is 1998. Of the 10 000 prices from 0.00
-#     to 99.99, 573 lose a cent. Its comment speaks of rounding "trailing decimals down"; these prices have none.
+# Seen: - NewFromFloat cuts the product off: 0.29 is 28 cents, 1.15 is 114, 19.99 is 1998. Of the 10 000 prices from
+#     0.00 to 99.99, 573 lose a cent. Its comment speaks of rounding "trailing decimals down"; these prices have none.
 #   - Round() takes exactly a half down, at odd and even units: 0.50, 1.50 and 2.50 become 0, 1 and 2, while 1.51 is 2.
 #   - JSON goes through a float64: 9007199254740993 comes back as …992, and {"amount":1.5} is 1, without an error.
 # What follows: New() with an integer is exact, and the only way in. Read JSON with a type of your own.

@@ -2,15 +2,15 @@
 # What two retrying transports make of Retry-After: github.com/failsafe-go/failsafe-go v0.9.8 (failsafehttp) and
 # github.com/hashicorp/go-retryablehttp v0.7.8 (Go).
 #
-# Guess: Retry-After is honoured in both forms that HTTP has, seconds and a date. A client's own maximum for a wait holds
-#   also for what a server asks for.
+# Guess: Retry-After is honoured in both forms that HTTP has, seconds and a date. A client's own maximum for a wait
+#   holds also for what a server asks for.
 # Seen: - failsafehttp honours whole seconds. A date in two seconds, the other form of the standard, is not read: all
 #     three requests are sent at once.
 #   - retryablehttp honours both, and its RetryWaitMax does not bound them: with a maximum of 0.2 s it waits the two
 #     seconds that the server asked for, so what bounds a call is the server's word. (The request's own context does end
 #     the wait.)
-# What follows: as a server, ask in whole seconds, and for few of them. As a client of retryablehttp, give each request a
-#   context with a deadline.
+# What follows: as a server, ask in whole seconds, and for few of them. As a client of retryablehttp, give each request
+#   a context with a deadline.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -44,7 +44,7 @@ func main() {
 		{"failsafehttp", &http.Client{
 			Transport: failsafehttp.NewRoundTripper(nil, failsafehttp.NewRetryPolicyBuilder().Build()),
 		}},
-		{"retryablehttp with RetryWaitMax 0.2 s", own.StandardClient()},
+		{"retryablehttp, at most 0.2 s", own.StandardClient()},
 	}
 	for _, client := range clients {
 		for form, ask := range map[string]func() string{"seconds": seconds, "a date": date} {
@@ -80,7 +80,7 @@ func call(client *http.Client, retryAfter func() string) string {
 		case wait < 100*time.Millisecond:
 			waits += " at once,"
 		case wait > 1900*time.Millisecond:
-			waits += " after two seconds or more,"
+			waits += " after 2 s or more,"
 		default:
 			waits += " " + wait.String()
 		}
@@ -94,8 +94,8 @@ go get github.com/failsafe-go/failsafe-go@v0.9.8 github.com/hashicorp/go-retryab
 go run . | sort | tee seen
 diff seen - <<'SEEN' || { echo "this is not what was seen"; exit 1; }
 failsafehttp, Retry-After as a date: 3 requests, back at once, at once, told 201
-failsafehttp, Retry-After as seconds: 3 requests, back after two seconds or more, after two seconds or more, told 201
-retryablehttp with RetryWaitMax 0.2 s, Retry-After as a date: 3 requests, back after two seconds or more, after two seconds or more, told 201
-retryablehttp with RetryWaitMax 0.2 s, Retry-After as seconds: 3 requests, back after two seconds or more, after two seconds or more, told 201
+failsafehttp, Retry-After as seconds: 3 requests, back after 2 s or more, after 2 s or more, told 201
+retryablehttp, at most 0.2 s, Retry-After as a date: 3 requests, back after 2 s or more, after 2 s or more, told 201
+retryablehttp, at most 0.2 s, Retry-After as seconds: 3 requests, back after 2 s or more, after 2 s or more, told 201
 SEEN
 echo "as it was seen: a date is not read by one, and the maximum does not hold for the other"

@@ -4,19 +4,19 @@
 # Guess: a retry gets the status and the body of the first answer. A request without an Idempotency-Key is executed, or
 #   refused.
 # Seen: the body is kept, and the status is not. A declined payment (402) is replayed as 200 with
-#   {"cached":true,"data":…}, so a client that looks at the status takes the retry for a success, and one that looks into
-#   the body finds it one level deeper. Another amount under the same key gets the answer to the first amount. A request
-#   without a key has a key all the same, the method and the path (one line of the README says so): of two orders without
-#   a key, only the first is executed, and the second is told that it was.
-# What follows: before this package, refuse a request without a key; put the outcome into the body that is saved; compare
-#   payloads in the handler.
+#   {"cached":true,"data":…}, so a client that looks at the status takes the retry for a success, and one that looks
+#   into the body finds it one level deeper. Another amount under the same key gets the answer to the first amount. A
+#   request without a key has a key all the same, the method and the path (one line of the README says so): of two
+#   orders without a key, only the first is executed, and the second is told that it was.
+# What follows: before this package, refuse a request without a key; put the outcome into the body that is saved;
+#   compare payloads in the handler.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 npm init -y >npm.log
-npm install --ignore-scripts --no-audit --no-fund --save-exact express@4.22.1 idempotency-backend@1.0.4 >>npm.log 2>&1 ||
-	{ cat npm.log; exit 1; }
+npm install --ignore-scripts --no-audit --no-fund --save-exact express@4.22.1 idempotency-backend@1.0.4 \
+	>>npm.log 2>&1 || { cat npm.log; exit 1; }
 
 cat >shop.js <<'JS'
 // As in the README, but for .default, without which require raises an error: the middleware, and a handler that saves

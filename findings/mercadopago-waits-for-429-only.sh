@@ -11,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 npm init -y >npm.log
-npm install --ignore-scripts --no-audit --no-fund --save-exact mercadopago@3.6.1 >>npm.log 2>&1 || { cat npm.log; exit 1; }
+npm install --ignore-scripts --no-audit --no-fund --save-exact mercadopago@3.6.1 \
+	>>npm.log 2>&1 || { cat npm.log; exit 1; }
 
 cat >pay.js <<'JS'
 const http = require('node:http')

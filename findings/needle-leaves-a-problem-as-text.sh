@@ -11,8 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 npm init -y >npm.log
-npm install --ignore-scripts --no-audit --no-fund --save-exact needle@3.5.0 superagent@10.4.2 axios@1.21.1 ofetch@1.5.1 \
-	>>npm.log 2>&1 || { cat npm.log; exit 1; }
+npm install --ignore-scripts --no-audit --no-fund --save-exact needle@3.5.0 superagent@10.4.2 axios@1.21.1 \
+	ofetch@1.5.1 >>npm.log 2>&1 || { cat npm.log; exit 1; }
 
 cat >call.js <<'JS'
 const http = require('node:http')

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Three retries in less than a second: superagent 10.4.2 with retry(3), ofetch 1.5.1 with retry: 3 (npm), both with a POST.
+# Three retries in less than a second: superagent 10.4.2 with retry(3), ofetch 1.5.1 with retry: 3 (npm), both with a
+# POST.
 #
 # Guess: a retry waits: longer each time, or as long as Retry-After says. ofetch repeats no POST on its defaults, and
 #   that is for safety; with retry: 3 it is told to.
 # Seen: both send all four requests at once, without a wait between them, and do not read Retry-After. ofetch does so
-#   after a 409, too. So a server that restarts, or is still busy with the first request, gets the other three while it is
-#   so, and the program is told a failure within a tenth of a second. With a server that needs two seconds, the number of
-#   retries does not matter.
+#   after a 409, too. So a server that restarts, or is still busy with the first request, gets the other three while it
+#   is so, and the program is told a failure within a tenth of a second. With a server that needs two seconds, the
+#   number of retries does not matter.
 # What follows: give a delay (ofetch: retryDelay; superagent: retry in your own loop), or let the server hold the second
 #   request until the first one ends.
 set -euo pipefail
@@ -33,7 +34,8 @@ const main = async () => {
       // The server is ready after two seconds, and says so.
       const server = http.createServer((req, res) => req.resume().on('end', () => {
         requests++
-        res.writeHead(Date.now() - began < 2000 ? status : 201, { 'Content-Type': 'application/json', 'Retry-After': 2 })
+        const code = Date.now() - began < 2000 ? status : 201
+        res.writeHead(code, { 'Content-Type': 'application/json', 'Retry-After': 2 })
         res.end('{}')
       }))
       await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -43,7 +45,8 @@ const main = async () => {
       } catch (err) {
         told = err.status
       }
-      console.log(`${name}, ${status}: ${requests} requests, told ${told} ${Date.now() - began < 1000 ? 'within a second' : 'later'}`)
+      const when = Date.now() - began < 1000 ? 'within a second' : 'later'
+      console.log(`${name}, ${status}: ${requests} requests, told ${told} ${when}`)
       server.closeAllConnections()
       server.close()
     }

@@ -2,9 +2,9 @@
 # Bank statements of quiet days: ofx-js 1.1.1 and node-ofx-parser 0.5.1 (npm), readers of OFX.
 #
 # Guess: the transactions of a statement are a list, of one or none too. The payer's name comes out as it was written.
-# Seen: - Both make a list of two or more transactions only. One transaction is the object itself, and of none there is a
-#     text, "", in place of the statement's list. A loop over it that works all month fails, or silently does nothing, on
-#     a day with one payment.
+# Seen: - Both make a list of two or more transactions only. One transaction is the object itself, and of none there is
+#     a text, "", in place of the statement's list. A loop over it that works all month fails, or silently does nothing,
+#     on a day with one payment.
 #   - node-ofx-parser turns & into &amp; three times: "Smith &amp; Co" (as OFX has it) becomes "Smith &amp;amp;amp; Co".
 #     Payers with an ampersand are matched with nobody. ofx-js is right there, and leaves &apos; as it is.
 # What follows: make a list of whatever comes, [].concat(x || []), and test a statement with one payment and one with

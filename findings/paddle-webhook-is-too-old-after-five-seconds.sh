@@ -2,8 +2,8 @@
 # A webhook that is too old after five seconds: @paddle/paddle-node-sdk 3.10.0 (npm), a provider's official SDK, beside
 # standardwebhooks 1.1.1.
 #
-# Guess: a webhook may be some minutes old, five as with Stripe and Standard Webhooks. One that is refused for its age is
-#   told so.
+# Guess: a webhook may be some minutes old, five as with Stripe and Standard Webhooks. One that is refused for its age
+#   is told so.
 # Seen: unmarshal refuses a webhook that was signed more than 5 seconds ago, with the text of a wrong secret, "Webhook
 #   signature verification failed", and isSignatureValid says false. There is no option for it. So a receiver that puts
 #   webhooks into a queue and verifies them there, or whose clock is six seconds ahead, or that was asleep when the

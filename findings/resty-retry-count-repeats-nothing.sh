@@ -3,12 +3,13 @@
 #
 # Guess: SetRetryCount(3) repeats a GET after a 503 up to three times. A POST is repeated with
 #   SetRetryAllowNonIdempotent(true).
-# Seen: - v3 sends the GET once, with SetRetryCount(3) and also with the permission for a POST. It repeats if a condition
-#     says so, and has none of its own for a status. The call returns no error either: a 503 is a response.
+# Seen: - v3 sends the GET once, with SetRetryCount(3) and also with the permission for a POST. It repeats if a
+#     condition says so, and has none of its own for a status. The call returns no error either: a 503 is a response.
 #   - With a condition for 503, the GET is repeated, and the POST with its body still once; both settings are needed.
 #   - v2, with the same SetRetryCount(3), is the same for a 503, but repeats a POST whose answer was lost. v3 does not,
 #     nor a GET. So an upgrade takes the retries of lost answers away, and no compiler says so.
-# What follows: count the requests at a server of your own that fails twice. Retries that are configured may not be there.
+# What follows: count the requests at a server of your own that fails twice. Retries that are configured may not be
+#   there.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -50,7 +51,8 @@ func count(lost bool, call func(url string) string) string {
 
 func v3(method string, set func(*resty.Client)) func(string) string {
 	return func(url string) string {
-		c := resty.New().SetRetryCount(3).SetRetryWaitTime(10 * time.Millisecond).SetRetryMaxWaitTime(20 * time.Millisecond)
+		c := resty.New().SetRetryCount(3)
+		c.SetRetryWaitTime(10 * time.Millisecond).SetRetryMaxWaitTime(20 * time.Millisecond)
 		defer c.Close()
 		set(c)
 		res, err := c.R().SetBody("amount=100").Execute(method, url)

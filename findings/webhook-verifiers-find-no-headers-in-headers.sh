@@ -3,9 +3,9 @@
 #
 # Guess: verify(body, headers) takes what a server has: the object of Node's http, or the Headers of the web's Request.
 # Seen: a Headers object is refused as "Missing required headers", since verify looks at an object's own members, and
-#   Headers has none. The text says that the sender forgot them, and a log of the request shows them. With a Map it is the
-#   same. An array as a value, which some servers give (req.headersDistinct of Node), is a TypeError, "split is not a
-#   function", and no WebhookVerificationError: a receiver that catches that class answers 500 and is sent it again. A
+#   Headers has none. The text says that the sender forgot them, and a log of the request shows them. With a Map it is
+#   the same. An array as a value, which some servers give (req.headersDistinct of Node), is a TypeError, "split is not
+#   a function", and no WebhookVerificationError: a receiver that catches that class answers 500 and is sent it again. A
 #   Uint8Array of the right bytes is refused as a body, and a Buffer is taken.
 # What follows: Object.fromEntries(request.headers) in a Next.js route, a Worker, Hono or Bun.
 set -euo pipefail
