@@ -6,10 +6,9 @@
 #   repeats a POST has to be switched on. HttpClient 4.5 was so.
 # Seen: - httplib2 sends a POST whose connection was closed without an answer a second time at once. If the second
 #     answer arrives, the program hears of nothing.
-#   - wget --post-data repeats such a POST after 1, 2, 3 … seconds, up to twenty times, and prints the last answer. Its
-#     page speaks of retries for downloads.
-#   - HttpClient 5 repeats a POST after 503 and 429, when Retry-After says so. It does not repeat a lost one. None of
-#     the three makes a key, and none says afterwards that it has sent more than one request.
+#   - wget --post-data repeats such a POST after 1, 2, 3 … seconds, up to twenty times, and prints the last answer.
+#   - HttpClient 5 repeats a POST after 503 and 429, when Retry-After says so. It does not repeat a lost one.
+#   - None of the three makes a key, and none says afterwards that it has sent more than one request.
 # What follows: a server that takes money demands a key. Set httplib2.RETRIES = 1, wget --tries=1,
 #   disableAutomaticRetries().
 set -euo pipefail

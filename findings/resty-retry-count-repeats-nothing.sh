@@ -3,8 +3,9 @@
 #
 # Guess: SetRetryCount(3) repeats a GET after a 503 up to three times. A POST is repeated with
 #   SetRetryAllowNonIdempotent(true).
-# Seen: - v3 sends the GET once, with SetRetryCount(3) and also with the permission for a POST. It repeats if a
-#     condition says so, and has none of its own for a status. The call returns no error either: a 503 is a response.
+# Seen: - v3 sends the GET once, with SetRetryCount(3) and also with the permission for a POST. The condition that is on
+#     by default takes errors that call themselves temporary, which a lost answer does not, and no status. The call
+#     returns no error either: a 503 is a response.
 #   - With a condition for 503, the GET is repeated, and the POST with its body still once; both settings are needed.
 #   - v2, with the same SetRetryCount(3), is the same for a 503, but repeats a POST whose answer was lost. v3 does not,
 #     nor a GET. So an upgrade takes the retries of lost answers away, and no compiler says so.

@@ -2,8 +2,8 @@
 # Two packages for one ordered id: github.com/google/uuid v1.6.0 and github.com/gofrs/uuid/v5 v5.5.1 (Go), UUID version
 # 7.
 #
-# Guess: UUIDs of version 7 are in the order of time, whoever in a program made them, so a list can be sorted and paged
-#   by them. Below a millisecond some pairs may be exchanged.
+# Guess: UUIDs of version 7 are in the order of time, also if two parts of a program make them, so a list can be sorted
+#   and paged by them. Below a millisecond some pairs may be exchanged.
 # Seen: each package alone is in order, all 10 000 of 10 000. Taken in turn in one loop of one process, about every
 #   second id is smaller than the one before it. After the milliseconds google/uuid writes a part of the clock, and
 #   gofrs/uuid a counter that starts at a random number; both are allowed by RFC 9562, and they are not comparable. A
