@@ -34,6 +34,9 @@ CREATE TABLE tenants (
     -- the feed or an endpoint. Nobody else pays for events.
     feed                boolean NOT NULL DEFAULT false,
     tells               boolean NOT NULL DEFAULT false,
+    -- The last place in the feed when the tenant began to want events, for the first time or again. No events were
+    -- written for some time after it, so the feed begins behind it.
+    feed_after          bigint NOT NULL DEFAULT 0,
     created_at          timestamptz NOT NULL DEFAULT payonce_now()
 );
 

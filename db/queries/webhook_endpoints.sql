@@ -5,8 +5,9 @@
 SELECT feed FROM tenants WHERE id = @id FOR NO KEY UPDATE;
 
 -- name: SetTells :exec
--- After such a change, in its transaction. tells: the tenant has the feed or an endpoint.
-UPDATE tenants SET feed = @feed, tells = @tells WHERE id = @id;
+-- After such a change, in its transaction. tells: the tenant has the feed or an endpoint. feed_after: NULL leaves it.
+UPDATE tenants SET feed = @feed, tells = @tells, feed_after = coalesce(sqlc.narg(feed_after)::bigint, feed_after)
+WHERE id = @id;
 
 -- name: CountEndpoints :one
 SELECT count(*) FROM webhook_endpoints WHERE tenant_id = @tenant_id AND deleted_at IS NULL;
@@ -45,8 +46,8 @@ WHERE p.deleted_at IS NULL AND (sqlc.narg(tenant)::text IS NULL OR p.tenant_id =
 ORDER BY p.tenant_id, p.id LIMIT @max_rows;
 
 -- name: FindPageBack :one
--- For operators: where a part of a tenant's feed begins that ends before this place, with so many events between.
--- No row: the feed has fewer events there. The places are given out to all tenants, so no number of places is a bound.
+-- Where a part of a tenant's feed begins that ends before this place, with so many events between. No row: the feed
+-- has fewer events there. The places are given out to all tenants, so no number of places is a bound.
 SELECT e.payment_id, e.version, e.position::bigint AS position FROM events AS e
 WHERE e.tenant_id = @tenant_id AND e.position < @before::bigint
 ORDER BY e.position DESC LIMIT 1 OFFSET @between::integer;
@@ -113,8 +114,8 @@ SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures =
 WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL AND disabled_at IS NOT NULL;
 
 -- name: FindInFeed :one
--- Whether events are written for the tenant, and the place of an event in its feed: 0 if it has none.
-SELECT t.tells, coalesce((
+-- Whether events are written for the tenant, where its feed begins, and the place of an event in it: 0 if it has none.
+SELECT t.tells, t.feed_after, coalesce((
     SELECT e.position FROM events AS e
     WHERE e.tenant_id = @tenant_id AND e.payment_id = @payment_id AND e.version = @version), 0)::bigint AS position
 FROM tenants AS t WHERE t.id = @tenant_id;

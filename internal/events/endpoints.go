@@ -194,6 +194,9 @@ type wants struct {
 	endpoints int64
 }
 
+// events says that events are written for the tenant.
+func (w wants) events() bool { return w.feed || w.endpoints > 0 }
+
 // change changes what a tenant wants. Events are written from then on, or not any more.
 func (r *Registry) change(
 	ctx context.Context, tenant string, do func(context.Context, *dbsqlc.Queries, wants) (wants, error),
@@ -208,11 +211,20 @@ func (r *Registry) change(
 		if err != nil {
 			return err
 		}
-		w, err := do(ctx, q, wants{feed, endpoints})
+		before := wants{feed, endpoints}
+		w, err := do(ctx, q, before)
 		if err != nil {
 			return err
 		}
-		return q.SetTells(ctx, dbsqlc.SetTellsParams{ID: tenant, Feed: w.feed, Tells: w.feed || w.endpoints > 0})
+		p := dbsqlc.SetTellsParams{ID: tenant, Feed: w.feed, Tells: w.events()}
+		if w.events() && !before.events() {
+			last, err := lastPlace(ctx, q, tenant)
+			if err != nil {
+				return err
+			}
+			p.FeedAfter = &last
+		}
+		return q.SetTells(ctx, p)
 	})
 	if r.Changed != nil {
 		r.Changed() // also if nobody knows whether it is committed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,6 +19,7 @@ import (
 var (
 	ErrFeedOff = errors.New("no events are written for the tenant")
 	ErrGone    = errors.New("the event is not in the feed any more")
+	ErrGap     = errors.New("the feed has a gap after the event")
 	ErrNoEvent = errors.New("no such event")
 )
 
@@ -43,7 +45,8 @@ type Page struct {
 // Feed reads a page of a tenant's events. An event has a place in the feed only after its transaction has committed,
 // and each place is behind those that were given out before. So no event that commits late is skipped. Feed fails with
 // ErrFeedOff, and with ErrGone if the event that it begins after has no place: it is too old, or a restored backup does
-// not have it.
+// not have it. It fails with ErrGap if no events were written for some time after that event. The feed begins behind
+// the last gap.
 func (r *Registry) Feed(ctx context.Context, tenant string, p Position) (Page, error) {
 	var after payments.EventName
 	if p.After != nil {
@@ -58,13 +61,15 @@ func (r *Registry) Feed(ctx context.Context, tenant string, p Position) (Page, e
 		return Page{}, ErrFeedOff
 	case p.After != nil && found.Position == 0:
 		return Page{}, ErrGone
+	case p.After != nil && found.Position <= found.FeedAfter:
+		return Page{}, ErrGap
 	}
 	most := scanned
 	if p.Type == "" {
 		most = min(p.Limit, most)
 	}
-	rows, err := r.readFeed(ctx, dbsqlc.ReadFeedParams{TenantID: tenant, After: found.Position,
-		MaxRows: int32(most) + 1})
+	rows, err := r.readFeed(ctx, dbsqlc.ReadFeedParams{TenantID: tenant,
+		After: max(found.Position, found.FeedAfter), MaxRows: int32(most) + 1})
 	if err != nil {
 		return Page{}, fmt.Errorf("read feed: %w", err)
 	}
@@ -91,6 +96,16 @@ func (r *Registry) readFeed(ctx context.Context, p dbsqlc.ReadFeedParams) (rows 
 		err = r.DB.ReadDurably(ctx, read)
 	}
 	return rows, err
+}
+
+// lastPlace is the place of the last event in a tenant's feed. An event of an earlier time that gets its place later is
+// read after it.
+func lastPlace(ctx context.Context, q *dbsqlc.Queries, tenant string) (int64, error) {
+	last, err := q.FindPageBack(ctx, dbsqlc.FindPageBackParams{TenantID: tenant, Before: math.MaxInt64})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return last.Position, err
 }
 
 // choose takes the events of a page from the rows behind its place.

@@ -149,6 +149,67 @@ func TestFeedSaysWhyItCannotGoOn(t *testing.T) {
 	m.wantFeed(Position{Limit: 10}, false)
 }
 
+// Without the feed and without an endpoint, no events are written. A reader who goes on behind that time would not hear
+// of what came meanwhile.
+func TestFeedDoesNotGoOnBehindAGap(t *testing.T) {
+	t.Parallel()
+	for name, gap := range map[string]func(*merchant){
+		"feed off": func(m *merchant) {
+			if err := m.registry.SetFeed(t.Context(), "acme", false); err != nil {
+				t.Fatal(err)
+			}
+			m.switchOn()
+		},
+		"last endpoint deleted": func(m *merchant) {
+			made, _ := m.make()
+			if err := m.registry.SetFeed(t.Context(), "acme", false); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.registry.Delete(t.Context(), "acme", made.ID); err != nil {
+				t.Fatal(err)
+			}
+			m.make()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMerchant(t)
+			m.switchOn()
+			first, second := m.event("acme", "payment.succeeded"), m.event("acme", "payment.succeeded")
+			m.dispatch()
+			gap(m)
+			for _, after := range []payments.EventName{first, second} {
+				_, err := m.registry.Feed(t.Context(), "acme", Position{Limit: 10, After: &after})
+				if !errors.Is(err, ErrGap) {
+					t.Errorf("after an event from before the gap: %v", err)
+				}
+			}
+			if next := m.wantFeed(Position{Limit: 10}, false); next != nil {
+				t.Errorf("the cursor %v leads to before the gap", *next)
+			}
+			third, fourth := m.event("acme", "payment.succeeded"), m.event("acme", "payment.succeeded")
+			m.dispatch()
+			next := m.wantFeed(Position{Limit: 1}, true, third)
+			m.wantFeed(Position{Limit: 1, After: next}, false, fourth)
+		})
+	}
+}
+
+// To go from an endpoint to another, or to the feed, leaves no gap if the new one is there first.
+func TestFeedGoesOnWhileSomethingIsWanted(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t)
+	made, _ := m.make()
+	event := m.event("acme", "payment.succeeded")
+	m.dispatch()
+	m.make()
+	if err := m.registry.Delete(t.Context(), "acme", made.ID); err != nil {
+		t.Fatal(err)
+	}
+	m.switchOn()
+	m.wantFeed(Position{Limit: 10, After: &event}, false)
+}
+
 // A client keeps the cursor. So what it was told must survive a failover.
 func TestFeedTellsOnlyWhatIsDurable(t *testing.T) {
 	t.Parallel()

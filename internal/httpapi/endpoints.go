@@ -57,10 +57,16 @@ func problemOfEvents(err error, again string) *requestError {
 			`PUT /events/feed with {"enabled":true}, or make an endpoint. Events begin then.`}
 	case errors.Is(err, events.ErrGone):
 		return &requestError{code: problem.EventGone, detail: "This event is not in the feed any more. Read on " +
-			"without after, from the oldest event. Of each payment and each refund, keep what has the greatest version."}
+			"without after, from the oldest event. " + greatestVersion}
+	case errors.Is(err, events.ErrGap):
+		return &requestError{code: problem.EventGone, detail: "No events were written for some time after this " +
+			"event, because your account had neither the feed nor an endpoint. Read on without after: the feed begins " +
+			"when events were written again. GET /payments has what changed meanwhile. " + greatestVersion}
 	}
 	return problemFor(err, again)
 }
+
+const greatestVersion = "Of each payment, refund and dispute, keep what has the greatest version."
 
 // endpointRequest is the body of POST /webhook-endpoints.
 type endpointRequest struct {

@@ -236,9 +236,11 @@ var ofRequests = []Entry{
 		Code: EventGone, Status: 410, Title: "The event is not in the feed any more",
 		Meaning: "The feed has no event with the id that is given as after. The event is older than the retention " +
 			"time, or the server was restored from a backup that does not have it. So the server cannot tell what " +
-			"comes after it.",
+			"comes after it. Or the account had neither the feed nor an endpoint for some time after the event, so " +
+			"what changed then has no events.",
 		WhatToDo: "Read the feed without after: it begins with the oldest event that is kept. You get events a second " +
-			"time. Of each payment and each refund, keep what has the greatest version.",
+			"time. Of each payment, refund and dispute, keep what has the greatest version. If the detail says that no " +
+			"events were written for some time, list the payments, too.",
 		Curl: `curl -s -X PUT "$BASE/events/feed" ` + asAcme + asJSON + `-d '{"enabled":true}'; ` +
 			`curl -i "$BASE/events?after=evt_00000000000000000000000000_1" ` + asAcme,
 	},

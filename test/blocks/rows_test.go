@@ -135,7 +135,7 @@ var statementsAsked = map[string]asked{
 		with: delivery},
 	"events.RedeliverSince":   {with: partOfFeed},
 	"events.RotateSecret":     {with: values{"id": "'0000000b-0000-0000-0000-000000000001'", "secret": "sha256('y')"}},
-	"events.SetTells":         {with: values{"id": "'acme'", "feed": "true", "tells": "true"}},
+	"events.SetTells":         {with: values{"id": "'acme'", "feed": "true", "tells": "true", "feedafter": "1"}},
 	"events.WithdrawEndpoint": {with: values{"id": "'0000000b-0000-0000-0000-000000000001'"}},
 
 	"idempotency.ClaimDue":            {is: 2},

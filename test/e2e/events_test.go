@@ -104,6 +104,12 @@ func TestMerchantReadsWhatHasBecomeOfPayments(t *testing.T) {
 	w.do(call{method: "PUT", path: "/events/feed", body: `{}`}).expect(t, http.StatusBadRequest, "invalid_request")
 	w.do(call{method: "PUT", path: "/events/feed", body: `{"enabled":false}`}).expect(t, http.StatusOK, "")
 	w.do(call{method: "GET", path: "/events"}).expect(t, http.StatusConflict, "events_off")
+	w.do(call{method: "PUT", path: "/events/feed", body: `{"enabled":true}`}).expect(t, http.StatusOK, "")
+	gone := w.do(call{method: "GET", path: "/events?after=" + w.event(paid)})
+	gone.expect(t, http.StatusGone, "event_gone")
+	if detail := gone.text(t, "detail"); !strings.Contains(detail, "No events were written for some time after") {
+		t.Errorf("of the time without events, it says %q", detail)
+	}
 }
 
 // endpoint is a request about an endpoint of acme's.

@@ -42,7 +42,7 @@ GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_i
     ON events TO payonce_api;
 
 -- What merchants want to hear, and where. The reconciler delivers.
-GRANT UPDATE (feed, tells) ON tenants TO payonce_api;
+GRANT UPDATE (feed, tells, feed_after) ON tenants TO payonce_api;
 GRANT SELECT,
       INSERT (tenant_id, id, url, description, event_types, secret),
       UPDATE (secret, previous_secret, previous_until, disabled_at, disabled_reason, failing_since, failures,

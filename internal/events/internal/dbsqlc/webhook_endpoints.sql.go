@@ -97,7 +97,7 @@ func (q *Queries) EnableEndpoint(ctx context.Context, arg EnableEndpointParams) 
 }
 
 const findInFeed = `-- name: FindInFeed :one
-SELECT t.tells, coalesce((
+SELECT t.tells, t.feed_after, coalesce((
     SELECT e.position FROM events AS e
     WHERE e.tenant_id = $1 AND e.payment_id = $2 AND e.version = $3), 0)::bigint AS position
 FROM tenants AS t WHERE t.id = $1
@@ -110,15 +110,16 @@ type FindInFeedParams struct {
 }
 
 type FindInFeedRow struct {
-	Tells    bool
-	Position int64
+	Tells     bool
+	FeedAfter int64
+	Position  int64
 }
 
-// Whether events are written for the tenant, and the place of an event in its feed: 0 if it has none.
+// Whether events are written for the tenant, where its feed begins, and the place of an event in it: 0 if it has none.
 func (q *Queries) FindInFeed(ctx context.Context, arg FindInFeedParams) (FindInFeedRow, error) {
 	row := q.db.QueryRow(ctx, findInFeed, arg.TenantID, arg.PaymentID, arg.Version)
 	var i FindInFeedRow
-	err := row.Scan(&i.Tells, &i.Position)
+	err := row.Scan(&i.Tells, &i.FeedAfter, &i.Position)
 	return i, err
 }
 
@@ -140,8 +141,8 @@ type FindPageBackRow struct {
 	Position  int64
 }
 
-// For operators: where a part of a tenant's feed begins that ends before this place, with so many events between.
-// No row: the feed has fewer events there. The places are given out to all tenants, so no number of places is a bound.
+// Where a part of a tenant's feed begins that ends before this place, with so many events between. No row: the feed
+// has fewer events there. The places are given out to all tenants, so no number of places is a bound.
 func (q *Queries) FindPageBack(ctx context.Context, arg FindPageBackParams) (FindPageBackRow, error) {
 	row := q.db.QueryRow(ctx, findPageBack, arg.TenantID, arg.Before, arg.Between)
 	var i FindPageBackRow
@@ -697,18 +698,25 @@ func (q *Queries) RotateSecret(ctx context.Context, arg RotateSecretParams) erro
 }
 
 const setTells = `-- name: SetTells :exec
-UPDATE tenants SET feed = $1, tells = $2 WHERE id = $3
+UPDATE tenants SET feed = $1, tells = $2, feed_after = coalesce($3::bigint, feed_after)
+WHERE id = $4
 `
 
 type SetTellsParams struct {
-	Feed  bool
-	Tells bool
-	ID    string
+	Feed      bool
+	Tells     bool
+	FeedAfter *int64
+	ID        string
 }
 
-// After such a change, in its transaction. tells: the tenant has the feed or an endpoint.
+// After such a change, in its transaction. tells: the tenant has the feed or an endpoint. feed_after: NULL leaves it.
 func (q *Queries) SetTells(ctx context.Context, arg SetTellsParams) error {
-	_, err := q.db.Exec(ctx, setTells, arg.Feed, arg.Tells, arg.ID)
+	_, err := q.db.Exec(ctx, setTells,
+		arg.Feed,
+		arg.Tells,
+		arg.FeedAfter,
+		arg.ID,
+	)
 	return err
 }
 

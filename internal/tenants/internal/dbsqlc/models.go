@@ -16,5 +16,6 @@ type Tenant struct {
 	RequestBurst      int32
 	Feed              bool
 	Tells             bool
+	FeedAfter         int64
 	CreatedAt         time.Time
 }

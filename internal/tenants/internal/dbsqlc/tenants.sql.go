@@ -17,9 +17,9 @@ WITH made AS (
     INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
     VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at
+    RETURNING id, psp, psp_account, requests_per_second, request_burst, feed, tells, feed_after, created_at
 )
-SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at FROM made UNION ALL SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at FROM tenants AS t WHERE t.id = $1
+SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, feed_after, created_at FROM made UNION ALL SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, feed_after, created_at FROM tenants AS t WHERE t.id = $1
 `
 
 type CreateTenantParams struct {
@@ -38,6 +38,7 @@ type CreateTenantRow struct {
 	RequestBurst      int32
 	Feed              bool
 	Tells             bool
+	FeedAfter         int64
 	CreatedAt         time.Time
 }
 
@@ -60,6 +61,7 @@ func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (Cre
 		&i.RequestBurst,
 		&i.Feed,
 		&i.Tells,
+		&i.FeedAfter,
 		&i.CreatedAt,
 	)
 	return i, err
@@ -219,7 +221,7 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, created_at FROM tenants ORDER BY id LIMIT $1
+SELECT id, psp, psp_account, requests_per_second, request_burst, feed, tells, feed_after, created_at FROM tenants ORDER BY id LIMIT $1
 `
 
 func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, error) {
@@ -239,6 +241,7 @@ func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, err
 			&i.RequestBurst,
 			&i.Feed,
 			&i.Tells,
+			&i.FeedAfter,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
