@@ -56,6 +56,8 @@ CREATE TABLE webhook_endpoints (
     -- When the first try failed after which none has succeeded, and how many have failed since.
     failing_since   timestamptz,
     failures        integer NOT NULL DEFAULT 0,
+    -- What came of the last try that has failed, in words for the merchant.
+    last_failure    text CHECK (char_length(last_failure) BETWEEN 1 AND 100),
     -- When it was enabled again. What has waited is due then, and is tried for as long as if it was new.
     enabled_at      timestamptz,
     -- Nothing is delivered before: it has failed, or a job is delivering to it.

@@ -111,13 +111,15 @@ RETURNING (CASE WHEN d.delivered_at IS NOT NULL THEN 'delivered' WHEN d.due_at I
            ELSE 'given_up' END)::text AS outcome;
 
 -- name: RestEndpoint :many
--- What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, and why it is
--- disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the selected times.
+-- What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, how the last try has
+-- failed, and why it is disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the
+-- selected times.
 UPDATE webhook_endpoints AS w
 SET rest_until = c.rest_until,
     failures = CASE WHEN @succeeded::boolean THEN 0 ELSE w.failures END + CASE WHEN @failed::boolean THEN 1 ELSE 0 END,
     failing_since = CASE WHEN @failed THEN coalesce(CASE WHEN NOT @succeeded THEN w.failing_since END, c.at)
                          WHEN NOT @succeeded THEN w.failing_since END,
+    last_failure = CASE WHEN @failed THEN @failure::text WHEN NOT @succeeded THEN w.last_failure END,
     disabled_at = CASE WHEN @reason::text <> '' THEN c.at END, disabled_reason = nullif(@reason, '')
 FROM (SELECT @tenant_id::text AS tenant_id, payonce_now() AS at, payonce_now() + sqlc.arg(rest)::interval AS rest_until
       OFFSET 0) AS c

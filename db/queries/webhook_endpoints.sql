@@ -21,7 +21,8 @@ RETURNING created_at;
 -- The endpoints of a tenant, or the endpoint with this id, oldest first. waiting is how many deliveries are due or will
 -- be, counted up to max_waiting. Secrets are read by the reconciler alone.
 SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
-       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+       p.failing_since, p.last_failure, p.created_at,
+       coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
 FROM webhook_endpoints AS p
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting FROM (
@@ -34,7 +35,8 @@ ORDER BY p.created_at, p.id LIMIT @max_rows;
 -- name: ListAllEndpoints :many
 -- For operators: the endpoints of all tenants or of one, a page of them, from behind this place on.
 SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
-       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+       p.failing_since, p.last_failure, p.created_at,
+       coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
 FROM webhook_endpoints AS p
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting FROM (
@@ -109,8 +111,8 @@ WHERE w.tenant_id = c.tenant_id AND w.tenant_id = @tenant_id AND w.id = @id AND 
 -- What has waited is delivered now. Competes with the job that delivers to the endpoint: an endpoint that is enabled
 -- keeps its rest, because that job may be running.
 UPDATE webhook_endpoints
-SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now(),
-    enabled_at = payonce_now()
+SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, last_failure = NULL, failures = 0,
+    rest_until = payonce_now(), enabled_at = payonce_now()
 WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL AND disabled_at IS NOT NULL;
 
 -- name: FindInFeed :one

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -44,6 +45,17 @@ type endpointView struct {
 	Newest, Older string          // the addresses of other pages; or ""
 	Resent        *resent
 	Refused       string // why nothing was changed; or ""
+}
+
+// Failure is how the last try has failed. Its delivery says more than the merchant is told.
+func (v endpointView) Failure() string {
+	var last events.Delivery
+	for _, d := range v.Rows {
+		if v.Newest == "" && d.Delivered == nil && d.Last != nil && (last.Last == nil || d.Last.After(*last.Last)) {
+			last = d
+		}
+	}
+	return cmp.Or(last.Error, v.LastFailure)
 }
 
 // resent is what has become of the form that sends events again. The page has it in its address.

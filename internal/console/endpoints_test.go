@@ -51,6 +51,29 @@ func TestCountOfWaitingDeliveriesSaysWhereItEnds(t *testing.T) {
 	}
 }
 
+// Operators see more of the last failure than the merchant: what its delivery has.
+func TestPageSaysHowTheLastTryHasFailed(t *testing.T) {
+	t.Parallel()
+	at := func(minute int) *time.Time {
+		when := time.Date(2026, 11, 20, 9, minute, 0, 0, time.UTC)
+		return &when
+	}
+	v := endpointView{EndpointRow: events.EndpointRow{FailingSince: at(0), LastFailure: "connection failed"},
+		Rows: []events.Delivery{{}, {Last: at(1), Error: "dial tcp 192.0.2.1: refused"},
+			{Last: at(2), Delivered: at(2)}, {Last: at(0), Error: "an earlier one"}}}
+	older := v
+	older.Newest = "/console/endpoints/acme/we_1"
+	answered := v
+	answered.LastFailure, answered.Rows = "answered 500", append(v.Rows, events.Delivery{Last: at(3), Status: 500})
+	for want, v := range map[string]endpointView{"dial tcp 192.0.2.1: refused": v, "connection failed": older,
+		"answered 500": answered} {
+		page := rendered(t, "endpoint.html", view{Body: v})
+		if !strings.Contains(page, "failing since 2026-11-20 09:00:00: <bdi>"+want+"</bdi>") {
+			t.Errorf("want %q\n%s", want, page)
+		}
+	}
+}
+
 func TestPageSaysWhatWasSentAgainAndGoesOn(t *testing.T) {
 	t.Parallel()
 	const more = `name="since" value="2026-11-20T09:30:00"><input type="hidden" name="after" value="evt_1">`

@@ -174,7 +174,8 @@ func (d *Deliverer) record(
 	}
 	switch {
 	case end.Failed:
-		end.Rest, end.Reason = restAfter(to.Failures, d.Jitter()), done.whyDisabled(to)
+		end.Rest = restAfter(to.Failures, d.Jitter())
+		end.Failure, end.Reason = done.lastFailure(), done.whyDisabled(to)
 	case more:
 		end.Rest = lease
 	}
@@ -207,21 +208,29 @@ func (d *Deliverer) record(
 // forever is longer than any delivery waits.
 const forever = 100 * 365 * 24 * time.Hour
 
+// lastFailure says how the last of them that has failed did so.
+func (all outcomes) lastFailure() (failure string) {
+	for _, o := range all {
+		if o.failed() {
+			failure = o.said()
+		}
+	}
+	return failure
+}
+
 // whyDisabled says why the endpoint gets nothing any more. "": it gets more.
-func (all outcomes) whyDisabled(to dbsqlc.GetDueDeliveriesRow) (reason string) {
+func (all outcomes) whyDisabled(to dbsqlc.GetDueDeliveriesRow) string {
 	for _, o := range all {
 		switch {
 		case o.status == http.StatusGone:
 			return "the server has answered 410 Gone"
 		case o.delivered():
 			to.FailsTooLong = false
-		case o.failed():
-			reason = o.said()
 		}
 	}
 	if !to.FailsTooLong || to.FailingSince == nil {
 		return ""
 	}
-	return cut("no delivery has succeeded since "+to.FailingSince.UTC().Format(time.RFC3339)+"; the last one: "+reason,
-		maxProblem)
+	return cut("no delivery has succeeded since "+to.FailingSince.UTC().Format(time.RFC3339)+"; the last one: "+
+		all.lastFailure(), maxProblem)
 }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,7 +278,7 @@ func TestEndpointThatFailsForThreeDaysIsDisabled(t *testing.T) {
 		p.want("true", `SELECT (failing_since <= payonce_now() - $1::text::interval)::text FROM webhook_endpoints`, failing)
 		if disabled {
 			p.want("true", `SELECT (disabled_reason ~
-				'^no delivery has succeeded since 20.*Z; the last one: answer 502 Bad Gateway$')::text FROM webhook_endpoints`)
+				'^no delivery has succeeded since 20.*Z; the last one: answered 502$')::text FROM webhook_endpoints`)
 		}
 	}
 }
@@ -353,18 +356,78 @@ func TestWhatWaitsAtADisabledEndpointIsTriedAsIfNew(t *testing.T) {
 	}
 }
 
-// Why there was no answer has addresses of our network. It is for operators alone.
-func TestMerchantIsNotToldOfOurNetwork(t *testing.T) {
+// A merchant hears how the last try has failed, until one succeeds. The operator's words have addresses of our network,
+// and the merchant's have none.
+func TestMerchantIsToldOfTheFailureAndNotOfOurNetwork(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	secure := httptest.NewTLSServer(answering(http.StatusNoContent))
+	t.Cleanup(secure.Close)
+	const inTime, soon = patience, 50 * time.Millisecond
+	for name, c := range map[string]struct {
+		url      string
+		timeout  time.Duration
+		merchant string
+		operator string // is part of this
+	}{
+		"error":           {receive(t, answering(500)).URL, inTime, "answered 500", ""},
+		"redirect":        {receive(t, answering(302)).URL, inTime, "answered 302: redirects are not followed", ""},
+		"no answer":       {hanging(t).URL, soon, "no answer within 50ms", "no answer within 50ms"},
+		"no server":       {closed.URL, inTime, "connection failed", "127.0.0.1"},
+		"own certificate": {secure.URL, inTime, "certificate refused", "certificate"},
+	} {
+		p := setup(t)
+		p.d.Timeout = c.timeout
+		endpoint := p.endpoint("acme", c.url)
+		p.events(1)
+		p.exec("UPDATE webhook_endpoints SET failures = 20, failing_since = payonce_now() - interval '80 hours'")
+		p.deliver(endpoint)
+		if e, err := p.operators().Endpoint(t.Context(), "acme", EndpointID(endpoint)); err != nil ||
+			e.LastFailure != c.merchant || !strings.HasSuffix(e.DisabledReason, "; the last one: "+c.merchant) {
+			t.Errorf("%s: it is %+v, %v", name, e, err)
+		}
+		p.want("true", "SELECT (coalesce(last_error, '') LIKE '%' || $1 || '%')::text FROM event_deliveries", c.operator)
+	}
+}
+
+// A name that only our network knows is refused by its address. It is as a name that nobody knows.
+func TestMerchantDoesNotLearnWhichNamesOurNetworkKnows(t *testing.T) {
+	t.Parallel()
+	server, _ := counting(t)
+	known := get(t, Addresses{AllowHTTP: true}, strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
+	unknown := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x.internal", IsNotFound: true}}
+	const want = "name not found, or its address is not reachable from the internet"
+	if a, b := failureOf(known), failureOf(unknown); a != want || b != want {
+		t.Errorf("of a name that is known (%v): %q; of another: %q", known, a, b)
+	}
+}
+
+func TestLastFailureIsToldUntilOneSucceeds(t *testing.T) {
 	t.Parallel()
 	p := setup(t)
-	server := receive(t, nil)
+	var status atomic.Int64
+	server := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) })
 	endpoint := p.endpoint("acme", server.URL)
-	server.Close()
-	p.events(1)
-	p.exec("UPDATE webhook_endpoints SET failures = 20, failing_since = payonce_now() - interval '80 hours'")
-	p.deliver(endpoint)
-	p.want("true true", `SELECT concat_ws(' ', (disabled_reason ~ 'the last one: no answer$')::text,
-		(last_error ~ '127.0.0.1')::text) FROM webhook_endpoints, event_deliveries`)
+	for _, c := range []struct {
+		status int64
+		want   string
+	}{{500, "answered 500"}, {503, "answered 503"}, {204, ""}, {502, "answered 502"}} {
+		p.events(1)
+		p.exec("UPDATE event_deliveries SET due_at = payonce_now() WHERE due_at IS NOT NULL")
+		status.Store(c.status)
+		p.deliver(endpoint)
+		p.want(c.want, "SELECT coalesce(last_failure, '') FROM webhook_endpoints")
+	}
+	if _, err := p.operators().Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
+		t.Fatal(err)
+	}
+	p.want("answered 502", "SELECT last_failure FROM webhook_endpoints") // It was enabled, so nothing was changed.
+	p.exec("UPDATE webhook_endpoints SET disabled_at = payonce_now(), disabled_reason = 'test'")
+	if _, err := p.operators().Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
+		t.Fatal(err)
+	}
+	p.want("true", "SELECT (last_failure IS NULL)::text FROM webhook_endpoints")
 }
 
 // A merchant asks for an event once more, while it is being delivered. It is sent once more.
@@ -481,7 +544,8 @@ func TestURLIsCheckedAgainWhenItIsUsed(t *testing.T) {
 		p.events(1)
 		p.deliver(endpoint)
 		server.wantRequests(t, 0)
-		p.want(want, "SELECT last_error FROM event_deliveries WHERE attempts = 1")
+		p.want("the URL is not allowed any more: "+want, "SELECT last_error FROM event_deliveries WHERE attempts = 1")
+		p.want("the URL is not allowed any more", "SELECT last_failure FROM webhook_endpoints")
 	}
 }
 

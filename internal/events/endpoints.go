@@ -61,6 +61,7 @@ type EndpointRow struct {
 	DisabledReason string     // why nothing is delivered to it; "" if it is enabled
 	DisabledAt     *time.Time
 	FailingSince   *time.Time // when the first try failed after which none has succeeded
+	LastFailure    string     // how the last try has failed, in words for the merchant; "" if it has not
 	Created        time.Time
 	Waiting        int // deliveries that are due or will be, at most MaxWaiting
 }
@@ -259,7 +260,8 @@ func (r *Registry) read(ctx context.Context, q postgres.DBTX, tenant string, id 
 func endpointOf(row dbsqlc.ListEndpointsRow) EndpointRow {
 	e := EndpointRow{Tenant: row.TenantID, ID: EndpointID(row.ID), URL: row.Url, Description: row.Description,
 		Types: row.EventTypes, DisabledReason: postgres.Text(row.DisabledReason), DisabledAt: row.DisabledAt,
-		FailingSince: row.FailingSince, Created: row.CreatedAt, Waiting: int(row.Waiting)}
+		FailingSince: row.FailingSince, LastFailure: postgres.Text(row.LastFailure),
+		Created: row.CreatedAt, Waiting: int(row.Waiting)}
 	if row.Overlaps {
 		e.PreviousUntil = row.PreviousUntil
 	}

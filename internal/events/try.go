@@ -3,9 +3,11 @@ package events
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,7 +23,8 @@ type outcome struct {
 	of      dbsqlc.GetDueDeliveriesRow
 	status  int32  // of the answer; 0: there was none
 	answer  string // the beginning of its body
-	problem string // why there was no answer
+	problem string // why there was no answer, for operators: it has addresses of our network
+	failure string // the same for the merchant, who may have chosen the URL to learn of our network
 	gone    bool   // there is nothing to send any more
 }
 
@@ -31,13 +34,15 @@ func (o outcome) delivered() bool { return o.status/100 == 2 }
 
 func (o outcome) failed() bool { return !o.delivered() && !o.gone }
 
-// said is the outcome in words for the merchant. What the problem was is for operators alone: it has addresses of our
-// network.
+// said is a failure in words for the merchant.
 func (o outcome) said() string {
-	if o.status == 0 {
-		return "no answer"
+	switch o.status / 100 {
+	case 0:
+		return o.failure
+	case 3:
+		return fmt.Sprintf("answered %d: redirects are not followed", o.status)
 	}
-	return strings.TrimSpace(fmt.Sprintf("answer %d %s", o.status, http.StatusText(int(o.status))))
+	return fmt.Sprintf("answered %d", o.status)
 }
 
 const (
@@ -69,18 +74,39 @@ func (d *Deliverer) try(ctx context.Context, one delivery) outcome {
 			return o
 		}
 	}
-	o.problem = cut(err.Error(), maxProblem)
+	o.problem, o.failure = cut(err.Error(), maxProblem), failureOf(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		o.problem = fmt.Sprintf("no answer within %s", d.Timeout)
+		o.failure = o.problem
 	}
 	return o
+}
+
+// errURL says that an endpoint has a URL that the settings do not allow any more.
+var errURL = errors.New("the URL is not allowed any more")
+
+// failureOf says why there was no answer, in words for the merchant. A name that only our network knows has an address
+// that is refused. Of such a name, the merchant hears the same as of a name that nobody knows.
+func failureOf(err error) string {
+	_, unknown := errors.AsType[*net.DNSError](err)
+	_, refused := errors.AsType[*AddressError](err)
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case unknown, refused:
+		return "name not found, or its address is not reachable from the internet"
+	case certificate:
+		return "certificate refused"
+	case errors.Is(err, errURL):
+		return errURL.Error()
+	}
+	return "connection failed"
 }
 
 // request is an event, signed as Standard Webhooks asks for it: with the earlier secret, too, while the merchant
 // changes from one to the other.
 func (d *Deliverer) request(ctx context.Context, one delivery) (*http.Request, error) {
 	if err := d.Addresses.CheckURL(one.to.Url); err != nil {
-		return nil, err // A setting has changed since.
+		return nil, fmt.Errorf("%w: %w", errURL, err) // A setting has changed since.
 	}
 	told := BodyOf(*one.event)
 	body, err := told.JSON()

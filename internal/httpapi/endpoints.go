@@ -85,6 +85,7 @@ type endpointView struct {
 	DisabledReason string            `json:"disabledReason,omitempty"`
 	DisabledAt     *idempotency.Time `json:"disabledAt,omitempty"`
 	FailingSince   *idempotency.Time `json:"failingSince,omitempty"`
+	LastFailure    string            `json:"lastFailure,omitempty"`
 	Waiting        int               `json:"waiting"`
 	CreatedAt      idempotency.Time  `json:"createdAt"`
 	Secret         string            `json:"secret,omitempty"` // only when it is new
@@ -94,7 +95,7 @@ type endpointView struct {
 func viewOfEndpoint(e events.EndpointRow, secret string) endpointView {
 	v := endpointView{EndpointID: e.ID.String(), URL: e.URL, Description: e.Description, EventTypes: e.Types,
 		Status: "enabled", DisabledReason: e.DisabledReason, DisabledAt: (*idempotency.Time)(e.DisabledAt),
-		FailingSince: (*idempotency.Time)(e.FailingSince), Waiting: e.Waiting,
+		FailingSince: (*idempotency.Time)(e.FailingSince), LastFailure: e.LastFailure, Waiting: e.Waiting,
 		CreatedAt: idempotency.Time(e.Created), Secret: secret, PreviousUntil: (*idempotency.Time)(e.PreviousUntil)}
 	if e.DisabledAt != nil {
 		v.Status = "disabled"

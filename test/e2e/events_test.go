@@ -214,16 +214,17 @@ func TestDisabledEndpointSaysWhyUntilItIsEnabled(t *testing.T) {
 	w := setup(t)
 	made := w.do(call{method: "POST", path: "/webhook-endpoints", body: newEndpoint})
 	id := made.text(t, "endpointId")
-	const reason = "no delivery has succeeded since 2026-11-17: last answer 500"
-	w.exec("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = $1, failing_since = now()", reason)
+	const reason = "no delivery has succeeded since 2026-11-17: the last one: answered 500"
+	w.exec(`UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = $1, failing_since = now(),
+		last_failure = 'answered 500'`, reason)
 	r := w.endpoint("GET", id, "", "")
 	if r.expect(t, http.StatusOK, ""); r.text(t, "status") != "disabled" || r.text(t, "disabledReason") != reason ||
-		r.text(t, "failingSince") == "" {
+		r.text(t, "failingSince") == "" || r.text(t, "lastFailure") != "answered 500" {
 		t.Errorf("it shows %s", r.body)
 	}
 	r = w.endpoint("POST", id, "/enable", "")
 	if r.expect(t, http.StatusOK, ""); r.text(t, "status") != "enabled" ||
-		strings.Contains(string(r.body), "disabled") {
+		strings.Contains(string(r.body), "disabled") || strings.Contains(string(r.body), "lastFailure") {
 		t.Errorf("it shows %s", r.body)
 	}
 }

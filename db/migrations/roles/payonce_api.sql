@@ -45,8 +45,8 @@ GRANT SELECT, INSERT (tenant_id, payment_id, version, type, status, psp_charge_i
 GRANT UPDATE (feed, tells, feed_after) ON tenants TO payonce_api;
 GRANT SELECT,
       INSERT (tenant_id, id, url, description, event_types, secret),
-      UPDATE (secret, previous_secret, previous_until, disabled_at, disabled_reason, failing_since, failures,
-              rest_until, enabled_at, deleted_at)
+      UPDATE (secret, previous_secret, previous_until, disabled_at, disabled_reason, failing_since, last_failure,
+              failures, rest_until, enabled_at, deleted_at)
     ON webhook_endpoints TO payonce_api;
 GRANT SELECT, INSERT (tenant_id, endpoint_id, payment_id, version),
       UPDATE (due_at, attempts, first_at, delivered_at)

@@ -42,7 +42,8 @@ GRANT SELECT, DELETE, UPDATE (position),
     ON events TO payonce_reconciler;
 GRANT SELECT, UPDATE (position) ON event_feed TO payonce_reconciler;
 -- Where events go is for the merchant to say. Whether it works is for the reconciler.
-GRANT SELECT, DELETE, UPDATE (rest_until, failures, failing_since, disabled_at, disabled_reason)
+GRANT SELECT, DELETE, UPDATE (rest_until, failures, failing_since, last_failure, disabled_at,
+                              disabled_reason)
     ON webhook_endpoints TO payonce_reconciler;
 GRANT SELECT, DELETE, INSERT (tenant_id, endpoint_id, payment_id, version),
       UPDATE (due_at, attempts, first_at, last_at, last_status, last_answer, last_error, delivered_at)

@@ -488,10 +488,11 @@ SET rest_until = c.rest_until,
     failures = CASE WHEN $1::boolean THEN 0 ELSE w.failures END + CASE WHEN $2::boolean THEN 1 ELSE 0 END,
     failing_since = CASE WHEN $2 THEN coalesce(CASE WHEN NOT $1 THEN w.failing_since END, c.at)
                          WHEN NOT $1 THEN w.failing_since END,
-    disabled_at = CASE WHEN $3::text <> '' THEN c.at END, disabled_reason = nullif($3, '')
-FROM (SELECT $4::text AS tenant_id, payonce_now() AS at, payonce_now() + $6::interval AS rest_until
+    last_failure = CASE WHEN $2 THEN $3::text WHEN NOT $1 THEN w.last_failure END,
+    disabled_at = CASE WHEN $4::text <> '' THEN c.at END, disabled_reason = nullif($4, '')
+FROM (SELECT $5::text AS tenant_id, payonce_now() AS at, payonce_now() + $7::interval AS rest_until
       OFFSET 0) AS c
-WHERE w.tenant_id = c.tenant_id AND w.tenant_id = $4 AND w.id = $5
+WHERE w.tenant_id = c.tenant_id AND w.tenant_id = $5 AND w.id = $6
   AND w.disabled_at IS NULL AND w.deleted_at IS NULL
 RETURNING (w.disabled_at IS NOT NULL)::boolean AS disabled
 `
@@ -499,18 +500,21 @@ RETURNING (w.disabled_at IS NOT NULL)::boolean AS disabled
 type RestEndpointParams struct {
 	Succeeded  bool
 	Failed     bool
+	Failure    string
 	Reason     string
 	TenantID   string
 	EndpointID uuid.UUID
 	Rest       time.Duration
 }
 
-// What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, and why it is
-// disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the selected times.
+// What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, how the last try has
+// failed, and why it is disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the
+// selected times.
 func (q *Queries) RestEndpoint(ctx context.Context, arg RestEndpointParams) ([]bool, error) {
 	rows, err := q.db.Query(ctx, restEndpoint,
 		arg.Succeeded,
 		arg.Failed,
+		arg.Failure,
 		arg.Reason,
 		arg.TenantID,
 		arg.EndpointID,

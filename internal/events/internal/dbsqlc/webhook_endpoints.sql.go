@@ -79,8 +79,8 @@ func (q *Queries) CreateEndpoint(ctx context.Context, arg CreateEndpointParams) 
 
 const enableEndpoint = `-- name: EnableEndpoint :exec
 UPDATE webhook_endpoints
-SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, rest_until = payonce_now(),
-    enabled_at = payonce_now()
+SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, last_failure = NULL, failures = 0,
+    rest_until = payonce_now(), enabled_at = payonce_now()
 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL AND disabled_at IS NOT NULL
 `
 
@@ -205,7 +205,8 @@ func (q *Queries) GetDelivery(ctx context.Context, arg GetDeliveryParams) (GetDe
 
 const listAllEndpoints = `-- name: ListAllEndpoints :many
 SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
-       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+       p.failing_since, p.last_failure, p.created_at,
+       coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
 FROM webhook_endpoints AS p
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting FROM (
@@ -235,6 +236,7 @@ type ListAllEndpointsRow struct {
 	DisabledReason *string
 	DisabledAt     *time.Time
 	FailingSince   *time.Time
+	LastFailure    *string
 	CreatedAt      time.Time
 	Overlaps       bool
 	Waiting        int64
@@ -266,6 +268,7 @@ func (q *Queries) ListAllEndpoints(ctx context.Context, arg ListAllEndpointsPara
 			&i.DisabledReason,
 			&i.DisabledAt,
 			&i.FailingSince,
+			&i.LastFailure,
 			&i.CreatedAt,
 			&i.Overlaps,
 			&i.Waiting,
@@ -401,7 +404,8 @@ func (q *Queries) ListEndpointActions(ctx context.Context, arg ListEndpointActio
 
 const listEndpoints = `-- name: ListEndpoints :many
 SELECT p.tenant_id, p.id, p.url, p.description, p.event_types, p.previous_until, p.disabled_reason, p.disabled_at,
-       p.failing_since, p.created_at, coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
+       p.failing_since, p.last_failure, p.created_at,
+       coalesce(p.previous_until > payonce_now(), false)::boolean AS overlaps, w.waiting
 FROM webhook_endpoints AS p
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting FROM (
@@ -429,6 +433,7 @@ type ListEndpointsRow struct {
 	DisabledReason *string
 	DisabledAt     *time.Time
 	FailingSince   *time.Time
+	LastFailure    *string
 	CreatedAt      time.Time
 	Overlaps       bool
 	Waiting        int64
@@ -460,6 +465,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.DisabledReason,
 			&i.DisabledAt,
 			&i.FailingSince,
+			&i.LastFailure,
 			&i.CreatedAt,
 			&i.Overlaps,
 			&i.Waiting,
