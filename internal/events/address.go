@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -45,11 +47,28 @@ func (a Addresses) CheckURL(raw string) error {
 		return errors.New("leave out the part from # on: it is never sent")
 	case u.Port() != "" && (portErr != nil || port == 0):
 		return errors.New("write a port between 1 and 65535, or none")
-	case noAddr == nil && !a.mayReach(addr):
+	case noAddr == nil && !a.mayReach(addr), noAddr != nil && !a.mayName(u.Hostname()):
 		return errors.New("write the name or the address of a server that is reachable from the internet")
 	}
 	return nil
 }
+
+// mayName says whether the internet may know this name. So a merchant hears of a wrong one at once, and not by
+// deliveries that fail. It is no protection: only the dial shows where a name leads to.
+func (a Addresses) mayName(host string) bool {
+	labels := strings.Split(strings.ToLower(strings.TrimSuffix(host, ".")), ".")
+	top := labels[len(labels)-1]
+	switch {
+	case slices.Contains(labels, ""), numeric.MatchString(top):
+		return false // 127.1 and 0x7f000001 are addresses for some resolvers, and names for others.
+	case len(a.Allow) > 0:
+		return true // A network of one's own has names of one's own.
+	}
+	return len(labels) > 1 && top != "localhost" // RFC 6761, section 6.3
+}
+
+// numeric finds the last part of a number. No top-level domain has this form.
+var numeric = regexp.MustCompile(`^([0-9]+|0x[0-9a-f]*)$`)
 
 // notPublic are the networks of the special-purpose registries of IANA (RFC 6890), without what is public after all.
 // Of IPv6, only 2000::/3 is public, so this list names only its exceptions.
