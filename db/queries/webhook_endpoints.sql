@@ -107,7 +107,7 @@ FROM (SELECT @tenant_id::text AS tenant_id, now.at, now.at + sqlc.arg(overlap)::
       FROM (SELECT payonce_now() AS at OFFSET 0) AS now OFFSET 0) AS c
 WHERE w.tenant_id = c.tenant_id AND w.tenant_id = @tenant_id AND w.id = @id AND w.deleted_at IS NULL;
 
--- name: EnableEndpoint :exec
+-- name: EnableEndpoint :execrows
 -- What has waited is delivered now. Competes with the job that delivers to the endpoint: an endpoint that is enabled
 -- keeps its rest, because that job may be running.
 UPDATE webhook_endpoints

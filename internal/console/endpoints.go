@@ -163,7 +163,10 @@ func (c endpointPages) delivery(w http.ResponseWriter, r *http.Request, by tenan
 // enable enables an endpoint again.
 func (c endpointPages) enable(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	c.changeEndpoint(w, r, by, "enabled", func(tenant string, id events.EndpointID) (next string, err error) {
-		_, err = c.config.Events.Enable(r.Context(), tenant, id, by.Actor())
+		_, changed, err := c.config.Events.Enable(r.Context(), tenant, id, by.Actor())
+		if err == nil && !changed {
+			err = errEnabled
+		}
 		return endpointURL(tenant, id), err
 	})
 }
@@ -182,8 +185,11 @@ func (c endpointPages) resend(w http.ResponseWriter, r *http.Request, by tenants
 	})
 }
 
-// errNoTime is what a form gets in which the time is missing or wrong.
-var errNoTime = errors.New("no time")
+// Why a form changes nothing.
+var (
+	errNoTime  = errors.New("no time") // or a wrong one
+	errEnabled = errors.New("the endpoint is enabled")
+)
 
 // resendSince delivers events since a time again: the newest, or those that are older than the last ones.
 func (c endpointPages) resendSince(
@@ -228,6 +234,9 @@ func (c endpointPages) changeEndpoint(
 	case errors.Is(err, errNoTime):
 		c.showEndpoint(w, r, by, http.StatusBadRequest, endpointView{
 			Refused: "Nothing was changed. Write a time, such as 2026-11-20T09:30:00."})
+	case errors.Is(err, errEnabled):
+		c.showEndpoint(w, r, by, http.StatusConflict, endpointView{
+			Refused: "Nothing was changed. The endpoint was enabled before."})
 	case err != nil:
 		c.explain(w, r, err)
 	default:

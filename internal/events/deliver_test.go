@@ -340,7 +340,7 @@ func TestWhatWaitsAtADisabledEndpointIsTriedAsIfNew(t *testing.T) {
 		t.Errorf("a job for a disabled endpoint: %v", got)
 	}
 	registry := &Registry{DB: p.d.DB}
-	if _, err := registry.Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
+	if _, _, err := registry.Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.enqueued(); len(got) != 1 {
@@ -419,12 +419,12 @@ func TestLastFailureIsToldUntilOneSucceeds(t *testing.T) {
 		p.deliver(endpoint)
 		p.want(c.want, "SELECT coalesce(last_failure, '') FROM webhook_endpoints")
 	}
-	if _, err := p.operators().Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
+	if _, _, err := p.operators().Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
 		t.Fatal(err)
 	}
 	p.want("answered 502", "SELECT last_failure FROM webhook_endpoints") // It was enabled, so nothing was changed.
 	p.exec("UPDATE webhook_endpoints SET disabled_at = payonce_now(), disabled_reason = 'test'")
-	if _, err := p.operators().Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
+	if _, _, err := p.operators().Enable(t.Context(), "acme", EndpointID(endpoint), ""); err != nil {
 		t.Fatal(err)
 	}
 	p.want("true", "SELECT (last_failure IS NULL)::text FROM webhook_endpoints")

@@ -157,25 +157,26 @@ func (r *Registry) Rotate(
 	return e, textOf(raw), nil
 }
 
-// Enable enables an endpoint again. What has waited for it is delivered. operator is the operator who asks, for the
-// audit; "" if the merchant asks.
+// Enable enables an endpoint again. What has waited for it is delivered. An endpoint that is enabled is not changed.
+// operator is the operator who asks, for the audit; "" if the merchant asks.
 func (r *Registry) Enable(
 	ctx context.Context, tenant string, id EndpointID, operator string,
-) (e EndpointRow, err error) {
+) (e EndpointRow, changed bool, err error) {
 	err = r.DB.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := dbsqlc.New(tx).EnableEndpoint(ctx, dbsqlc.EnableEndpointParams{TenantID: tenant, ID: uuid.UUID(id)})
+		n, err := dbsqlc.New(tx).EnableEndpoint(ctx, dbsqlc.EnableEndpointParams{TenantID: tenant, ID: uuid.UUID(id)})
+		changed = n > 0
 		if err == nil {
 			e, err = r.readOne(ctx, tx, tenant, id)
 		}
-		if err == nil {
+		if err == nil && changed {
 			err = auditTx(ctx, tx, tenant, id, Action{Actor: operator, Did: "enable"})
 		}
 		return err
 	})
 	if err != nil {
-		return EndpointRow{}, fmt.Errorf("enable endpoint: %w", err)
+		return EndpointRow{}, false, fmt.Errorf("enable endpoint: %w", err)
 	}
-	return e, nil
+	return e, changed, nil
 }
 
 // SetFeed says whether a tenant wants the feed of its events.

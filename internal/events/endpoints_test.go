@@ -119,7 +119,7 @@ func (m *merchant) wantNone(tenant string, id EndpointID) {
 		"Endpoint": func() error { _, err := r.Endpoint(ctx, tenant, id); return err },
 		"Delete":   func() error { return r.Delete(ctx, tenant, id) },
 		"Rotate":   func() error { _, _, err := r.Rotate(ctx, tenant, id, time.Hour); return err },
-		"Enable":   func() error { _, err := r.Enable(ctx, tenant, id, ""); return err },
+		"Enable":   func() error { _, _, err := r.Enable(ctx, tenant, id, ""); return err },
 	} {
 		if err := ask(); !errors.Is(err, ErrNoEndpoint) {
 			m.t.Errorf("%s: %v", name, err)
@@ -270,7 +270,7 @@ func TestEnabledAgainWhatHasWaitedIsDue(t *testing.T) {
 		e.Waiting != MaxWaiting-1 {
 		t.Fatalf("it is %+v, %v", e, err)
 	}
-	e, err = m.registry.Enable(t.Context(), "acme", made.ID, "")
+	e, _, err = m.registry.Enable(t.Context(), "acme", made.ID, "")
 	if err != nil || e.DisabledReason != "" || e.DisabledAt != nil || e.FailingSince != nil {
 		t.Errorf("it is %+v, %v", e, err)
 	}
@@ -280,7 +280,7 @@ func TestEnabledAgainWhatHasWaitedIsDue(t *testing.T) {
 	}
 	// A job may be delivering: only its rest keeps another one away.
 	m.exec("UPDATE webhook_endpoints SET rest_until = payonce_now() + interval '1 hour'")
-	_, err = m.registry.Enable(t.Context(), "acme", made.ID, "")
+	_, _, err = m.registry.Enable(t.Context(), "acme", made.ID, "")
 	if err != nil || pgtest.Value[int](t, m.pool, due) != 0 {
 		t.Errorf("an endpoint that is enabled has lost its rest, %v", err)
 	}

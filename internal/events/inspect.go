@@ -231,6 +231,9 @@ func (r *Registry) ToldOf(ctx context.Context, tenant string, id payment.ID) (al
 			To: (*EndpointID)(row.EndpointID), URL: postgres.Text(row.Url)}
 		if t.To != nil {
 			t.State = stateOf(row.DueAt, row.DeliveredAt)
+			if t.URL == "" && row.DueAt != nil {
+				t.State = "not sent" // The endpoint was deleted before.
+			}
 		}
 		all = append(all, t)
 	}
@@ -262,7 +265,7 @@ func (r *Registry) RedeliverSince(
 		if older != nil && older.Version < since.Add(-latest).UnixMicro() {
 			older = nil
 		}
-		if err != nil {
+		if err != nil || n == 0 {
 			return err
 		}
 		what := fmt.Sprintf("%d since %s", n, since.UTC().Format(time.RFC3339))

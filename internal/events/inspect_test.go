@@ -195,7 +195,7 @@ func TestOperatorSendsAgainWhatHasHappenedSinceATime(t *testing.T) {
 	}
 }
 
-// What an operator does is on record, and what a merchant does or what fails is not.
+// What an operator does is on record, and what a merchant does, what fails or what changes nothing is not.
 func TestWhatOperatorsDoToAnEndpointIsOnRecord(t *testing.T) {
 	t.Parallel()
 	p := setup(t)
@@ -205,23 +205,24 @@ func TestWhatOperatorsDoToAnEndpointIsOnRecord(t *testing.T) {
 	p.dispatch()
 	r, since := p.operators(), time.UnixMicro(event.Version).Truncate(time.Second)
 	for _, operator := range []string{"", "ann"} {
-		_, err := r.Enable(t.Context(), "acme", id, operator)
+		p.exec("UPDATE webhook_endpoints SET disabled_at = payonce_now(), disabled_reason = 'test'")
+		_, changed, err := r.Enable(t.Context(), "acme", id, operator)
+		_, again, errAgain := r.Enable(t.Context(), "acme", id, operator)
 		_, one := r.Redeliver(t.Context(), "acme", event, &id, operator)
 		_, _, all := r.RedeliverSince(t.Context(), "acme", id, since, nil, operator)
 		_, _, older := r.RedeliverSince(t.Context(), "acme", id, since, &event, operator)
-		if err := errors.Join(err, one, all, older); err != nil {
-			t.Fatal(err)
+		if err := errors.Join(err, errAgain, one, all, older); err != nil || !changed || again {
+			t.Fatalf("enabled: %t, and again: %t, %v", changed, again, err)
 		}
 	}
-	_, errEnable := r.Enable(t.Context(), "globex", id, "bob")
+	_, _, errEnable := r.Enable(t.Context(), "globex", id, "bob")
 	_, errOne := r.Redeliver(t.Context(), "globex", event, &id, "bob")
 	if errEnable == nil || errOne == nil {
 		t.Fatalf("of another tenant: %v, %v", errEnable, errOne)
 	}
 	done, err := r.Actions(t.Context(), "acme", id)
 	stamp := since.UTC().Format(time.RFC3339)
-	want := []string{"ann resend 0 since " + stamp + ", older than " + IDOf(event), "ann resend 1 since " + stamp,
-		"ann resend " + IDOf(event), "ann enable "}
+	want := []string{"ann resend 1 since " + stamp, "ann resend " + IDOf(event), "ann enable "}
 	var got []string
 	for _, a := range done {
 		got = append(got, a.Actor+" "+a.Did+" "+a.What)
@@ -249,7 +250,7 @@ func TestActionThatCannotBeRecordedIsNotDone(t *testing.T) {
 	p.exec("UPDATE event_deliveries SET due_at = NULL, delivered_at = payonce_now()")
 	p.exec("UPDATE webhook_endpoints SET disabled_at = payonce_now(), disabled_reason = 'test'")
 	tooLong, r := strings.Repeat("x", 151), p.operators()
-	_, err := r.Enable(t.Context(), "acme", id, tooLong)
+	_, _, err := r.Enable(t.Context(), "acme", id, tooLong)
 	_, one := r.Redeliver(t.Context(), "acme", event, &id, tooLong)
 	_, _, all := r.RedeliverSince(t.Context(), "acme", id, time.UnixMicro(event.Version), nil, tooLong)
 	if err == nil || one == nil || all == nil {
@@ -308,6 +309,17 @@ func TestPaymentSaysWhereItsEventsWereDelivered(t *testing.T) {
 	if err != nil || len(told) != 1 || told[0].State != "delivered" || told[0].URL != server.URL ||
 		*told[0].To != EndpointID(id) || told[0].EventID() != IDOf(name) {
 		t.Fatalf("%+v, %v", told, err)
+	}
+	for _, step := range []struct{ change, want string }{
+		{"UPDATE webhook_endpoints SET deleted_at = payonce_now()", "delivered"},
+		{"UPDATE event_deliveries SET due_at = payonce_now(), delivered_at = NULL", "not sent"},
+		{"UPDATE webhook_endpoints SET deleted_at = NULL", "waiting"},
+	} {
+		p.exec(step.change)
+		told, err := p.operators().ToldOf(t.Context(), "acme", name.PaymentID)
+		if err != nil || told[0].State != step.want {
+			t.Errorf("after %s: %+v, %v", step.change, told, err)
+		}
 	}
 	if others, err := p.operators().ToldOf(t.Context(), "globex", name.PaymentID); err != nil || others != nil {
 		t.Errorf("of another tenant: %+v, %v", others, err)

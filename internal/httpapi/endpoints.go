@@ -186,11 +186,13 @@ func (e merchantEvents) enableEndpoint(_ http.ResponseWriter, r *http.Request) (
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := e.registry.Enable(r.Context(), principalOf(r).Tenant, id, "")
+	endpoint, changed, err := e.registry.Enable(r.Context(), principalOf(r).Tenant, id, "")
 	if err != nil {
 		return nil, err
 	}
-	e.note(r, "endpoint enabled", id.String())
+	if changed {
+		e.note(r, "endpoint enabled", id.String())
+	}
 	return viewOfEndpoint(endpoint, ""), nil
 }
 

@@ -115,9 +115,13 @@ func TestOperatorSendsEventsAgainAndEnablesAnEndpoint(t *testing.T) {
 	if n := s.count("SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL"); n != 0 {
 		t.Error("the endpoint is still disabled")
 	}
+	again := post(resolver, "/enable", mine)
+	if again.expect(t, http.StatusConflict, ""); !strings.Contains(string(again.body), "Nothing was changed.") {
+		t.Errorf("enabled again:\n%s", again.body)
+	}
 	reader.wantPage(page, "What operators have done", "<b>enable</b>", "<b>resend</b> "+event,
 		"<b>resend</b> 1 since 2020-01-01T00:00:00Z")
-	if n := s.count("SELECT count(*) FROM operator_actions WHERE tenant_id = 'acme'"); n != 4 {
-		t.Errorf("%d rows in the audit, want those of the 4 forms that were not refused", n)
+	if n := s.count("SELECT count(*) FROM operator_actions WHERE tenant_id = 'acme'"); n != 3 {
+		t.Errorf("%d rows in the audit, want those of the 3 forms that have changed something", n)
 	}
 }

@@ -153,6 +153,11 @@ func TestSecretOfAnEndpointIsShownOnce(t *testing.T) {
 	shown.expect(t, http.StatusOK, "")
 	list := w.do(call{method: "GET", path: "/webhook-endpoints", as: readonlyKey})
 	list.expect(t, http.StatusOK, "")
+	w.endpoint("POST", id, "/enable", "").expect(t, http.StatusOK, "")
+	if w.logged("endpoint enabled", id) {
+		t.Error("it was enabled before, and the log says that it was changed")
+	}
+	w.exec("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'test'")
 	enabled := w.endpoint("POST", id, "/enable", "")
 	enabled.expect(t, http.StatusOK, "")
 	for place, text := range map[string]string{"the endpoint": string(shown.body), "the list": string(list.body),

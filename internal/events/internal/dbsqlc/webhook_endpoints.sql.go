@@ -77,7 +77,7 @@ func (q *Queries) CreateEndpoint(ctx context.Context, arg CreateEndpointParams) 
 	return created_at, err
 }
 
-const enableEndpoint = `-- name: EnableEndpoint :exec
+const enableEndpoint = `-- name: EnableEndpoint :execrows
 UPDATE webhook_endpoints
 SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, last_failure = NULL, failures = 0,
     rest_until = payonce_now(), enabled_at = payonce_now()
@@ -91,9 +91,12 @@ type EnableEndpointParams struct {
 
 // What has waited is delivered now. Competes with the job that delivers to the endpoint: an endpoint that is enabled
 // keeps its rest, because that job may be running.
-func (q *Queries) EnableEndpoint(ctx context.Context, arg EnableEndpointParams) error {
-	_, err := q.db.Exec(ctx, enableEndpoint, arg.TenantID, arg.ID)
-	return err
+func (q *Queries) EnableEndpoint(ctx context.Context, arg EnableEndpointParams) (int64, error) {
+	result, err := q.db.Exec(ctx, enableEndpoint, arg.TenantID, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const findInFeed = `-- name: FindInFeed :one
