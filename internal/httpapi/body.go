@@ -73,6 +73,14 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any) *requestError {
 	return decode(raw, dst)
 }
 
+// readBodyIfAny is readBody for a request whose members all have defaults. It may have no body, and then no media type.
+func readBodyIfAny(w http.ResponseWriter, r *http.Request, dst any) *requestError {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	return readBody(w, r, dst)
+}
+
 // readJSON reads the bytes of a body, up to limit. The body must have the media type of JSON.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong string) ([]byte, *requestError) {
 	if !isJSON(r.Header.Get("Content-Type")) {
@@ -196,6 +204,10 @@ func expected(t reflect.Type) string {
 		return "must be an integer, written without fraction and exponent"
 	case reflect.String:
 		return "must be a string"
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Slice:
+		return "must be an array of strings"
 	case reflect.Map, reflect.Struct:
 		return "must be an object"
 	default:

@@ -159,7 +159,7 @@ type rotateRequest struct {
 
 func (e merchantEvents) rotateSecret(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rotateRequest
-	if bad := readBody(w, r, &body); bad != nil {
+	if bad := readBodyIfAny(w, r, &body); bad != nil {
 		return nil, bad
 	}
 	overlap := events.DefaultOverlap

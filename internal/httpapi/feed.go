@@ -85,7 +85,7 @@ type redelivery struct {
 
 func (e merchantEvents) redeliver(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body redeliverRequest
-	if bad := readBody(w, r, &body); bad != nil {
+	if bad := readBodyIfAny(w, r, &body); bad != nil {
 		return nil, bad
 	}
 	var to *events.EndpointID

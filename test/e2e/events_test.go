@@ -139,7 +139,7 @@ func TestSecretOfAnEndpointIsShownOnce(t *testing.T) {
 		status int
 	}{
 		{`{"overlapSeconds":-1}`, 400}, {`{"overlapSeconds":604801}`, 400}, {`{"overlapSeconds":604800}`, 200},
-		{`{}`, 200},
+		{`{}`, 200}, {``, 200}, {` `, 400},
 	} {
 		if r := w.endpoint("POST", id, "/rotate", row.body); r.status != row.status {
 			t.Errorf("%s is answered %d %s", row.body, r.status, r.body)
@@ -244,7 +244,7 @@ func TestEventIsRedeliveredToWhoIsNamed(t *testing.T) {
 		return w.do(call{method: "POST", path: "/events/" + event + "/redeliver", body: body})
 	}
 	endpoint := made.text(t, "endpointId")
-	for _, body := range []string{`{}`, fmt.Sprintf(`{"endpointId":%q}`, endpoint)} {
+	for _, body := range []string{``, `{}`, fmt.Sprintf(`{"endpointId":%q}`, endpoint)} {
 		r := ask(id, body)
 		r.expect(t, http.StatusAccepted, "")
 		if want := fmt.Sprintf(`{"eventId":%q,"endpointIds":[%q]}`+"\n", id, endpoint); string(r.body) != want {
