@@ -1,13 +1,17 @@
 package httpapi
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
+
+	"payonce/internal/problem"
 )
 
 // WriteTimeout bounds the time from the request's headers to the end of the answer.
@@ -117,6 +123,32 @@ type connection struct {
 }
 
 type connectionKey struct{}
+
+// refusal follows the status in what net/http itself answers, before any handler runs. No answer of ours has it there.
+const refusal = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// Write answers a request that net/http cannot read with a problem document in the place of its plain text. No code of
+// the catalogue is about that: each has one status, and the status is net/http's.
+func (c *connection) Write(p []byte) (int, error) {
+	end := bytes.IndexByte(p, '\r')
+	if end < 0 || !bytes.HasPrefix(p[end:], []byte(refusal)) {
+		return c.Conn.Write(p)
+	}
+	_, said, _ := strings.Cut(string(p[:end]), " ") // such as 400 Bad Request
+	status := http.StatusBadRequest
+	for _, other := range []int{http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented,
+		http.StatusHTTPVersionNotSupported} {
+		if strings.HasPrefix(said, strconv.Itoa(other)) {
+			status = other
+		}
+	}
+	body := problem.Document{Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Code: "unreadable_request", Detail: "The server cannot read this as a request, so nothing of it was executed.",
+	}.JSON()
+	_, err := fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		said, problem.ContentType, len(body), body)
+	return len(p), err
+}
 
 // Read ends by a deadline when the server has answered, and wants to read the next request itself.
 func (c *connection) Read(p []byte) (int, error) {

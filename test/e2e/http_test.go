@@ -25,6 +25,7 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/httpapi"
 	"payonce/internal/postgres"
+	"payonce/internal/problem"
 	"payonce/internal/tenants"
 )
 
@@ -571,11 +572,12 @@ func (w *world) served(edit func(*http.Server)) (addr string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := httpapi.NewServer(w.app.Public, w.own.HTTPIdle, slog.New(slog.NewJSONHandler(w.logs,
-		&slog.HandlerOptions{Level: slog.LevelDebug})))
+	log := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := httpapi.NewServer(w.app.Public, w.own.HTTPIdle, log)
+	limited := httpapi.LimitConnections(l, s, httpapi.MaxConnections, log, time.Now)
 	edit(s)
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	go func() { done <- s.Serve(limited) }()
 	w.t.Cleanup(func() {
 		_ = s.Close()
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
@@ -617,6 +619,34 @@ func TestHeadersBeyondTheirLimitAreRefused(t *testing.T) {
 	for _, big := range []string{"X-Big: " + long(32<<10) + "\r\n", strings.Repeat("X-Small: 1\r\n", 4000)} {
 		if answer := talk(t, addr, head+big+"\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 431 ") {
 			t.Fatalf("beyond: %.100s", answer)
+		}
+	}
+}
+
+// Programs read our answers as JSON, also that to a request which no handler has seen.
+func TestWhatTheServerCannotReadIsAnsweredByAProblem(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	addr := w.served(func(*http.Server) {})
+	const get = "GET /payments HTTP/1.1\r\n"
+	for sent, status := range map[string]int{
+		"no request\r\n\r\n":              400,
+		get + "\r\n":                      400, // no host
+		get + "Host: x\r\nBroken\r\n\r\n": 400,
+		get + "Host: x\r\nTransfer-Encoding: other\r\n\r\n":    501,
+		get + "Host: x\r\nX-Big: " + long(32<<10) + "\r\n\r\n": 431,
+		"GET /payments HTTP/9.9\r\nHost: x\r\n\r\n":            505,
+	} {
+		res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(talk(t, addr, sent))), nil)
+		if err != nil {
+			t.Fatalf("%.60q: %v", sent, err)
+		}
+		var told problem.Document
+		err = json.UnmarshalRead(res.Body, &told)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != status || told.Status != status || told.Title == "" ||
+			told.Code != "unreadable_request" || res.Header.Get("Content-Type") != problem.ContentType {
+			t.Errorf("%.60q: %d %s %+v, %v", sent, res.StatusCode, res.Header, told, err)
 		}
 	}
 }
