@@ -250,8 +250,8 @@ var statementsAsked = map[string]asked{
 		with: values{"object": "'refund'", "pspid": "''", "refundid": "'$refund'"}},
 	"payments.WriteEvents, disputes": {is: 10, with: values{"object": "'dispute'", "pspid": "'dispute-$n'"}},
 	"payments.LockLost, refunds":     {is: 10, with: values{"refund": "true", "subject": "'$refund'"}},
-	"payments.RecordAndTell":         {is: 0},
-	"payments.RecordAndTell, changed before": {is: 0, file: `UPDATE payments AS p SET updated_at = payonce_now() FROM named AS m
+	"payments.RecordAndTell":         {is: 0, writes: 2},
+	"payments.RecordAndTell, changed before": {is: 0, writes: 2, file: `UPDATE payments AS p SET updated_at = payonce_now() FROM named AS m
 		WHERE p.tenant_id = 'acme' AND p.id = m.id AND m.n % 100 = 0;`},
 	"payments.ReadEvents": {is: 15, with: values{"version": "$n"}},
 	"payments.LockLost":   {is: 15, with: values{"refund": "false"}},
