@@ -160,9 +160,9 @@ func test(ctx context.Context, goCommand, dir string, args []string, r *report) 
 // or a lease that ends, so a small machine may run more of them than it has processors.
 func parallel(processors int) int { return max(processors, min(3*processors, 8)) }
 
-// packages is how many packages of a module are built or tested at once. With the module beside, it is twice as many
-// as processors: the long ones wait most of the time.
-func packages(processors int) int { return processors }
+// packages is how many packages of a module are built or tested at once: one more than processors, because the long
+// ones wait most of the time.
+func packages(processors int) int { return processors + 1 }
 
 // tested lists the packages with tests in a module, that with the most code of tests first. As a rule, it takes the
 // longest, so it should not be the last to begin.
