@@ -270,6 +270,8 @@ func homeOf(m mutant) string {
 		return "internal/tenants"
 	case "db/migrations/00115_webhook_events.sql":
 		return "internal/webhooks"
+	case "db/migrations/00118_events.sql", "db/queries/webhook_endpoints.sql":
+		return "internal/events"
 	}
 	if file, is := strings.CutPrefix(m.where, "db/queries/"); is {
 		return "internal/" + strings.TrimSuffix(file, ".sql")

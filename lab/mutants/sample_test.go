@@ -354,7 +354,11 @@ func TestSurvivorLinesFitTheProduct(t *testing.T) {
 	}
 	found := map[string]int{}
 	for _, m := range p.mutants {
-		found[m.where]++
+		if found[m.where]++; found[m.where] == 1 {
+			if _, err := os.Stat(filepath.Join(root, homeOf(m))); err != nil {
+				t.Errorf("the tests of %s: %v", m.where, err)
+			}
+		}
 	}
 	for _, where := range append(packages(), "db/queries/idempotency.sql", "db/queries/payments.sql",
 		"db/migrations/00112_idempotency_keys.sql", "db/migrations/00113_payments.sql") {
