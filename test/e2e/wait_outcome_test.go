@@ -199,6 +199,9 @@ func TestThousandWaitingReadsCostAtMost20MB(t *testing.T) {
 // Second requests wait for one execution.
 func TestThousandWaitingPaymentsCostAtMost20MB(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: builds the programs")
+	}
 	gate := newGate()
 	w, proxy := setupProxied(t, func(o *options) {
 		o.between, o.settings = gate.wrap, func(c *config.API) { c.PSPTotal = patience } // longer than the lease
