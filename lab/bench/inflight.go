@@ -30,6 +30,8 @@ const (
 	mostTold = 33.0 / 35.0
 	// longestHold is how long an execution is held here. It fits into the longest PSP_TIMEOUT.
 	longestHold = 12 * time.Second
+	// manyAtPSP lets the PSP have all that this section sends.
+	manyAtPSP = "PSP_IN_FLIGHT=1000"
 	// churned requests make enough garbage for some collections.
 	churned = 3000
 )
@@ -55,12 +57,12 @@ func (b *bench) inFlight(ctx context.Context, s *report.Section) error {
 
 // tellCallers plays each caller against each provider and each wait.
 func tellCallers(ctx context.Context, b *bench, s *report.Section, callers []caller) error {
-	waits := []time.Duration{0, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, usualWait}
+	waits := []time.Duration{0, 500 * time.Millisecond, time.Second, usualWait, 4 * time.Second, 8 * time.Second}
 	psps := []time.Duration{300 * time.Millisecond, usualPSP, 3 * time.Second}
 	told, errs := make([]int, len(waits)*len(psps)), make([]error, len(waits)*len(psps))
 	var cells sync.WaitGroup
 	for i, wait := range waits {
-		api, err := b.start(ctx, b.db, rig.API, "IN_FLIGHT_WAIT="+wait.String(), "PSP_IN_FLIGHT=1000")
+		api, err := b.start(ctx, b.db, rig.API, "IN_FLIGHT_WAIT="+wait.String(), manyAtPSP)
 		if err != nil {
 			return err
 		}
@@ -136,8 +138,8 @@ func freshKeys() (keys []string) {
 	return keys
 }
 
-// patient are settings with which an execution may be held for so long.
-func patient() []string { return []string{"PSP_TIMEOUT=15s", "LEASE=60s"} }
+// patient are settings with which an execution may be held for so long. Those of one round may be held in the next.
+func patient() []string { return []string{"PSP_TIMEOUT=15s", "LEASE=60s", manyAtPSP} }
 
 // waitersCost measures the memory of requests that wait, and what they cost payments.
 func (b *bench) waitersCost(ctx context.Context, s *report.Section) error {
@@ -265,20 +267,29 @@ func untilFigure(ctx context.Context, p *world.Process, name string, value float
 	})
 }
 
-// figureOf reads one metric of a process.
-func figureOf(ctx context.Context, p *world.Process, name string) (float64, error) {
+// metricsOf reads the metrics of a process.
+func metricsOf(ctx context.Context, p *world.Process) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Operator+"/metrics", http.NoBody)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("read metrics: %w", err)
+		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
 	if err != nil {
-		return 0, fmt.Errorf("read metrics: %w", err)
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	return page, nil
+}
+
+// figureOf reads one metric of a process.
+func figureOf(ctx context.Context, p *world.Process, name string) (float64, error) {
+	page, err := metricsOf(ctx, p)
+	if err != nil {
+		return 0, err
 	}
 	found := regexp.MustCompile(`(?m)^` + name + ` (.*)$`).FindSubmatch(page)
 	if found == nil {

@@ -16,7 +16,7 @@ type settings struct {
 	Clients []int    `env:"BENCH_CLIENTS" envDefault:"1,8,32,64" desc:"clients at once, of new payments"`
 	Rounds  int      `env:"BENCH_ROUNDS" envDefault:"5" desc:"slices of each line; fewer where three are enough"`
 	Seconds int      `env:"BENCH_SECONDS" envDefault:"2" desc:"length of a slice"`
-	Only    []string `env:"BENCH_ONLY" desc:"sections to run, by the names in the table, separated by commas; only so are size, fresh, events and inflight run"`
+	Only    []string `env:"BENCH_ONLY" desc:"sections to run, by the names in the table, separated by commas; only so are size, fresh, events, deliveries and inflight run"`
 	Ref     string   `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other; or, with BENCH_ONLY=fresh or webhook, that one)"`
 }
 

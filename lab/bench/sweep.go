@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -121,18 +119,13 @@ func moreSweeps(ctx context.Context, reconciler *world.Process, before sweeps, n
 // sweepsOf reads the reconciler's metrics. One that has not run yet has none. One that failed was quick, perhaps: it is
 // an error.
 func sweepsOf(ctx context.Context, reconciler *world.Process) (sweeps, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reconciler.Operator+"/metrics", http.NoBody)
+	page, err := metricsOf(ctx, reconciler)
 	if err != nil {
 		return sweeps{}, err
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return sweeps{}, fmt.Errorf("read the reconciler's metrics: %w", err)
-	}
-	defer res.Body.Close()
 	var s sweeps
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
+	for line := range strings.Lines(string(page)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if !strings.HasPrefix(name, "payonce_job_duration_seconds_") || !strings.Contains(name, `kind="sweep"`) ||
 			strings.Contains(name, "_bucket") {
 			continue

@@ -3,18 +3,14 @@ package rig
 import (
 	"context"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // MakeMerchants makes n tenants with an endpoint each, whose URLs begin with url and end with /0, /1 and so on.
 func (d *Database) MakeMerchants(ctx context.Context, n int, url string) error {
-	return pgx.BeginFunc(ctx, d.Admin, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, makeMerchants, n, url); err != nil {
-			return fmt.Errorf("make merchants: %w", err)
-		}
-		return nil
-	})
+	if _, err := d.Admin.Exec(ctx, makeMerchants, n, url); err != nil {
+		return fmt.Errorf("make merchants: %w", err)
+	}
+	return nil
 }
 
 // MakeEvents writes each events for each tenant with an endpoint, in one transaction, about payments of their own.
