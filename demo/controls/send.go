@@ -124,10 +124,11 @@ func (s *Controls) pay(ctx context.Context, server string, p payment, limit time
 	req.Header.Set("Authorization", "Bearer "+s.config.APIKey)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", p.Key)
-	req.Header.Set("Prefer", "wait=0")
+	prefer := "wait=0"
 	if waits {
-		req.Header.Set("Prefer", "wait=10")
+		prefer = "wait=10"
 	}
+	req.Header.Set("Prefer", prefer)
 	res, err := s.client.Do(req)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && limit == hangUpAfter:

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -120,7 +119,7 @@ func (b Break) judge(s Seen) Step {
 // record, because a retry could not find the payment either.
 func judgeChange(s Seen, b Break, rep report) Step {
 	r := b.line()
-	vouched := strings.HasPrefix(s.Row.PSPID, payment.OperatorPSPID) && b.ChargeID != s.charge().ObjectID
+	vouched := s.Row.VouchedFor() && b.ChargeID != s.charge().ObjectID
 	switch {
 	case !vouched:
 		rep.record, rep.whole = r.Evidence(), nil

@@ -114,7 +114,7 @@ func Undecided(r Resource) Resource {
 const OperatorPSPID = gateway.OwnPrefix
 
 // VouchedFor reports whether only an operator says that the payment has succeeded, or as what.
-func (p Payment) VouchedFor() bool { return strings.HasPrefix(p.PSPChargeID, OperatorPSPID) }
+func (p Payment) VouchedFor() bool { return Verdict{PSPID: p.PSPChargeID}.VouchedFor() }
 
 // Verdict is the PSP's decision about a movement, or Failed if it is proven that the PSP has executed nothing.
 type Verdict struct {
@@ -135,10 +135,13 @@ func VerdictOf(o gateway.Outcome) (Verdict, bool) {
 	return Verdict{}, false
 }
 
+// VouchedFor reports whether only an operator says so, or as what.
+func (v Verdict) VouchedFor() bool { return strings.HasPrefix(v.PSPID, OperatorPSPID) }
+
 // ConfirmedBy reports whether another verdict says the same as v. If an operator has vouched for v without knowing the
 // PSP's id, any id confirms v.
 func (v Verdict) ConfirmedBy(other Verdict) bool {
-	return v.Status == other.Status && (v.PSPID == other.PSPID || strings.HasPrefix(v.PSPID, OperatorPSPID))
+	return v.Status == other.Status && (v.PSPID == other.PSPID || v.VouchedFor())
 }
 
 // The operations that a key can be for.

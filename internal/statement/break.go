@@ -31,8 +31,7 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 		Break: judge.Break{
 			Account: row.Account, Day: row.Day.Time, Object: gateway.Object(row.Object),
 			Kind: judge.BreakKind(row.Kind), PSPID: row.PspID, Subject: row.Subject, ChargeID: row.ChargeID,
-			Reference:   row.Reference,
-			OtherTenant: row.OtherTenant, Moved: row.MovedAt.UTC(),
+			Reference: row.Reference, OtherTenant: row.OtherTenant, Moved: row.MovedAt.UTC(),
 		},
 		ID: row.ID, Lines: row.Lines, FirstSeen: row.FirstSeen.UTC(),
 		AgeSeconds: row.Age, MovementAgeSeconds: row.MovementAge,

@@ -188,6 +188,9 @@ const waitingCost = 20_000_000
 // Reads wait, each for a payment of its own.
 func TestThousandWaitingReadsCostAtMost20MB(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: builds the programs")
+	}
 	w, proxy := setupProxied(t)
 	var requests []string
 	for _, id := range w.seedUnknown(payments.MaxWaiting / 2) {
@@ -221,9 +224,6 @@ const waitingHead = " HTTP/1.1\r\nHost: x\r\nPrefer: wait=10\r\nAuthorization: B
 // waitingCosts has as many requests of one tenant wait as may. One more is answered at once.
 func waitingCosts(t *testing.T, w *world, proxy *pgproxy.Proxy, requests []string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("long: builds the programs")
-	}
 	one := w.seedUnknown(1)[0]
 	// A program of its own, so that neither the clients nor the race detector count. With a small GOGC, the heap has
 	// little in it that nobody needs any more.

@@ -1678,8 +1678,7 @@ INSERT INTO events (
 SELECT p.tenant_id, p.id, greatest((SELECT max(i.version) + 1 FROM events AS i
                                     WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id),
                                    (extract(epoch FROM payonce_now()) * 1000000)::bigint), n.type, p.status,
-       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund,
-       CASE WHEN e.object = 'dispute' THEN e.psp_id END
+       p.psp_charge_id, p.decline_code, p.refunded_minor, n.changed_at, d.disputes, r.refund, n.dispute_id
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS payment_id,
              unnest($3::text[]) AS object, unnest($4::uuid[]) AS refund_id,
              unnest($5::text[]) AS psp_id) AS e
@@ -1712,14 +1711,14 @@ CROSS JOIN LATERAL (
                        AND i.key = r.idempotency_key AND i.subject = r.id) = 'unknown'
                    THEN 'unknown' END
            WHEN e.object = 'dispute' THEN 'dispute.' || d.status END AS type,
+           CASE WHEN e.object = 'dispute' THEN e.psp_id END AS dispute_id,
            greatest(p.created_at, p.updated_at, d.changed_at,
                     CASE WHEN p.status <> 'processing' THEN k.finished_at END) AS changed_at) AS n
 WHERE e.object = e.object || '' AND (SELECT t.tells FROM tenants AS t WHERE t.id = e.tenant_id) AND n.type IS NOT NULL
   AND NOT EXISTS (SELECT FROM events AS i
                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id AND i.type = n.type
                     AND (i.psp_charge_id, i.decline_code, i.refund, i.dispute_id)
-                        IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund,
-                                              CASE WHEN e.object = 'dispute' THEN e.psp_id END)
+                        IS NOT DISTINCT FROM (p.psp_charge_id, p.decline_code, r.refund, n.dispute_id)
                     AND (e.object <> 'dispute' OR i.disputes IS NOT DISTINCT FROM d.disputes)
                     AND (p.status IN ('succeeded', 'declined') OR i.changed_at = n.changed_at)
                   OFFSET 0)
@@ -1741,7 +1740,7 @@ type WriteEventsParams struct {
 //
 // The payment's row must be locked by this transaction, so that a greater version is never older. CompleteKeys explains
 // the comparison of object. OFFSET 0 and the subselects keep PostgreSQL from reading all events, or all payments of a
-// tenant, to join them.
+// tenant, to join them. Citus sends CASE object WHEN 'charge' to its workers wrongly, so each WHEN compares.
 func (q *Queries) WriteEvents(ctx context.Context, arg WriteEventsParams) error {
 	_, err := q.db.Exec(ctx, writeEvents,
 		arg.TenantIds,
