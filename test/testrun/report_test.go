@@ -106,12 +106,15 @@ func TestPackageWithTheMostTestsBeginsFirst(t *testing.T) {
 func TestRaceDetectorIsForPackagesBelowOnePath(t *testing.T) {
 	t.Parallel()
 	got := apart([]string{"m/in/a", "m/inner", "m/in", "m/b"}, "m/in", []string{"-short"})
-	want := [][]string{{"-race=true", "-short", "m/in/a", "m/in"}, {"-race=false", "-short", "m/inner", "m/b"}}
+	want := [][]string{{"-race=false", "-short", "m/inner", "m/b"}, {"-race=true", "-short", "m/in/a", "m/in"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got = apart([]string{"lab/a"}, "m/in", nil); len(got) != 1 {
 		t.Errorf("a run of no packages: %q", got)
+	}
+	if got = apart(sequential, "payonce/internal", nil); len(got) != 1 || got[0][0] != "-race=false" {
+		t.Errorf("a package without goroutines: %q", got)
 	}
 }
 

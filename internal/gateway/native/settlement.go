@@ -102,7 +102,7 @@ func (s *settlement) next() ([]string, error) {
 	s.allowance.N = maxLine + readAhead
 	fields, err := s.lines.Read()
 	switch {
-	case s.allowance.N == 0, s.lines.InputOffset()-began > maxLine:
+	case s.lines.InputOffset()-began > maxLine:
 		return nil, s.at(fmt.Errorf("longer than %d bytes", maxLine))
 	case errors.Is(err, io.EOF):
 		return nil, errEnd
