@@ -1,0 +1,77 @@
+// Package release holds that anybody can build the very bytes of a release: tools/release makes them of a commit.
+package release
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// root is the folder of the repository, as seen from here.
+const root = "../.."
+
+func TestSameBytesFromAnotherFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it links eight programs")
+	}
+	t.Parallel()
+	revision := git(t, root, "rev-parse", "HEAD")
+	other := filepath.Join(t.TempDir(), "another", "clone")
+	git(t, root, "clone", "--quiet", "--shared", ".", other)
+	git(t, other, "checkout", "--quiet", "--detach", revision)
+	here, there := build(t, root), build(t, other)
+	sums := read(t, filepath.Join(here, "SHA256SUMS"))
+	if others := read(t, filepath.Join(there, "SHA256SUMS")); sums != others {
+		t.Errorf("from this folder:\n%s\nfrom another one:\n%s", sums, others)
+	}
+	for _, program := range []string{"api", "reconciler", "mockpsp", "grade"} {
+		name := program + "-" + runtime.GOOS + "-" + runtime.GOARCH
+		if !strings.Contains(sums, "  "+name+"\n") {
+			t.Errorf("SHA256SUMS does not name %s:\n%s", name, sums)
+		}
+		said, err := exec.CommandContext(t.Context(), filepath.Join(here, name), "--version").CombinedOutput()
+		line := string(said)
+		if err != nil || !strings.HasPrefix(line, program+" v") || !strings.Contains(line, ", revision "+revision[:12]+",") {
+			t.Errorf("%s --version: %v, %q, want a version and the revision %s, without changes", name, err, line, revision)
+		}
+	}
+}
+
+// build makes the release for this system alone, and returns where it is.
+func build(t *testing.T, from string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "dist")
+	run(t, from, []string{"SYSTEMS=" + runtime.GOOS + "/" + runtime.GOARCH}, "tools/release", "go", out)
+	return out
+}
+
+func git(t *testing.T, in string, args ...string) string {
+	t.Helper()
+	if err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "--verify", "--quiet", "HEAD").Run(); err != nil {
+		t.Skip("this folder has no commit that git can read: ", err)
+	}
+	return run(t, in, nil, "git", args...)
+}
+
+func run(t *testing.T, in string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = in, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
