@@ -221,12 +221,12 @@ build: ## build all commands into bin/
 
 # For linux and darwin, amd64 and arm64. A release is made of a commit: of a tag, if it has one.
 .PHONY: release
-release: need-go ## build api, reconciler, mockpsp and grade for four systems into dist/, with checksums; the same bytes each time
-	@tools/release $(GO) dist
+release: need-go ## build api, reconciler, mockpsp and grade for four systems into bin/release, with checksums; the same bytes each time
+	@tools/release $(GO) bin/release
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf bin dist postman/node_modules test/browser/node_modules
+	rm -rf bin postman/node_modules test/browser/node_modules
 
 .PHONY: verify-generated
 verify-generated:

@@ -12,7 +12,7 @@ import (
 	"payonce/test/pgtest"
 )
 
-var update = flag.Bool("update", false, "write the answers into the README and docs/by_hand.md")
+var update = flag.Bool("update", false, "write the answers into the README, docs/by_hand.md and docs/mock_psp.md")
 
 const (
 	readme   = "../../README.md"
@@ -26,16 +26,30 @@ var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```text\n(.*?)```\n"
 // print what the README shows.
 func TestReadmeTourAnswersAsShown(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(readme)
+	blocksAnswerAsShown(t, readme, "\n## A tour\n", "sed", "grep")
+}
+
+// So is the page for those who write a server against the mock PSP.
+func TestWireFormatAnswersAsShown(t *testing.T) {
+	t.Parallel()
+	blocksAnswerAsShown(t, "../../docs/mock_psp.md", "", "sed", "grep", "openssl")
+}
+
+// blocksAnswerAsShown pastes the blocks of one section, or of the whole page.
+func blocksAnswerAsShown(t *testing.T, name, section string, tools ...string) {
+	t.Helper()
+	page, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := strings.Index(string(page), "\n## A tour\n")
-	end := begin + 1 + strings.Index(string(page)[begin+1:], "\n## ")
+	begin, end := strings.Index(string(page), section), len(page)
+	if section != "" {
+		end = begin + 1 + strings.Index(string(page)[begin+1:], "\n## ")
+	}
 	tour := string(page)[begin:end]
 	blocks := shellBlock.FindAllStringSubmatch(tour, -1)
 	if pastes := strings.Count(tour, "\n```sh\n"); len(blocks) < 2 || len(blocks) != pastes {
-		t.Fatalf("the tour has %d blocks to paste, and %d with what they print", pastes, len(blocks))
+		t.Fatalf("%s has %d blocks to paste, and %d with what they print", name, pastes, len(blocks))
 	}
 
 	const boundary = "\x1e\n"
@@ -43,7 +57,7 @@ func TestReadmeTourAnswersAsShown(t *testing.T) {
 	for _, b := range blocks {
 		script += b[1] + "printf '\\x1e\\n'\n"
 	}
-	printed := strings.Split(pasted(t, script, "sed", "grep"), boundary)
+	printed := strings.Split(pasted(t, script, tools...), boundary)
 	if len(printed) != len(blocks)+1 {
 		t.Fatalf("%d blocks have printed %d parts:\n%s", len(blocks), len(printed)-1, printed)
 	}
@@ -56,12 +70,12 @@ func TestReadmeTourAnswersAsShown(t *testing.T) {
 		})
 		writing.Lock()
 		defer writing.Unlock()
-		write(t, readme, string(page)[:begin]+tour+string(page)[end:])
+		write(t, name, string(page)[:begin]+tour+string(page)[end:])
 		return
 	}
 	for i, b := range blocks {
 		if normal(printed[i]) != normal(b[2]) {
-			t.Errorf("this prints\n%s\nthe README shows\n%s\n%s\n\n%s", printed[i], b[2], toUpdate, b[1])
+			t.Errorf("this prints\n%s\n%s shows\n%s\n%s\n\n%s", printed[i], name, b[2], toUpdate, b[1])
 		}
 	}
 }
@@ -114,7 +128,7 @@ func write(t *testing.T, page, content string) {
 func normal(s string) string {
 	for _, differing := range []string{
 		`(pay|ch|re|rf|dp|req|we|evt)_[0-9A-Za-z]+`, `…_[0-9]{16}`, `"version":[0-9]{16}`, `whsec_[0-9A-Za-z+/]+=`,
-		`(tour|by-hand)-[0-9]+`, `(lost|killed)-[0-9]+-k[0-9a-f]{4}`,
+		`(tour|by-hand|wire)-[0-9]+`, `(lost|killed)-[0-9]+-k[0-9a-f]{4}`,
 		`[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?`, `[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}`,
 		`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, `"ageSeconds":[0-9]+`,
 		`"source":"(webhook|scan)"`, // the one that came first

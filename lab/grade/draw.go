@@ -20,28 +20,64 @@ import (
 //go:embed page.html
 var pageText string
 
-// draw writes the history as a page.
-func (x *broken) draw(out string) error {
-	d := diagram(*x)
+// history is a broken invariant as the page shows it.
+type history struct {
+	*broken
+	Says    string
+	Lesson  taught
+	Link    string // to the lesson, where there is one
+	Diagram sequence.Diagram
+	More    int  // other payments that break the same at this level
+	Open    bool // the first one
+}
+
+// draw writes a page with one history for each broken invariant of each level. The first is the one that was looked for
+// and made small; the others are drawn as they were.
+func (r *report) draw(out string) error {
 	page, err := template.New("page").Parse(pageText)
 	if err != nil {
 		return err
 	}
-	x.HTML = filepath.Join(out, drawing)
+	r.First.HTML = filepath.Join(out, drawing)
 	var html bytes.Buffer
 	err = page.Execute(&html, map[string]any{
-		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Diagram": d,
-		"SVG":   d.HTML(),
+		"Report": r, "Histories": r.histories(out), "Lessons": lessonsFolder,
 		"Style": template.CSS(sequence.Style), //nolint:gosec // a constant
 	})
 	if err != nil {
-		return fmt.Errorf("draw the history: %w", err)
+		return fmt.Errorf("draw the histories: %w", err)
 	}
-	return os.WriteFile(x.HTML, html.Bytes(), readable)
+	return os.WriteFile(r.First.HTML, html.Bytes(), readable)
+}
+
+func (r *report) histories(out string) []history {
+	shown := func(x *broken) history {
+		lesson := lessonOf(x.Invariant, x.Level)
+		return history{broken: x, Says: x.says(), Lesson: lesson, Link: lesson.link(out), Diagram: diagram(*x)}
+	}
+	first := shown(r.First)
+	first.Open = true
+	all := []history{first}
+	for _, l := range r.Levels {
+		for i := range l.Broken {
+			x := &l.Broken[i]
+			n := l.Of[x.Invariant]
+			switch {
+			case i > 0 && l.Broken[i-1].Invariant == x.Invariant: // one example is enough
+			case x.Level == r.First.Level && x.Invariant == r.First.Invariant:
+				all[0].More = n.Shown - n.Held - 1
+			default:
+				h := shown(x)
+				h.More = n.Shown - n.Held - 1
+				all = append(all, h)
+			}
+		}
+	}
+	return all
 }
 
 const (
-	drawing  = "first.html"
+	drawing  = "histories.html"
 	readable = 0o644
 )
 

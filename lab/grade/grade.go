@@ -21,14 +21,15 @@ import (
 	"payonce/lab/world"
 )
 
-// grade starts the server, plays all levels, and finds the smallest history that breaks the first broken invariant.
+// grade starts the server, plays all levels, and finds the smallest history that breaks the first broken
+// invariant.
 func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err error) {
 	say := progress(stderr, time.Now())
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return nil, fmt.Errorf("make OUT: %w", err)
 	}
 	if err := os.Remove(filepath.Join(s.out, drawing)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the drawing of the run before: %w", err)
+		return nil, fmt.Errorf("remove the histories of the run before: %w", err)
 	}
 	dir, err := program.TempDir("grade")
 	if err != nil {
@@ -57,11 +58,16 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	if r.Marks < r.Of && len(p.stand.Servers) > 1 && !p.stand.UsesDatabase() {
 		r.Hint = inMemory
 	}
-	if r.First == nil || r.Ended != "" || s.marksAlone {
+	if r.First == nil || s.marksAlone {
 		return r, nil
 	}
-	say("looking for the smallest history that breaks the same")
-	return r, p.shrinkAndDraw(ctx, r, s.out)
+	if r.Ended == "" {
+		say("looking for the smallest history that breaks the same")
+		if err := p.shrink(ctx, r.First); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.draw(s.out)
 }
 
 // inMemory is for a server that was graded as what it does not claim to be.
@@ -234,34 +240,28 @@ const (
 	shrinkTries = 60
 )
 
-// shrinkAndDraw leaves out one payment, step or request after the other, for as long as the same invariant breaks.
-func (p *player) shrinkAndDraw(ctx context.Context, r *report, out string) error {
-	best := r.First.run
+// shrink leaves out one payment, step or request after the other, for as long as the same invariant breaks.
+func (p *player) shrink(ctx context.Context, x *broken) error {
 	limited, cancel := context.WithTimeout(ctx, shrinkTime)
 	defer cancel()
-	for tries := 0; tries < shrinkTries && limited.Err() == nil; {
-		smaller, n, err := p.smaller(limited, best, r.First.Invariant, shrinkTries-tries)
+	for x.Tries < shrinkTries && limited.Err() == nil {
+		smaller, n, err := p.smaller(limited, x.run, x.Invariant, shrinkTries-x.Tries)
 		if err != nil && limited.Err() == nil {
 			return err
 		}
-		tries += n
-		r.First.Tries += n
+		x.Tries += n
 		if smaller == nil {
 			break
 		}
-		best = *smaller
+		x.run = *smaller
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	r.First.run = best
-	for _, v := range judge.Judge(best) {
-		if v.Invariant == r.First.Invariant && v.Why != "" {
-			r.First.Why, r.First.Intent = v.Why, v.Intent
+	for _, v := range judge.Judge(x.run) {
+		if v.Invariant == x.Invariant && v.Why != "" {
+			x.Why, x.Intent = v.Why, v.Intent
 			break
 		}
 	}
-	return r.First.draw(out)
+	return ctx.Err()
 }
 
 // smaller is the first smaller history that breaks the invariant, or nil.

@@ -88,6 +88,9 @@ func (e exercise) build(ctx context.Context, getenv func(string) string, stdout 
 
 // copyStep makes the copy under another name first: half a copy would never be made whole.
 func (e exercise) copyStep() error {
+	if _, err := os.Stat(stepDir(e.step)); err != nil {
+		return fmt.Errorf("the lessons are for the folder of the project: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Dir(e.dir), 0o755); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ Flags, and the environment variables that they take their defaults from:
   --lesson   N        builds the reader's copy of a lesson's step, and says what is left (default course/mine/N)
   --stop              ends after the first level that is not full
   --json              prints the report as JSON
-  --out      OUT      where the logs and the drawing go (default bin/graded)
+  --out      OUT      where the logs and the drawings go (default bin/graded)
 
 Exit codes: 0 full marks; 1 less; 2 the server cannot be graded, and why.
 `

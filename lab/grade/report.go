@@ -207,8 +207,12 @@ func (r *report) writeDetails(b *strings.Builder) {
 		fmt.Fprintf(b, "\nthe run has ended here: %s\n", r.Ended)
 	}
 	if r.First != nil && r.First.HTML != "" {
-		fmt.Fprintf(b, "\ndrawn: level %d, %s: %s, as small as possible (%d histories were tried)\n  %s\n",
-			r.First.Level, r.First.Invariant, r.First.Why, r.First.Tries, r.First.HTML)
+		small := ""
+		if r.First.Tries > 0 {
+			small = fmt.Sprintf(", as small as possible (%d histories were tried)", r.First.Tries)
+		}
+		fmt.Fprintf(b, "\ndrawn: level %d, %s: %s%s; and what else is broken, as it was\n  %s\n",
+			r.First.Level, r.First.Invariant, r.First.Why, small, r.First.HTML)
 	}
 }
 

@@ -67,7 +67,7 @@ var rings = []ring{
 		"lab/...",
 		"test/archtest", "test/blocks", "test/cituscluster", "test/consumer", "test/contract",
 		"test/e2e", "test/golden", "test/pgtest",
-		"test/psp", "test/testrun", "test/wait",
+		"test/psp", "test/release", "test/testrun", "test/wait",
 		"tools/readingpath", "tools/size", "tools/structure",
 	}},
 }

@@ -1,4 +1,6 @@
-// Package release holds that anybody can build the very bytes of a release: tools/release makes them of a commit.
+// Package release has the test of tools/release: the same commit gives the same bytes in any folder, and each program
+// tells that commit. So anybody can see that a release has nothing but this code. It knows nothing of what the programs
+// do.
 package release
 
 import (
@@ -34,8 +36,9 @@ func TestSameBytesFromAnotherFolder(t *testing.T) {
 		}
 		said, err := exec.CommandContext(t.Context(), filepath.Join(here, name), "--version").CombinedOutput()
 		line := string(said)
-		if err != nil || !strings.HasPrefix(line, program+" v") || !strings.Contains(line, ", revision "+revision[:12]+",") {
-			t.Errorf("%s --version: %v, %q, want a version and the revision %s, without changes", name, err, line, revision)
+		wanted := strings.HasPrefix(line, program+" v") && strings.Contains(line, ", revision "+revision[:12]+",")
+		if err != nil || !wanted {
+			t.Errorf("%s --version: %v, %q, want a version and revision %s, without changes", name, err, line, revision)
 		}
 	}
 }
@@ -50,7 +53,8 @@ func build(t *testing.T, from string) string {
 
 func git(t *testing.T, in string, args ...string) string {
 	t.Helper()
-	if err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "--verify", "--quiet", "HEAD").Run(); err != nil {
+	look := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "--verify", "--quiet", "HEAD")
+	if err := look.Run(); err != nil {
 		t.Skip("this folder has no commit that git can read: ", err)
 	}
 	return run(t, in, nil, "git", args...)
