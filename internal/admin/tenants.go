@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payonce/internal/cli"
+	"payonce/internal/config"
 	"payonce/internal/tenants"
 )
 
@@ -164,7 +165,10 @@ const ownAccount = "default"
 // complete fills in the provider and the account that are not given, and refuses what cannot be.
 func complete(n tenants.Tenant, provider tenants.PSP) (tenants.Tenant, error) {
 	n.PSP = cmp.Or(n.PSP, provider)
-	if n.PSP == tenants.Native {
+	if err := config.CheckProvider(string(n.PSP)); err != nil {
+		return n, cli.Usagef("the provider is %w", err)
+	}
+	if n.PSP != tenants.Stripe {
 		n.PSPAccount = cmp.Or(n.PSPAccount, n.ID)
 	}
 	if n.PSP == tenants.Stripe && n.PSPAccount == "" {
@@ -175,5 +179,5 @@ func complete(n tenants.Tenant, provider tenants.PSP) (tenants.Tenant, error) {
 		return n, cli.Usagef("an account at Stripe begins with acct_; the account of the secret key itself is called " +
 			ownAccount)
 	}
-	return n, misused(n.Check())
+	return n, nil
 }

@@ -37,7 +37,7 @@ func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 
 // NewAPI makes the parts. It connects to nothing yet.
 func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
-	parts, err := newParts(ctx, c.Shared, webhookSecrets{c.WebhookSecrets, c.StripeWebhookSecrets}, "payonce-api",
+	parts, err := newParts(ctx, c, "payonce-api",
 		min(c.Lease, httpapi.WriteTimeout-answerMargin)+c.Held, log)
 	if err != nil {
 		return nil, err

@@ -59,33 +59,32 @@ func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
 	return postgres.PipelineTx(ctx, tx, webhooks.Processed(id, "dismissed"))
 }
 
-// addDialects adds the providers of further dialects.
+// addDialects adds the providers of further dialects, where we have a secret.
 func addDialects(
-	psps gateway.PSPs, c config.Shared, secrets webhookSecrets, installation func() string, metrics *telemetry.Metrics,
-) error {
-	if c.StripeSecret == "" {
-		return nil
+	psps gateway.PSPs, c config.API, installation func() string, metrics *telemetry.Metrics,
+) (err error) {
+	further := gateway.PSPs{}
+	if c.StripeSecret != "" {
+		if further[stripe.Name], err = stripe.New(stripe.Config{
+			URL: c.StripeURL, Secret: c.StripeSecret, WebhookSecrets: c.StripeWebhookSecrets,
+			Limits: limitsOf(c.Shared), Now: time.Now, Installation: installation,
+		}); err != nil {
+			return fmt.Errorf("STRIPE_…: %w", err)
+		}
 	}
-	theirs, err := stripe.New(stripe.Config{
-		URL: c.StripeURL, Secret: c.StripeSecret, WebhookSecrets: secrets.stripe, Limits: limitsOf(c), Now: time.Now,
-		Installation: installation,
-	})
-	if err != nil {
-		return fmt.Errorf("STRIPE_…: %w", err)
+	for name, psp := range further {
+		if most := psp.Traits().KeyMemory; c.PSPMemory > most {
+			return fmt.Errorf("PSP_KEY_MEMORY (%s) must not exceed %s, which is how long %s recognises a key",
+				c.PSPMemory, most, name)
+		}
+		psps[name] = gateway.Observed(psp, time.Now, metrics.PSPRequest)
 	}
-	if most := theirs.Traits().KeyMemory; c.PSPMemory > most {
-		return fmt.Errorf("PSP_KEY_MEMORY (%s) must not exceed %s, which is how long Stripe recognises a key",
-			c.PSPMemory, most)
-	}
-	psps[stripe.Name] = gateway.Observed(theirs, time.Now, metrics.PSPRequest)
 	return nil
 }
 
-// stripePath is the last part of the path of Stripe's webhooks.
-const stripePath = "stripe"
-
+// addReceivers adds who takes the webhooks of further dialects in, by the last part of their path.
 func (a *API) addReceivers(all map[string]*webhooks.Receiver) {
-	all[stripePath] = a.receiver(stripe.Name, a.settings.StripeWebhookSecrets)
+	all["stripe"] = a.receiver(stripe.Name, a.settings.StripeWebhookSecrets)
 }
 
 // addPages adds to the public API what people read, what the console remembers of its requests, and what merchants ask

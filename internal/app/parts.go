@@ -42,10 +42,9 @@ type parts struct {
 	leaving   atomic.Bool
 }
 
-// newParts makes the parts. They connect to nothing yet.
+// newParts makes the parts. They connect to nothing yet. A process that takes no webhooks has no secrets of theirs.
 func newParts(
-	ctx context.Context, c config.Shared, secrets webhookSecrets, service string, deadline time.Duration,
-	log *slog.Logger,
+	ctx context.Context, c config.API, service string, deadline time.Duration, log *slog.Logger,
 ) (_ *parts, err error) {
 	terms := idempotency.Terms{
 		Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory,
@@ -62,14 +61,14 @@ func newParts(
 	if p.queue, err = reconcile.NewQueue(log); err != nil {
 		return nil, err
 	}
-	if p.db, err = openDB(ctx, c); err != nil {
+	if p.db, err = openDB(ctx, c.Shared); err != nil {
 		return nil, err
 	}
 	installation := func() string {
 		id, _ := p.db.Installation(ctx) // checkSchema says why it cannot be read.
 		return id
 	}
-	if p.psps, err = newPSPs(c, secrets, installation, p.metrics); err != nil {
+	if p.psps, err = newPSPs(c, installation, p.metrics); err != nil {
 		p.db.Close()
 		return nil, err
 	}

@@ -14,22 +14,17 @@ import (
 // nativePath is the last part of the path of the webhooks of the native dialect. It was the only one at first.
 const nativePath = "psp"
 
-// webhookSecrets are what the PSPs sign their webhooks with. They are empty in a process that takes no webhooks.
-type webhookSecrets struct{ native, stripe []string }
-
 // newPSPs makes the providers that this process has settings for. No other package knows which dialects there are.
-func newPSPs(
-	c config.Shared, secrets webhookSecrets, installation func() string, metrics *telemetry.Metrics,
-) (gateway.PSPs, error) {
+func newPSPs(c config.API, installation func() string, metrics *telemetry.Metrics) (gateway.PSPs, error) {
 	psps := gateway.PSPs{}
-	own, err := native.New(c.PSPURL, c.PSPSecret, limitsOf(c), secrets.native, time.Now)
+	own, err := native.New(c.PSPURL, c.PSPSecret, limitsOf(c.Shared), c.WebhookSecrets, time.Now)
 	if err != nil {
 		return nil, err
 	}
 	if c.PSPSecret != "" || c.PSP == config.NativePSP {
 		psps[native.Name] = gateway.Observed(own, time.Now, metrics.PSPRequest)
 	}
-	return psps, addDialects(psps, c, secrets, installation, metrics)
+	return psps, addDialects(psps, c, installation, metrics)
 }
 
 func limitsOf(c config.Shared) gateway.Limits {

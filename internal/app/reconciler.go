@@ -29,7 +29,7 @@ type Reconciler struct {
 
 // NewReconciler makes the parts. It connects to nothing yet.
 func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger) (*Reconciler, error) {
-	parts, err := newParts(ctx, c.Shared, webhookSecrets{}, "payonce-reconciler", c.Lease, log)
+	parts, err := newParts(ctx, config.API{Shared: c.Shared}, "payonce-reconciler", c.Lease, log)
 	if err != nil {
 		return nil, err
 	}

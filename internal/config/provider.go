@@ -2,15 +2,46 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 )
 
-// The providers that PSP may name.
+// The providers that some code knows by name.
 const (
 	NativePSP = "native"
 	StripePSP = "stripe"
 )
+
+// provider is one that PSP may name, and the setting that has our secret there.
+type provider struct {
+	name, setting string
+	secret        func(Shared) string
+	hint          string // where the secret is to be had
+}
+
+// providers are all that there are. No other list of them decides anything.
+func providers() []provider {
+	return []provider{
+		{NativePSP, "PSP_SECRET", func(c Shared) string { return c.PSPSecret },
+			"the mock PSP's own default is demo-psp-secret"},
+		{StripePSP, "STRIPE_SECRET", func(c Shared) string { return c.StripeSecret },
+			"Stripe's dashboard shows it under API keys (sk_test_… for tests)"},
+	}
+}
+
+// CheckProvider refuses a provider that there is not.
+func CheckProvider(name string) error {
+	var names []string
+	for _, p := range providers() {
+		names = append(names, p.name)
+	}
+	if !slices.Contains(names, name) {
+		return fmt.Errorf("%q, must be %s", name, strings.Join(names, " or "))
+	}
+	return nil
+}
 
 // Secrets are sent in headers, so they are of printable characters. The publishable key (pk_…) is no secret, and Stripe
 // would refuse it only when the first payment is sent. A key that does not say its mode is refused, because the events
@@ -31,8 +62,8 @@ const (
 
 // checkProviders refuses a provider that there is not, and a secret that cannot be one. It does not repeat a secret.
 func (c Shared) checkProviders(bad *refusals) {
-	if c.PSP != NativePSP && c.PSP != StripePSP {
-		bad.refuse("PSP is %q, must be native or stripe", c.PSP)
+	if err := CheckProvider(c.PSP); err != nil {
+		bad.refuse("PSP is %w", err)
 	}
 	if c.StripeSecret != "" && !stripeSecret.MatchString(c.StripeSecret) {
 		bad.refuse("STRIPE_SECRET must be a secret key or a restricted key of Stripe's: sk_live_…, rk_live_…, sk_test_… or rk_test_…")
@@ -71,13 +102,13 @@ func (c Shared) CheckDatabase() error {
 // CheckProcess refuses to run a process without a database, or without the secret at the provider of new tenants.
 // Commands that ask no provider need no secret.
 func (c Shared) CheckProcess() error {
-	switch {
-	case c.DatabaseURL == "":
-		return c.CheckDatabase()
-	case c.PSP == StripePSP && c.StripeSecret == "":
-		return errors.New("STRIPE_SECRET is not set, and PSP is stripe; Stripe's dashboard shows it under API keys (sk_test_… for tests)")
-	case c.PSP != StripePSP && c.PSPSecret == "":
-		return errors.New("PSP_SECRET is not set; the mock PSP's own default is demo-psp-secret")
+	if err := c.CheckDatabase(); err != nil {
+		return err
+	}
+	for _, p := range providers() {
+		if p.name == c.PSP && p.secret(c) == "" {
+			return fmt.Errorf("%s is not set, and PSP is %s; %s", p.setting, p.name, p.hint)
+		}
 	}
 	return nil
 }

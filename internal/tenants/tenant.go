@@ -16,7 +16,7 @@ import (
 // PSP names a payment service provider. It decides in which dialect the PSP is spoken to.
 type PSP string
 
-// The providers.
+// The providers that some code knows by name. Any other name is as good here: config says which providers there are.
 const (
 	Native PSP = "native" // the dialect of the mock PSP
 	Stripe PSP = "stripe"
@@ -46,19 +46,11 @@ var (
 	ErrAccountInUse = errors.New("is in use by another tenant")
 )
 
-// Check fails with ErrMalformed if the tenant cannot be. The database checks the form of the id and of the account.
-func (t Tenant) Check() error {
-	if t.PSP != Native && t.PSP != Stripe {
-		return fmt.Errorf("provider %q is %w: it must be native or stripe", t.PSP, ErrMalformed)
-	}
-	return checkRate(t.RequestsPerSecond, t.Burst)
-}
-
 // Create makes a tenant. It may be called again after a failure: if the tenant exists and is what n says, nothing is
 // written. It fails with ErrMalformed, ErrTenantExists or ErrAccountInUse. n.Created is not used, and neither is what
 // the tenant wants to hear.
 func (r *Registry) Create(ctx context.Context, n Tenant) error {
-	if err := n.Check(); err != nil {
+	if err := checkRate(n.RequestsPerSecond, n.Burst); err != nil {
 		return err
 	}
 	p := dbsqlc.CreateTenantParams{
@@ -103,6 +95,8 @@ func (t Tenant) refusal(err error) error {
 	case postgres.Violates(err, "tenants_id_format"):
 		return fmt.Errorf("tenant %q is %w: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens",
 			t.ID, ErrMalformed)
+	case postgres.Violates(err, "tenants_psp_format"):
+		return fmt.Errorf("provider %q is %w: it has no name of a provider", t.PSP, ErrMalformed)
 	case postgres.Violates(err, "tenants_psp_account_format"):
 		return fmt.Errorf("account %q is %w: an account has 1 to 64 letters, digits, hyphens or underscores",
 			t.PSPAccount, ErrMalformed)

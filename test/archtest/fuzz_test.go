@@ -227,7 +227,7 @@ func parserBreaches(sources []source, table map[string]string) []breach {
 			delete(missing, name)
 			if call := decoderIn(function); bound && call != "" && table[name] == "" {
 				breaches = append(breaches, breach{file.at(function.Name),
-					fmt.Sprintf("func %s calls %s: fuzz it, and say in the table of parsers by which target",
+					fmt.Sprintf("func %s calls %s: fuzz it, and say by which target in the table of test/archtest/fuzz_test.go",
 						function.Name.Name, call)})
 			}
 		}

@@ -48,13 +48,15 @@ var importTable = []importRule{
 	},
 	{
 		except:  []string{"internal/app/...", "internal/gateway/..."},
-		refuses: []string{"payonce/internal/gateway/native/...", "payonce/internal/gateway/stripe/..."},
+		refuses: []string{"payonce/internal/gateway/..."},
+		allows:  []string{"payonce/internal/gateway"},
 		because: "only app knows which dialects there are: everything else uses the port",
 	},
 	{
-		packages: []string{"internal/gateway/native/...", "internal/gateway/stripe/..."},
-		refuses:  []string{"payonce/internal/gateway/native/...", "payonce/internal/gateway/stripe/..."},
-		because:  "a dialect knows no other dialect",
+		packages: []string{"internal/gateway/..."},
+		refuses:  []string{"payonce/internal/gateway/..."},
+		allows:   []string{"payonce/internal/gateway", "payonce/internal/gateway/wire"},
+		because:  "a dialect knows no other dialect, and the port knows none",
 	},
 	{
 		except:  []string{"internal/reconcile/...", "internal/app/...", "cmd/..."},
