@@ -105,7 +105,7 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 		"tenants list acme":                                           `argument "acme" is not known`,
 		"tenants create":                                              "name the tenant: api tenants create NAME",
 		"tenants create acme corp":                                    `argument "corp" is not known`,
-		"tenants create acme --psp adyen":                             `the provider is "adyen", must be native or stripe`,
+		"tenants create acme --psp adyen":                             `"adyen", must be native or stripe`,
 		"tenants create acme --psp stripe":                            "--psp-account: acct_… of a connected",
 		"tenants create acme --psp stripe --psp-account a":            "an account at Stripe begins with acct_",
 		"tenants create acme --per-second 0":                          "--per-second must be from 1 to 100000",

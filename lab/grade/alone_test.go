@@ -35,7 +35,7 @@ func TestProgramAloneGradesTheStarters(t *testing.T) {
 				t.Fatal(err)
 			}
 			server := filepath.Base(file)
-			if err := os.WriteFile(filepath.Join(dir, server), raw, 0o700); err != nil { //nolint:gosec // a program
+			if err := os.WriteFile(filepath.Join(dir, server), raw, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.CommandContext(t.Context(), program, "--json", "--profile", "plain", "--level", "1,2",

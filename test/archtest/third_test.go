@@ -91,7 +91,7 @@ func TestRulesSayWhatAThirdProviderLacks(t *testing.T) {
 	}
 }
 
-// The program with the third provider knows it: it asks for its secret, and with the secret gets as far as the database.
+// The program with the third provider knows it: it asks for its secret, and with a secret it makes the client.
 func TestThirdProviderIsServed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it builds the API once more")
@@ -114,7 +114,8 @@ func TestThirdProviderIsServed(t *testing.T) {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-overlay", list, "-o", program, "./cmd/api")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-overlay", list, "-o", program,
+		"./cmd/api")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the API with a third provider: %v\n%s", err, out)

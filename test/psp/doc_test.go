@@ -10,6 +10,7 @@
 //	story_test.go     sends, looks up, waits, tries again, and sends once more
 //	claims_test.go    what must be true of each story, by the ledger
 //	grid_test.go      all rows, compared with testdata/grid.golden
+//	recording_test.go what a provider's sandbox has answered, in place of the mock; recorded_test.go: its rows
 //	becomes_test.go   what each event and each line of a statement comes to, in docs/providers.md
 //
 // The suite knows no table, no HTTP API and no job of Payonce. It refuses to know how a dialect is made: a claim that
