@@ -1,7 +1,7 @@
 # Payonce. `make` alone lists the targets.
 #
 # Nothing here needs settings, Docker or more than Go and make; `make postman` also needs Node, and
-# `make browser` and `make screenshots` Chromium. Settings of the programs
+# `make browser`, `make screenshots` and `make pictures` Chromium. Settings of the programs
 # pass through from the environment.
 
 .DEFAULT_GOAL := help
@@ -116,6 +116,11 @@ screenshots: ## photograph every page, light and dark, at 360 and 1440 pixels, i
 	@$(BUILD) -o bin/demo ./cmd/demo
 	@$(BUILD_NAIVE)
 	@tools/browser bin/demo screenshots
+
+.PHONY: pictures
+pictures: ## photograph the console for docs/pictures; needs Node and Chromium, and pngquant for small files
+	@$(BUILD) -o bin/demo ./cmd/demo
+	@tools/browser bin/demo pictures
 
 .PHONY: lint
 lint: ## run the linters

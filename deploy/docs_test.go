@@ -160,3 +160,42 @@ func TestGuideGivesTheSettingsWithTheirDefaults(t *testing.T) {
 		}
 	}
 }
+
+var picture = regexp.MustCompile(`!\[([^\]]+)\]\((?:\.\./)?(pictures/[^)]+)\)`)
+
+// Each picture is shown by a page, is told in words to those who do not see it, and is small enough to be cloned by all.
+func TestPicturesAreShownToldAndSmall(t *testing.T) {
+	t.Parallel()
+	const docs, longest = "../docs/", 150_000
+	told := map[string]string{}
+	for _, pattern := range []string{docs + "*.md", docs + "runbooks/*.md", docs + "adr/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			for _, shown := range picture.FindAllStringSubmatch(read(t, page), -1) {
+				told[docs+shown[2]] = shown[1]
+			}
+		}
+	}
+	files, err := filepath.Glob(docs + "pictures/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("there are no pictures")
+	}
+	for _, file := range files {
+		if len(told[file]) < 100 {
+			t.Errorf("the text of %s is %q", file, told[file])
+		}
+		if size := len(read(t, file)); size > longest {
+			t.Errorf("%s has %d bytes, more than %d", file, size, longest)
+		}
+		delete(told, file)
+	}
+	for file := range told {
+		t.Errorf("there is no %s", file)
+	}
+}
