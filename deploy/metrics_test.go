@@ -183,8 +183,8 @@ type panel struct {
 	} `json:"targets"`
 }
 
-func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
-	t.Parallel()
+func panels(t *testing.T) []panel {
+	t.Helper()
 	var dashboard struct {
 		Title  string  `json:"title"`
 		UID    string  `json:"uid"`
@@ -196,8 +196,13 @@ func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
 	if dashboard.Title == "" || dashboard.UID == "" || len(dashboard.Panels) == 0 {
 		t.Errorf("title %q, uid %q, %d panels", dashboard.Title, dashboard.UID, len(dashboard.Panels))
 	}
+	return dashboard.Panels
+}
+
+func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
+	t.Parallel()
 	have := metrics(t)
-	for _, p := range dashboard.Panels {
+	for _, p := range panels(t) {
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("panel %q shows nothing", p.Title)
 		}
@@ -206,5 +211,40 @@ func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
 				t.Errorf("panel %q asks for a %s that there is not", p.Title, wrong)
 			}
 		}
+	}
+}
+
+var increaseForm = regexp.MustCompile(`increase\((payonce_[a-z_]+)`)
+
+// A series that begins when something happens for the first time begins at 1. To Prometheus, nothing has increased. So a
+// panel that counts such events counts series that are new, too.
+func TestPanelsShowTheFirstEventOfItsKind(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	telemetry.NewMetrics(registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var begun []string
+	for _, f := range families {
+		begun = append(begun, f.GetName())
+	}
+	late := 0
+	for _, p := range panels(t) {
+		for _, target := range p.Targets {
+			for _, match := range increaseForm.FindAllStringSubmatch(target.Expr, -1) {
+				if slices.Contains(begun, strings.TrimSuffix(match[1], "_count")) {
+					continue
+				}
+				late++
+				if !strings.Contains(target.Expr, " unless "+match[1]) {
+					t.Errorf("panel %q does not show the first %s", p.Title, match[1])
+				}
+			}
+		}
+	}
+	if late == 0 {
+		t.Error("no panel counts series that begin late")
 	}
 }
