@@ -163,7 +163,7 @@ func TestGuideGivesTheSettingsWithTheirDefaults(t *testing.T) {
 
 var picture = regexp.MustCompile(`!\[([^\]]+)\]\((?:\.\./)?(pictures/[^)]+)\)`)
 
-// Each picture is shown by a page, is told in words to those who do not see it, and is small enough to be cloned by all.
+// Each picture is shown by a page, is told in words to those who do not see it, and is small enough to clone.
 func TestPicturesAreShownToldAndSmall(t *testing.T) {
 	t.Parallel()
 	const docs, longest = "../docs/", 150_000

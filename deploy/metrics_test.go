@@ -216,8 +216,8 @@ func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
 
 var increaseForm = regexp.MustCompile(`increase\((payonce_[a-z_]+)`)
 
-// A series that begins when something happens for the first time begins at 1. To Prometheus, nothing has increased. So a
-// panel that counts such events counts series that are new, too.
+// A series that begins when something happens for the first time begins at 1. To Prometheus, nothing has increased. So
+// a panel that counts such events counts series that are new, too.
 func TestPanelsShowTheFirstEventOfItsKind(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
