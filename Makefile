@@ -80,6 +80,7 @@ proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hou
 	$(MAKE) race
 	$(MAKE) matrix
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
+	RELEASE=all $(GO) test -count=1 ./test/release
 	$(MAKE) caller mutations model failover citus grade sdks callers
 	$(MAKE) mutants
 

@@ -123,8 +123,10 @@ func (t *Tracer) Later(ctx context.Context, name string, id uuid.UUID) (context.
 	if t == nil || id == uuid.Nil || !t.sampled.has(id) {
 		return ctx, Span{}
 	}
+	root := rootOf(id)
 	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithLinks(trace.Link{SpanContext: rootOf(id)}))
+		trace.WithLinks(trace.Link{SpanContext: root}), // Most viewers follow links in this direction only.
+		trace.WithAttributes(paymentTrace.String(root.TraceID().String())))
 	return ctx, Span{span}
 }
 
@@ -137,6 +139,8 @@ const (
 	resourceKey = attribute.Key("payonce.resource")
 	replayed    = attribute.Key("payonce.replayed")
 	members     = attribute.Key("payonce.members")
+	// paymentTrace is the trace of the payment that a lookup or a webhook belongs to: who has a payment finds them.
+	paymentTrace = attribute.Key("payonce.payment_trace")
 )
 
 // Span is a part of a trace. The zero Span is not recorded, and its methods do nothing.

@@ -137,6 +137,9 @@ func TestTraceHasTheIDOfThePayment(t *testing.T) {
 		!later.Links[0].SpanContext.Equal(post.SpanContext) {
 		t.Errorf("the webhook's trace is %v, its links are %v", later.SpanContext.TraceID(), later.Links)
 	}
+	if has := later.Attributes; !slices.Contains(has, paymentTrace.String(post.SpanContext.TraceID().String())) {
+		t.Errorf("who has the payment's trace cannot find the webhook's: %v", has)
+	}
 }
 
 func TestCallersTraceGoesOnWithoutItsOpinions(t *testing.T) {

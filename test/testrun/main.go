@@ -128,7 +128,8 @@ func inTurn(ctx context.Context, goCommand string, runs []testRun, r *report) (c
 func apart(packages []string, below string, flags []string) (runs [][]string) {
 	for _, race := range []bool{false, true} {
 		group := slices.DeleteFunc(slices.Clone(packages), func(name string) bool {
-			return ((name == below || strings.HasPrefix(name, below+"/")) && !slices.Contains(sequential, name)) != race
+			inside := name == below || strings.HasPrefix(name, below+"/")
+			return (inside && !slices.Contains(sequential, name)) != race
 		})
 		if len(group) > 0 {
 			runs = append(runs, slices.Concat([]string{fmt.Sprintf("-race=%t", race)}, flags, group))
