@@ -32,7 +32,7 @@ func asyncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	_, err = s.failOver(ctx, o, func() error {
 		s.standby.Line.Cut()
-		return s.crowd.awaitMore(ctx, l.settings.payments()/10)
+		return s.crowd.AwaitMore(ctx, l.settings.payments()/10)
 	})
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func asyncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	o.tell("acknowledged", "%d payments", len(s.crowd.acknowledged()))
+	o.tell("acknowledged", "%d payments", len(s.crowd.Acknowledged()))
 	o.tell("acknowledged and lost", "%d: what this case is about", len(missing))
 	if len(missing) == 0 {
 		o.broken("nothing was lost, so this shows nothing")
@@ -62,7 +62,7 @@ func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 		return err
 	}
 	o.tell("charges that nothing here knows", "%d", len(orphans))
-	began, found := s.crowd.recorder.Now(), 0
+	began, found := s.crowd.Recorder.Now(), 0
 	limited, cancel := context.WithTimeout(ctx, deadLettersLimit)
 	defer cancel()
 	err = world.Until(limited, askEvery, func() (bool, error) {
@@ -77,7 +77,7 @@ func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 		return nil
 	}
 	o.tell("dead letters about them", "%d, all within %s of the end of the load", found,
-		rounded(s.crowd.recorder.Now()-began))
+		rounded(s.crowd.Recorder.Now()-began))
 	return err
 }
 
@@ -106,7 +106,7 @@ func (s *stage) orphans(ctx context.Context) ([]string, error) {
 func (s *stage) payAgain(ctx context.Context, o *outcome, keys []string) error {
 	answers := map[int]int{}
 	for i, key := range keys {
-		a, err := s.crowd.payAs(ctx, key, s.apis[i%len(s.apis)])
+		a, err := s.crowd.PayAs(ctx, key, s.apis[i%len(s.apis)])
 		if err != nil {
 			return err
 		}

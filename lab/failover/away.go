@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,23 +28,23 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	s.crowd.start(ctx)
-	if err := s.crowd.awaitMore(ctx, l.settings.payments()/4); err != nil {
+	s.crowd.Start(ctx)
+	if err := s.crowd.AwaitMore(ctx, l.settings.payments()/4); err != nil {
 		return err
 	}
-	s.crowd.stop()
+	s.crowd.Stop()
 
 	first, err := s.withoutStandby(ctx, o, "first")
 	if err != nil {
 		return err
 	}
 	s.standby.Line.Reopen()
-	back := s.crowd.recorder.Now()
+	back := s.crowd.Recorder.Now()
 	if err := s.payUntilCharged(ctx, "after-the-standby-was-back"); err != nil {
 		return err
 	}
 	o.tell("standby back: a payment is done", "after %s (PostgreSQL dials every 5s)",
-		rounded(s.crowd.recorder.Now()-back))
+		rounded(s.crowd.Recorder.Now()-back))
 
 	second, err := s.withoutStandby(ctx, o, "second")
 	if err != nil {
@@ -70,7 +69,7 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 // withoutStandby cuts the line while one payment is charged and not yet written, and asks for new ones and a replay. It
 // returns the keys.
 func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]string, error) {
-	done := s.crowd.answered(func(status int) bool { return status == http.StatusCreated })[0]
+	done := s.crowd.Answered(func(status int) bool { return status == http.StatusCreated })[0]
 	const fresh = 6
 	first := "charged-when-the-standby-left-" + time
 	held := s.apis[0].PSP.On(world.Charge, httpproxy.HoldAfter)
@@ -90,7 +89,7 @@ func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]
 	for i := range fresh {
 		all.Go(func() { answers[i] = s.ask(ctx, keys[1+i], i) })
 	}
-	replay, err := s.crowd.payAs(ctx, done, s.apis[1])
+	replay, err := s.crowd.PayAs(ctx, done, s.apis[1])
 	if err != nil {
 		return nil, err
 	}
@@ -144,12 +143,12 @@ type answered struct {
 }
 
 func (s *stage) ask(ctx context.Context, key string, api int) answered {
-	began := s.crowd.recorder.Now()
-	a, err := s.crowd.pay(ctx, 0, s.apis[api%len(s.apis)], key, "pm_ok")
+	began := s.crowd.Recorder.Now()
+	a, err := s.crowd.Pay(ctx, 0, s.apis[api%len(s.apis)], key, "pm_ok")
 	if err != nil {
 		a.Status = 0
 	}
-	return answered{a.Status, s.crowd.recorder.Now() - began}
+	return answered{a.Status, s.crowd.Recorder.Now() - began}
 }
 
 // payUntilCharged sends a key again until it is charged.
@@ -165,18 +164,6 @@ func (s *stage) payUntilCharged(ctx context.Context, key string) error {
 			return fmt.Errorf("%s was answered %d to the end: %w", key, a.status, context.Cause(ctx))
 		}
 	}
-}
-
-// payAs sends a key again as it was sent first.
-func (c *crowd) payAs(ctx context.Context, key string, api *world.Process) (world.Answer, error) {
-	for _, op := range c.recorder.Operations() {
-		if op.Key == key {
-			_, rest, _ := strings.Cut(string(op.Body), `"paymentMethod":"`)
-			method, _, _ := strings.Cut(rest, `"`)
-			return c.pay(ctx, 0, api, key, method)
-		}
-	}
-	return world.Answer{}, fmt.Errorf("%s was never sent", key)
 }
 
 func (s *stage) http() *http.Client { return &http.Client{Timeout: stopLimit} }

@@ -30,7 +30,7 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	o.tell("first new payment done", "%s after the kill", rounded(s.crowd.firstNewAfter(lost)))
+	o.tell("first new payment done", "%s after the kill", rounded(s.crowd.FirstNewAfter(lost)))
 	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	o.tell("acknowledged", "%d payments", len(s.crowd.acknowledged()))
+	o.tell("acknowledged", "%d payments", len(s.crowd.Acknowledged()))
 	o.tell("acknowledged and lost", "%d", len(missing))
 	for _, key := range missing {
 		o.broken("%s was acknowledged, and is lost", key)
@@ -50,8 +50,8 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 // to be lost. It tells when that was.
 func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (lost time.Duration, err error) {
 	n := s.lab.settings.payments()
-	s.crowd.start(ctx)
-	if err := s.crowd.awaitMore(ctx, n); err != nil {
+	s.crowd.Start(ctx)
+	if err := s.crowd.AwaitMore(ctx, n); err != nil {
 		return 0, fmt.Errorf("before the loss: %w", err)
 	}
 	if err := before(); err != nil {
@@ -61,13 +61,13 @@ func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (
 	if err := s.promote(ctx); err != nil {
 		return 0, err
 	}
-	promoted := s.crowd.recorder.Now()
-	if err := s.crowd.awaitMore(ctx, n); err != nil {
+	promoted := s.crowd.Recorder.Now()
+	if err := s.crowd.AwaitMore(ctx, n); err != nil {
 		return 0, fmt.Errorf("after the failover: %w", err)
 	}
-	s.crowd.stop()
+	s.crowd.Stop()
 	o.tell("standby promoted, it says", "%s after the kill", rounded(promoted-lost))
-	o.tell("answers from the kill on", "%s", counted(s.crowd.answersAfter(lost)))
+	o.tell("answers from the kill on", "%s", counted(s.crowd.AnswersAfter(lost)))
 	return lost, nil
 }
 
@@ -92,7 +92,7 @@ func (s *stage) rest(ctx context.Context, o *outcome) error {
 // missing lists the keys that a client knows as acknowledged, and the database not at all.
 func (s *stage) missing(ctx context.Context) ([]string, error) {
 	rows, err := s.DB.Query(ctx, `SELECT asked FROM unnest($1::text[]) AS asked
-		WHERE NOT EXISTS (SELECT FROM idempotency_keys AS k WHERE k.key = asked) ORDER BY 1`, s.crowd.acknowledged())
+		WHERE NOT EXISTS (SELECT FROM idempotency_keys AS k WHERE k.key = asked) ORDER BY 1`, s.crowd.Acknowledged())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"payonce/lab/payers"
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -28,12 +29,12 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close(), small.unmount()) }()
-	s.crowd.start(ctx)
-	if err := s.crowd.awaitMore(ctx, l.settings.payments()/4); err != nil {
+	s.crowd.Start(ctx)
+	if err := s.crowd.AwaitMore(ctx, l.settings.payments()/4); err != nil {
 		return err
 	}
-	s.crowd.stop()
-	done := s.crowd.answered(final)[0]
+	s.crowd.Stop()
+	done := s.crowd.Answered(payers.Final)[0]
 
 	if err := s.inFlight(ctx, o, "disk", small.fill); err != nil {
 		return err
@@ -50,11 +51,11 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.sayReady(ctx, o, "room again: /readyz", http.StatusOK); err != nil {
 		return err
 	}
-	room := s.crowd.recorder.Now()
+	room := s.crowd.Recorder.Now()
 	if err := s.payUntilCharged(ctx, "first-with-room-again"); err != nil {
 		return err
 	}
-	o.tell("ready again: a payment is done", "after %s", rounded(s.crowd.recorder.Now()-room))
+	o.tell("ready again: a payment is done", "after %s", rounded(s.crowd.Recorder.Now()-room))
 	if err := s.logFull(ctx, o, small); err != nil {
 		return err
 	}
@@ -148,13 +149,13 @@ func (s *stage) whileFull(ctx context.Context, o *outcome, done string) error {
 			keys = append(keys, key)
 		}
 	}
-	replay, err := s.crowd.payAs(ctx, done, s.apis[1])
+	replay, err := s.crowd.PayAs(ctx, done, s.apis[1])
 	if err != nil {
 		return err
 	}
 	o.tell("disk full: new payments", "%s; the longest took %s", counted(counts), rounded(longest))
 	o.tell("disk full: a replay", "%d", replay.Status)
-	if !final(replay.Status) {
+	if !payers.Final(replay.Status) {
 		o.broken("a replay is answered %d while the disk is full", replay.Status)
 	}
 	return s.unasked(ctx, o, keys)
@@ -198,11 +199,11 @@ func (s *stage) logFull(ctx context.Context, o *outcome, small *disk) error {
 	if err := s.site.CrashPostgres(ctx); err != nil {
 		return err
 	}
-	started := s.crowd.recorder.Now()
+	started := s.crowd.Recorder.Now()
 	if err := s.payUntilCharged(ctx, "paid-on-a-full-log-000"); err != nil {
 		return err
 	}
-	o.tell("PostgreSQL started again", "a payment is done after %s", rounded(s.crowd.recorder.Now()-started))
+	o.tell("PostgreSQL started again", "a payment is done after %s", rounded(s.crowd.Recorder.Now()-started))
 	return nil
 }
 
@@ -215,11 +216,11 @@ const readyLimit = 30 * time.Second
 func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	began := s.crowd.recorder.Now()
+	began := s.crowd.Recorder.Now()
 	for _, p := range append(s.apis, s.reconcilers...) {
 		said := ""
 		err := world.Until(ctx, askEvery, func() (bool, error) {
-			a, err := s.crowd.http.Do(ctx, p.Operator, world.Request{Method: http.MethodGet, Path: "/readyz"})
+			a, err := s.crowd.HTTP.Do(ctx, p.Operator, world.Request{Method: http.MethodGet, Path: "/readyz"})
 			said = string(a.Body)
 			return err == nil && a.Status == want, nil
 		})
@@ -228,6 +229,6 @@ func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int)
 			return nil
 		}
 	}
-	o.tell(what, "%d, after %s", want, rounded(s.crowd.recorder.Now()-began))
+	o.tell(what, "%d, after %s", want, rounded(s.crowd.Recorder.Now()-began))
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/lab/failover/standby"
 	"payonce/lab/invariants"
+	"payonce/lab/payers"
 	"payonce/lab/world"
 )
 
@@ -31,7 +32,7 @@ type stage struct {
 	moved       bool // the standby is the site's server
 	apis        []*world.Process
 	reconcilers []*world.Process
-	crowd       *crowd
+	crowd       *payers.Payers
 }
 
 // act is how a case differs from the ordinary.
@@ -41,8 +42,16 @@ type act struct {
 	env         map[string]string
 }
 
-// stopLimit bounds the end of a standby.
-const stopLimit = 20 * time.Second
+const (
+	// stopLimit bounds the end of a standby.
+	stopLimit = 20 * time.Second
+	// loadLimit bounds a wait for one payment.
+	loadLimit = 2 * time.Minute
+	// retryPause is the time before the same key is sent again.
+	retryPause = 100 * time.Millisecond
+	// askEvery is the pause between two looks.
+	askEvery = 10 * time.Millisecond
+)
 
 // open starts two servers, a PSP, two APIs and two reconcilers.
 func (l *lab) open(ctx context.Context, a act) (_ *stage, err error) {
@@ -88,7 +97,11 @@ func (s *stage) startPrograms(ctx context.Context) (err error) {
 	if s.apis, s.reconcilers, err = s.Start(ctx, 2, 2); err != nil {
 		return err
 	}
-	s.crowd = newCrowd(s)
+	s.crowd = payers.New(payers.Options{
+		Keys: s.Keys, Seed: s.lab.settings.Seed, Name: "failover",
+		History: filepath.Join(filepath.Dir(s.apis[0].Log), "history.jsonl"),
+		Choose:  func(client, try int) *world.Process { return s.apis[(client+try)%len(s.apis)] },
+	})
 	return nil
 }
 
@@ -123,7 +136,7 @@ func (l *lab) askVersion(ctx context.Context, url string) error {
 // lose kills the primary, and tells when it was dead.
 func (s *stage) lose() time.Duration {
 	s.site.LosePostgres()
-	return s.crowd.recorder.Now()
+	return s.crowd.Recorder.Now()
 }
 
 // promote makes the standby the site's server. The programs have to find it by themselves.
@@ -146,7 +159,7 @@ func (s *stage) promote(ctx context.Context) error {
 func (s *stage) evidence() invariants.Evidence {
 	e := invariants.Evidence{
 		GracePeriod: world.GracePeriod,
-		DB:          s.DB, PSP: "http://" + s.PSP.Address, History: s.crowd.recorder.Operations(),
+		DB:          s.DB, PSP: "http://" + s.PSP.Address, History: s.crowd.Recorder.Operations(),
 		APIKeys: map[string]string{"acme": s.Keys.Acme, "globex": s.Keys.Globex},
 	}
 	for _, api := range s.apis {
@@ -159,7 +172,7 @@ func (s *stage) evidence() invariants.Evidence {
 func (s *stage) close() error {
 	var errs []error
 	if s.crowd != nil {
-		errs = append(errs, s.crowd.close())
+		errs = append(errs, s.crowd.Close())
 	}
 	if s.World != nil {
 		errs = append(errs, s.Close())

@@ -107,3 +107,10 @@ func Existing(dir string) (Programs, error) {
 	}
 	return Programs{dir}, nil
 }
+
+func (w *World) programs() Programs {
+	if w.plan.Programs != nil {
+		return *w.plan.Programs
+	}
+	return w.site.Programs
+}

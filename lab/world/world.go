@@ -156,6 +156,15 @@ func (w *World) Start(ctx context.Context, apis, reconcilers int) (started, behi
 
 // StartAPI adds an API process.
 func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
+	p, err := w.AddAPI(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Start(ctx)
+}
+
+// AddAPI adds one that does not run yet.
+func (w *World) AddAPI(ctx context.Context, name string) (*Process, error) {
 	p, err := w.process(name, API)
 	if err != nil {
 		return nil, err
@@ -175,7 +184,7 @@ func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
 	w.mu.Lock()
 	w.apis = append(w.apis, p)
 	w.mu.Unlock()
-	return p, p.Start(ctx)
+	return p, nil
 }
 
 // StartReconciler adds a reconciler process.
@@ -234,13 +243,6 @@ func (w *World) process(name, program string) (*Process, error) {
 	w.processes = append(w.processes, p)
 	w.mu.Unlock()
 	return p, nil
-}
-
-func (w *World) programs() Programs {
-	if w.plan.Programs != nil {
-		return *w.plan.Programs
-	}
-	return w.site.Programs
 }
 
 // role is who a program is to the database. One that is not ours makes its own tables.
