@@ -107,6 +107,9 @@ func (p *Payers) Start(ctx context.Context) {
 	}
 }
 
+// NotCharged is the payment method by which the PSP fails and charges nothing. When that is proven, the answer is 503.
+const NotCharged = "pm_500_not_charged"
+
 // method is what a client pays with: most things go well, and some outcomes are lost.
 func method(dice *rand.Rand) string {
 	switch n := dice.IntN(100); {
@@ -117,7 +120,7 @@ func method(dice *rand.Rand) string {
 	case n < 98:
 		return "pm_reset_charged"
 	default:
-		return "pm_500_not_charged"
+		return NotCharged
 	}
 }
 

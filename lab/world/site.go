@@ -232,8 +232,8 @@ func (s *Site) clone(ctx context.Context) (string, error) {
 	return name, s.admin(ctx, postgres.DatabaseRights(name))
 }
 
-// urlAs is the connection string of a database for one of the roles that the programs are given.
-func (s *Site) urlAs(role postgres.Role, database string) string {
+// URLAs is the connection string of a database for one of the roles that the programs are given.
+func (s *Site) URLAs(role postgres.Role, database string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.server.URLAs(string(role), database)

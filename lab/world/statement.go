@@ -22,7 +22,7 @@ func (w *World) Statement(ctx context.Context, day time.Time) (told invariants.S
 	maps.Copy(settings, w.plan.Env)
 	maps.Copy(settings, w.provider("http://"+w.wire))
 	maps.Copy(settings, map[string]string{
-		"DATABASE_URL": w.site.urlAs(postgres.Reconciler, w.Name), "PUBLIC_URL": publicURL,
+		"DATABASE_URL": w.site.URLAs(postgres.Reconciler, w.Name), "PUBLIC_URL": publicURL,
 	})
 	program := w.programs().Path(Reconciler)
 	if w.plan.psp() == tenants.Stripe {

@@ -217,7 +217,7 @@ func (w *World) process(name, program string) (*Process, error) {
 			Reconciler: "run"}[program]},
 		Probe: "http://" + operator + "/readyz",
 	}
-	if p.DB, err = pgproxy.Open(w.site.urlAs(w.role(program), w.Name)); err != nil {
+	if p.DB, err = pgproxy.Open(w.site.URLAs(w.role(program), w.Name)); err != nil {
 		return nil, err
 	}
 	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.wire }, Name: w.nameOfCall,

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"payonce/lab/world"
+)
+
+// added is the migration that the new version brings: what a release may add.
+const added = `-- +goose Up
+ALTER TABLE payments ADD COLUMN rolling_note text;
+CREATE TABLE rolling_notes (id bigint PRIMARY KEY, note text NOT NULL);
+
+-- +goose Down
+DROP TABLE rolling_notes;
+ALTER TABLE payments DROP COLUMN rolling_note;
+`
+
+// versions are the programs of both, and the name of the old one.
+type versions struct {
+	name     string
+	old, new world.Programs
+	schema   int // the new one's
+}
+
+func build(ctx context.Context, ref, dir string, say func(string)) (v versions, err error) {
+	root, err := world.Root(ctx)
+	if err != nil {
+		return v, err
+	}
+	if ref == "" {
+		ref = newestRelease(ctx, root)
+	}
+	tree := root
+	v.name = "this tree without its last migration"
+	if ref != "" {
+		v.name = ref
+		if tree, err = checkout(ctx, root, ref, filepath.Join(dir, "old-tree")); err != nil {
+			return v, err
+		}
+	}
+	say("building " + v.name)
+	if v.old, err = world.Build(ctx, tree, filepath.Join(dir, "old"), nil); err != nil {
+		return v, err
+	}
+	say("building this tree, with one more migration")
+	v.new, v.schema, err = buildNew(ctx, root, filepath.Join(dir, "new"))
+	return v, err
+}
+
+// newestRelease is the tag of the last release before this tree, or "" if there is none.
+func newestRelease(ctx context.Context, root string) string {
+	out, err := gitIn(ctx, root, "describe", "--tags", "--abbrev=0", "--match", "v*")
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+// checkout puts the files of a git ref into dir.
+func checkout(ctx context.Context, root, ref, dir string) (string, error) {
+	commit, err := gitIn(ctx, root, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	if err != nil {
+		return "", fmt.Errorf("OLD=%s is no commit of this repository", ref)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if _, err := gitIn(ctx, root, "archive", "--format=tar", "-o", dir+".tar", commit); err != nil {
+		return "", err
+	}
+	if out, err := exec.CommandContext(ctx, "tar", "-xf", dir+".tar", "-C", dir).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("unpack %s: %w\n%s", ref, err, out)
+	}
+	return dir, nil
+}
+
+func gitIn(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// buildNew builds the tree as it is, and the migration as if it were there.
+func buildNew(ctx context.Context, root, dir string) (world.Programs, int, error) {
+	migrations := filepath.Join(root, "db", "migrations")
+	version, err := nextVersion(migrations)
+	if err != nil {
+		return world.Programs{}, 0, err
+	}
+	file, overlay := filepath.Join(dir, "added.sql"), filepath.Join(dir, "overlay.json")
+	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(migrations, fmt.Sprintf("%05d_rolling.sql", version)): file,
+	}})
+	if err != nil {
+		return world.Programs{}, 0, err
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(file, []byte(added), 0o600),
+		os.WriteFile(overlay, raw, 0o600)); err != nil {
+		return world.Programs{}, 0, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-w", "-overlay", overlay,
+		"-o", dir+string(filepath.Separator), "./cmd/api", "./cmd/reconciler", "./cmd/mockpsp")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return world.Programs{}, 0, fmt.Errorf("build the new version: %w\n%s", err, out)
+	}
+	programs, err := world.Existing(dir)
+	return programs, version, err
+}
+
+// nextVersion is the number after those of the migrations in dir.
+func nextVersion(dir string) (int, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "[0-9]*_*.sql"))
+	if err != nil || len(names) == 0 {
+		return 0, errors.Join(err, errors.New("there are no migrations in "+dir))
+	}
+	number, _, _ := strings.Cut(filepath.Base(names[len(names)-1]), "_") // Glob sorts, and all have the same length.
+	last, err := strconv.Atoi(number)
+	return last + 1, err
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/lab/history"
+	"payonce/lab/payers"
+)
+
+// tally is what the update has cost the clients.
+type tally struct {
+	answers map[string]int // by the process that gave them
+	crashed int            // requests that a process had when it was killed
+	lost    []string       // requests that were taken, and had no answer; by process and key
+	refused []string       // connections that nobody took
+	errors  []string       // answers of 500 and above, without those of
+	psp     int            // payments that the PSP was asked to fail
+	gap     time.Duration  // the longest time in which no payment was done
+}
+
+// crash is a process that was killed, and when it served again. What it lost is not the update's.
+type crash struct {
+	process string
+	back    time.Duration
+}
+
+// count counts what clients have asked. Nothing may be under way any more.
+func count(operations []history.Operation, c crash) tally {
+	t := tally{answers: map[string]int{}}
+	var done []time.Duration
+	for _, o := range operations {
+		what := o.API + " " + o.Key
+		switch {
+		case !o.Answered() && o.API == c.process && o.Call < c.back:
+			t.crashed++
+		case !o.Answered() && strings.Contains(o.Failure, "connection refused"):
+			t.refused = append(t.refused, what)
+		case !o.Answered():
+			t.lost = append(t.lost, what+": "+o.Failure)
+		case o.Status == http.StatusServiceUnavailable && strings.Contains(string(o.Body), payers.NotCharged):
+			t.psp++
+		case o.Status >= http.StatusInternalServerError:
+			t.errors = append(t.errors, what+": "+string(o.Answer))
+		}
+		if o.Answered() {
+			t.answers[o.API]++
+		}
+		if payers.Final(o.Status) {
+			done = append(done, o.Return)
+		}
+	}
+	slices.Sort(done)
+	for i := 1; i < len(done); i++ {
+		t.gap = max(t.gap, done[i]-done[i-1])
+	}
+	return t
+}
+
+// tell writes the figures into the report, and what may not be among them.
+func (t tally) tell(r *report) {
+	total := 0
+	for _, process := range slices.Sorted(maps.Keys(t.answers)) {
+		r.tell("answers of "+process, "%d", t.answers[process])
+		total += t.answers[process]
+	}
+	r.tell("answers in all", "%d", total)
+	r.tell("lost with the API that was killed", "%d, sent again by their clients", t.crashed)
+	r.tell("503 because the PSP failed", "%d, as was asked for", t.psp)
+	r.tell("longest time without a payment", "%s", t.gap.Round(time.Millisecond))
+	for _, each := range []struct {
+		name  string
+		found []string
+	}{{"answers lost", t.lost}, {"connections refused", t.refused}, {"answers of 5xx", t.errors}} {
+		r.tell(each.name, "%d", len(each.found))
+		for _, what := range each.found {
+			r.broken("case", each.name, "%s", what)
+		}
+	}
+}
