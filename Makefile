@@ -81,7 +81,7 @@ proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hou
 	$(MAKE) matrix
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
 	RELEASE=all $(GO) test -count=1 ./test/release
-	$(MAKE) caller mutations model failover citus grade sdks callers
+	$(MAKE) caller mutations model failover rolling citus grade sdks callers
 	$(MAKE) mutants
 
 .PHONY: links
@@ -95,6 +95,11 @@ verify: verify-generated verify-tidy verify-format lint verify-compose verify-tr
 .PHONY: generate
 generate: ## write the query code from db/
 	$(SQLC) generate
+
+# A release does it. It changes no line that is there: a file that has been released is never edited.
+.PHONY: freeze
+freeze: ## note the migrations that are new as released, in db/migrations/released.txt
+	@$(GO) test -count=1 ./db/migrations -run Released -update
 
 .PHONY: migrate
 migrate: ## bring the database at DATABASE_URL to the newest schema
@@ -211,6 +216,11 @@ mutants: ## take each guard away, one at a time, and have a test find it, in thr
 failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1
 	@$(BUILD_LAB) ./failover
 	@exec bin/failover
+
+.PHONY: rolling
+rolling: ## update APIs and reconcilers one by one, under load, in four minutes; QUICK=1 in one; OLD=<git ref> for the version to update from
+	@$(BUILD_LAB) ./rolling
+	@exec bin/rolling
 
 .PHONY: citus
 citus: ## run the end-to-end tests, crashes and a storm on a coordinator and two workers, in twenty minutes; PARTS="tests matrix" for some; PG_BINDIR names a PostgreSQL that has Citus

@@ -101,6 +101,6 @@ func Migrate(ctx context.Context, args []string, getenv func(string) string, std
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "The schema is at version %d.\n", version)
+	_, err = fmt.Fprintf(stdout, "The schema is at version %d, or a later one.\n", version)
 	return err
 }

@@ -30,7 +30,8 @@ var ErrDevelopmentVersion = errors.New("the database is of an older development 
 // that table and continues from there.
 //
 // After that, each Role that CreateRoles has given access to this database has exactly the rights that its processes
-// need for this schema.
+// need for this schema. A database of a later release is left as it is, also its rights: those of this program could be
+// fewer than what the later processes need.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	return migrate(ctx, url, false, log)
 }
@@ -56,6 +57,15 @@ func migrate(ctx context.Context, url string, distribute bool, log *slog.Logger)
 	applied, err := migrateBesideOthers(ctx, own, log)
 	if err != nil {
 		return err
+	}
+	var later bool
+	err = connected(ctx, cfg, func(conn *pgx.Conn) (err error) { later, err = ofLaterRelease(ctx, conn); return err })
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if later {
+		log.WarnContext(ctx, "the schema is that of a later release; nothing was changed")
+		return nil
 	}
 	spreads = spreads || distribute
 	if spreads {
@@ -149,6 +159,16 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 		return nil, fmt.Errorf("load migrations: %w", err)
 	}
 	return provider, nil
+}
+
+// ofLaterRelease reports whether the database has a migration that comes after ours.
+func ofLaterRelease(ctx context.Context, conn *pgx.Conn) (later bool, err error) {
+	ours, err := SchemaVersion()
+	if err != nil {
+		return false, err
+	}
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) > $1 FROM goose_db_version", ours).Scan(&later)
+	return later, err
 }
 
 // SchemaVersion is the newest migration that this binary carries.

@@ -139,17 +139,24 @@ func TestDatabaseOfADevelopmentVersionIsRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-// A later release adds files behind ours. Its database is left as it is.
+// A later release adds files behind ours. Its database is left as it is, also the rights: its processes run.
 func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	url := empty(t)
+	if err := postgres.CreateRoles(t.Context(), url, nil, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
 	if err := migrate(t, url); err != nil {
 		t.Fatal(err)
 	}
 	conn := pgtest.Connect(t, url)
 	pgtest.Exec(t, conn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
+	pgtest.Exec(t, conn, "GRANT DELETE ON payments TO payonce_api") // what the later release may do
 	if err := migrate(t, url); err != nil {
 		t.Error(err)
+	}
+	if kept := pgtest.Values[bool](t, conn, "SELECT has_table_privilege('payonce_api', 'payments', 'DELETE')"); !kept[0] {
+		t.Error("the later release has lost a right")
 	}
 }
 

@@ -14,15 +14,24 @@ import (
 	"payonce/lab/world"
 )
 
-// added is the migration that the new version brings: what a release may add.
-const added = `-- +goose Up
+// added are the migrations that the new version brings: what a release may add.
+func added() []string {
+	return []string{`-- +goose Up
 ALTER TABLE payments ADD COLUMN rolling_note text;
 CREATE TABLE rolling_notes (id bigint PRIMARY KEY, note text NOT NULL);
 
 -- +goose Down
 DROP TABLE rolling_notes;
 ALTER TABLE payments DROP COLUMN rolling_note;
-`
+`, `-- +goose NO TRANSACTION
+-- +goose Up
+DROP INDEX CONCURRENTLY IF EXISTS payments_rolling_note;
+CREATE INDEX CONCURRENTLY payments_rolling_note ON payments (rolling_note);
+
+-- +goose Down
+DROP INDEX CONCURRENTLY payments_rolling_note;
+`}
+}
 
 // versions are the programs of both, and the name of the old one.
 type versions struct {
@@ -40,7 +49,7 @@ func build(ctx context.Context, ref, dir string, say func(string)) (v versions, 
 		ref = newestRelease(ctx, root)
 	}
 	tree := root
-	v.name = "this tree without its last migration"
+	v.name = "this tree without two migrations"
 	if ref != "" {
 		v.name = ref
 		if tree, err = checkout(ctx, root, ref, filepath.Join(dir, "old-tree")); err != nil {
@@ -51,7 +60,7 @@ func build(ctx context.Context, ref, dir string, say func(string)) (v versions, 
 	if v.old, err = world.Build(ctx, tree, filepath.Join(dir, "old"), nil); err != nil {
 		return v, err
 	}
-	say("building this tree, with one more migration")
+	say("building this tree, with two more migrations")
 	v.new, v.schema, err = buildNew(ctx, root, filepath.Join(dir, "new"))
 	return v, err
 }
@@ -93,22 +102,10 @@ func gitIn(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// buildNew builds the tree as it is, and the migration as if it were there.
-func buildNew(ctx context.Context, root, dir string) (world.Programs, int, error) {
-	migrations := filepath.Join(root, "db", "migrations")
-	version, err := nextVersion(migrations)
+// buildNew builds the tree as it is, and the migrations as if they were there. It returns the version of the last one.
+func buildNew(ctx context.Context, root, dir string) (_ world.Programs, schema int, err error) {
+	overlay, schema, err := writeAdded(filepath.Join(root, "db", "migrations"), dir)
 	if err != nil {
-		return world.Programs{}, 0, err
-	}
-	file, overlay := filepath.Join(dir, "added.sql"), filepath.Join(dir, "overlay.json")
-	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(migrations, fmt.Sprintf("%05d_rolling.sql", version)): file,
-	}})
-	if err != nil {
-		return world.Programs{}, 0, err
-	}
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(file, []byte(added), 0o600),
-		os.WriteFile(overlay, raw, 0o600)); err != nil {
 		return world.Programs{}, 0, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-w", "-overlay", overlay,
@@ -118,7 +115,34 @@ func buildNew(ctx context.Context, root, dir string) (world.Programs, int, error
 		return world.Programs{}, 0, fmt.Errorf("build the new version: %w\n%s", err, out)
 	}
 	programs, err := world.Existing(dir)
-	return programs, version, err
+	return programs, schema, err
+}
+
+// writeAdded writes the migrations into dir, and the file for go build -overlay that puts them behind those in
+// migrations.
+func writeAdded(migrations, dir string) (overlay string, last int, err error) {
+	next, err := nextVersion(migrations)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	replace := map[string]string{}
+	for i, sql := range added() {
+		last = next + i
+		name := fmt.Sprintf("%05d_rolling.sql", last)
+		replace[filepath.Join(migrations, name)] = filepath.Join(dir, name)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(sql), 0o600); err != nil {
+			return "", 0, err
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", 0, err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, last, os.WriteFile(overlay, raw, 0o600)
 }
 
 // nextVersion is the number after those of the migrations in dir.

@@ -1,8 +1,9 @@
 // Command rolling plays a rolling update: programs of two versions at once over one database, under load. `make
 // rolling` runs it.
 //
-// The old version is that of a git ref. The new one is the tree, with one more migration that a release could bring:
-// a column and a table. So old programs run over a newer schema in each run, also before there is a second release.
+// The old version is that of a git ref. The new one is the tree, with two more migrations that a release could bring:
+// a column, a table and an index. So old programs run over a newer schema in each run, also before there is a second
+// release.
 // The order is that of docs/production.md: the migration, then one API after the other, then the reconcilers.
 //
 // What payments must keep to is told by lab/invariants. This package counts what an update may cost its clients:

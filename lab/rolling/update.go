@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
 	"payonce/internal/postgres"
-	"payonce/lab/invariants"
 	"payonce/lab/payers"
 	"payonce/lab/world"
 )
@@ -23,8 +21,6 @@ const (
 	pairs = 2
 	// refunds is how many of a hundred payments are returned in part.
 	refunds = 20
-	// quietLimit bounds the wait until what was lost is resolved.
-	quietLimit = 3 * time.Minute
 	// noticeLimit bounds the wait until the balancer or the database shows what a process does.
 	noticeLimit = 30 * time.Second
 )
@@ -73,8 +69,11 @@ func update(ctx context.Context, s settings, dir string, say func(string), r *re
 		{"the new version alone; then all comes to rest", st.rest},
 	} {
 		say(step.says)
-		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.says, err)
+		if err := step.do(ctx); ctx.Err() != nil {
+			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		} else if err != nil {
+			r.broken("case", step.says, "%v", err)
+			return nil
 		}
 	}
 	return st.judge(ctx)
@@ -247,66 +246,6 @@ func (s *stage) replaceReconcilers(ctx context.Context) error {
 		old.Stop()
 	}
 	return nil
-}
-
-// rest waits until all is resolved.
-func (s *stage) rest(ctx context.Context) error {
-	if err := s.payers.AwaitMore(ctx, s.settings.payments()); err != nil {
-		return err
-	}
-	s.payers.Stop()
-	limited, cancel := context.WithTimeout(ctx, quietLimit)
-	defer cancel()
-	world.AwaitTold(limited, s.PSP.Address)
-	if err := invariants.Quiet(limited, s.evidence()); err != nil {
-		s.report.broken("I2", "rest", "%v", err)
-		return nil
-	}
-	episodes, err := invariants.Convergence(ctx, s.evidence())
-	if err != nil {
-		return err
-	}
-	median, longest := invariants.MedianAndMax(episodes)
-	s.report.tell("unknown, and resolved", "%d, after %s (median) to %s", len(episodes),
-		median.Round(time.Millisecond), longest.Round(time.Millisecond))
-	return nil
-}
-
-// judge counts what it has cost, and holds the run against all invariants, replays of every key included.
-func (s *stage) judge(ctx context.Context) error {
-	t := count(s.payers.Recorder.Operations(), s.crash)
-	for _, api := range s.apis {
-		if t.answers[api.Name] == 0 {
-			s.report.broken("case", api.Name, "it has answered nothing, so this shows nothing")
-		}
-	}
-	t.tell(s.report)
-	found, err := invariants.Check(ctx, s.evidence())
-	if err != nil {
-		return err
-	}
-	for _, v := range found {
-		s.report.broken(v.Invariant, v.Key, "%s", v.Detail)
-	}
-	if len(found) == 0 {
-		s.report.tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
-	}
-	return nil
-}
-
-// evidence is what the invariants are judged by. Only what still runs is asked.
-func (s *stage) evidence() invariants.Evidence {
-	e := invariants.Evidence{
-		GracePeriod: world.GracePeriod, Retention: world.Retention, DB: s.DB, PSP: "http://" + s.PSP.Address,
-		History: s.payers.Recorder.Operations(), APIKeys: map[string]string{"acme": s.Keys.Acme, "globex": s.Keys.Globex},
-		HTTP: &http.Client{Timeout: noticeLimit},
-	}
-	for _, api := range s.apis {
-		if api.Running() {
-			e.APIs = append(e.APIs, "http://"+api.Address)
-		}
-	}
-	return e
 }
 
 // close ends everything. Logs stay.
