@@ -263,9 +263,10 @@ verify-format:
 
 .PHONY: verify-compose
 verify-compose:
-	@echo "== compose.yaml and compose.citus.yaml are hardened"
-	@cd deploy/composecheck && $(GO) test . && $(GO) run . ../../compose.yaml && $(GO) run . ../../compose.citus.yaml || \
-		{ echo "to do: compose.yaml; deploy/composecheck/hardening.go says what is asked"; exit 1; }
+	@echo "== compose.yaml, compose.citus.yaml and deploy/kubernetes are hardened"
+	@cd deploy/composecheck && $(GO) test . && $(GO) run . ../../compose.yaml && $(GO) run . ../../compose.citus.yaml && \
+		$(GO) run . ../kubernetes || \
+		{ echo "to do: the lines above; deploy/composecheck/*hardening.go say what is asked"; exit 1; }
 
 .PHONY: verify-tree
 verify-tree:
