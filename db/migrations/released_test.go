@@ -104,10 +104,11 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
+// releases is empty where nothing was released yet, such as in a service that begins with these files.
 func releases(t *testing.T) []release {
 	t.Helper()
 	all, err := readReleases(read(t, list))
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		t.Fatalf("%s: %v", list, err)
 	}
 	return all
@@ -115,11 +116,11 @@ func releases(t *testing.T) []release {
 
 func TestReleasedMigrationsAreAsTheyWereReleased(t *testing.T) {
 	t.Parallel()
-	if *update {
-		freeze(t)
-	}
 	for _, breach := range breaches(releases(t), migrationFiles(t)) {
 		t.Error(breach)
+	}
+	if *update && !t.Failed() {
+		freeze(t)
 	}
 }
 

@@ -256,7 +256,7 @@ func (s *stage) close() error {
 		errs = append(errs, s.payers.Close())
 	}
 	if s.World != nil {
-		errs = append(errs, s.World.Close())
+		errs = append(errs, s.Close())
 	}
 	if s.site != nil {
 		errs = append(errs, s.site.Close())

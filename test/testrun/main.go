@@ -123,8 +123,8 @@ func inTurn(ctx context.Context, goCommand string, runs []testRun, r *report) (c
 }
 
 // apart are the arguments of two runs: of the packages below one path with the race detector, and of the others without
-// it. The others are first: they wait for programs, and would leave the processors idle at the end. A run of no packages
-// is left out.
+// it. The others are first: they wait for programs, and would leave the processors idle at the end. A run of no
+// packages is left out.
 func apart(packages []string, below string, flags []string) (runs [][]string) {
 	for _, race := range []bool{false, true} {
 		group := slices.DeleteFunc(slices.Clone(packages), func(name string) bool {
