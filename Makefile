@@ -81,7 +81,7 @@ proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hou
 	$(MAKE) matrix
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
 	RELEASE=all $(GO) test -count=1 ./test/release
-	$(MAKE) caller mutations model failover rolling citus grade sdks callers
+	$(MAKE) caller mutations model failover rolling citus grade sdks callers start-proof
 	$(MAKE) mutants
 
 .PHONY: links
@@ -176,7 +176,11 @@ grade: ## check any payment server, in any language, in one minute: make grade T
 		echo "PROFILE=$$PROFILE is for a server of yours: make grade TARGET=./my-server PROFILE=$$PROFILE (docs/grade.md)"; exit 2; fi
 	@$(BUILD_LAB) ./grade
 	@if [ -n "$(TARGET)" ]; then exec bin/grade "$(TARGET)"; fi; \
-		$(BUILD) -o bin/ ./cmd/api ./cmd/reconciler && (cd lab && $(BUILD) -o ../bin/grade-payonce ./grade/payonce) && exec bin/grade bin/grade-payonce
+		(cd lab && $(BUILD) -o ../bin/grade-payonce ./grade/payonce) && exec bin/grade bin/grade-payonce
+
+.PHONY: start-proof
+start-proof: ## copy the core, and the core with operations, into modules of their own; run all their tests there, and grade them
+	@cd lab && START_PROOF=1 $(GO) test -count=1 -timeout 3h -run TestWholeCopy -v ./start
 
 .PHONY: check
 check: need-go ## check your copy of a lesson's step, in seconds: make check LESSON=2; FROM=course/steps/02 for another folder; without LESSON, the lessons that have one

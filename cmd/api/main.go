@@ -93,11 +93,12 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err := settings.CheckProcess(); err != nil {
 		return err
 	}
-	app.TuneMemory(getenv)
 	api, err := app.NewAPI(ctx, settings, telemetry.NewLogger(stderr, settings.LogLevel))
 	if err != nil {
 		return err
 	}
-	go app.FollowLoad(ctx, getenv)
+	if tuned, ok := any(api).(app.Tuned); ok {
+		tuned.Tune(ctx, getenv)
+	}
 	return api.Run(ctx, func() {})
 }

@@ -25,42 +25,59 @@ const usage = `Payonce's reconciler: no outcome stays unknown.
 
 Usage:
   reconciler run          work until interrupted: sweep, resolve, webhooks, ledger scan, statements, pruning
-  reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
-  reconciler scan         read the PSP's lists to their ends; after a restore, before the API serves
-  reconciler key show     show a key, its payment and its timeline
-  reconciler timeline     draw what has happened to a key
-  reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 if the reconciler is ready
+%s  reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 if the reconciler is ready
   reconciler COMMAND --help
   reconciler --version
 
-Exit code: 0 done, 1 failed, 2 the command line is wrong. The exit codes of reconciler statement are different; see its
-help.
+Exit code: 0 done, 1 failed, 2 the command line is wrong.
 
 Settings, as environment variables with their defaults:
 `
+
+// commandLine is what a command is run with.
+type commandLine struct {
+	getenv         func(string) string
+	stdout, stderr io.Writer
+}
+
+// operates are the commands of operators. A command line has these methods if operations.go is there. A service of
+// one's own may do without the file, so no other file names anything that is in it.
+type operates interface {
+	// operate runs a command. If it has no such command, known is false.
+	operate(ctx context.Context, command string, args []string) (known bool, err error)
+	usage() string
+}
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
+	operators, operations := any(commandLine{getenv, stdout, stderr}).(operates)
 	switch command {
 	case "run":
 		return work(ctx, args, getenv, stdout, stderr)
-	case "statement", "scan", "key", "timeline":
-		return operate(ctx, command, args, getenv, stdout, stderr)
 	case "healthcheck":
 		return app.Healthcheck(ctx, "reconciler", "RECONCILER_ADDR", func() (string, error) {
 			settings, err := config.LoadReconciler(getenv)
 			return settings.Addr, err
 		}, args, stdout)
 	case "help", "--help", "-help", "-h":
-		fmt.Fprint(stdout, usage)
+		further := ""
+		if operations {
+			further = operators.usage()
+		}
+		fmt.Fprintf(stdout, usage, further)
 		return config.Describe(stdout, nil, config.Reconciler{})
 	case "version", "--version", "-version":
 		return cli.PrintVersion(stdout, "reconciler")
 	case "":
-		return cli.Usagef("name a command: run, statement, scan, key, timeline or healthcheck; see reconciler --help")
+		return cli.Usagef("name a command; see reconciler --help")
+	}
+	if operations {
+		if known, err := operators.operate(ctx, command, args); known {
+			return err
+		}
 	}
 	return cli.Usagef("command %q is not known; see reconciler --help", command)
 }
@@ -84,6 +101,9 @@ func work(ctx context.Context, args []string, getenv func(string) string, stdout
 	if err != nil {
 		return err
 	}
+	if tuned, ok := any(reconciler).(app.Tuned); ok {
+		tuned.Tune(ctx, getenv)
+	}
 	return reconciler.Run(ctx, func() {})
 }
 
@@ -98,6 +118,5 @@ func open(
 	if err := settings.CheckProcess(); err != nil {
 		return nil, err
 	}
-	app.TuneMemory(getenv)
 	return app.NewReconciler(ctx, settings, log(stderr, settings.LogLevel))
 }

@@ -49,17 +49,16 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 		PublicURL: c.PublicURL, RequestID: requestID, NewID: NewID, Tracer: a.tracer, Now: time.Now,
 		InFlightWait: c.InFlightWait,
 	}
-	a.addPages(&public)
+	a.checks = a.readiness()
+	a.Operator = httpapi.Machines(a.registry, a.checks)
+	if more, ok := any(a).(extendsAPI); ok {
+		if a.Operator, err = more.extend(&public); err != nil {
+			a.Close()
+			return nil, err
+		}
+	}
 	a.Public = httpapi.New(public)
 	a.registerGauges()
-	a.checks = a.readiness()
-	pages, err := a.console(c)
-	if err != nil {
-		a.Close()
-		return nil, err
-	}
-	a.Operator = a.operatorSide(httpapi.OperatorConfig{Checks: a.checks, OperatorURL: c.OperatorURL(),
-		PSPPage: c.PSPPage, Console: pages}, c.PublicURL)
 	return a, nil
 }
 

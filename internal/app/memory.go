@@ -15,8 +15,8 @@ const (
 	leastPercent = 50  // however much lives, so that the collector leaves time for the payments
 )
 
-// TuneMemory sets how often the collector runs, unless the environment does.
-func TuneMemory(getenv func(string) string) {
+// tuneMemory sets how often the collector runs, unless the environment does.
+func tuneMemory(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		afterEachCollection(setPercent)
 	}

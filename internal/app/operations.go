@@ -25,33 +25,51 @@ import (
 	"payonce/internal/reconcile"
 	"payonce/internal/statement"
 	"payonce/internal/telemetry"
+	"payonce/internal/tracing"
 	"payonce/internal/webhooks"
 )
 
-// operations are the parts that payments do without: what operators do and see, statements, and further dialects. Only
-// this file names them. A service that does without them, too, deletes it, and the calls that the compiler then names.
-type operations struct {
-	Operators *operator.Service
-	recent    *console.Recent // of an API
+// What this file adds are the parts that payments do without: what operators do and see, statements, events, traces,
+// and further dialects. Only this file names them. A service that does without them deletes this file.
+var (
+	_ extendsParts      = (*parts)(nil)
+	_ extendsReceivers  = (*API)(nil)
+	_ extendsAPI        = (*API)(nil)
+	_ extendsReconciler = (*Reconciler)(nil)
+	_ Tuned             = (*API)(nil)
+	_ Tuned             = (*Reconciler)(nil)
+)
+
+// Tune implements Tuned.
+func (a *API) Tune(ctx context.Context, getenv func(string) string) {
+	tuneMemory(getenv)
+	go followLoad(ctx, getenv)
 }
 
-func (p *parts) addOperator() {
-	p.Operators = operator.New(operator.Config{
-		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: p.log,
-		Requeue: p.queue.RetryTx, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
-	})
-}
+// Tune implements Tuned.
+func (r *Reconciler) Tune(_ context.Context, getenv func(string) string) { tuneMemory(getenv) }
 
-// reprocess has a stored webhook processed again.
-func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
-	err := webhooks.ReopenTx(ctx, tx, id)
-	switch {
-	case errors.Is(err, webhooks.ErrNoEvent):
-		return fmt.Errorf("%w: %w", deadletters.ErrGone, err)
-	case err != nil:
-		return err
+// Operators makes what operators ask.
+func (p *parts) Operators() (*operator.Service, error) {
+	queue, err := reconcile.NewQueue(p.log)
+	if err != nil {
+		return nil, err
 	}
-	return p.queue.WebhookTx(ctx, tx, id)
+	// reprocess has a stored webhook processed again.
+	reprocess := func(ctx context.Context, tx pgx.Tx, id string) error {
+		err := webhooks.ReopenTx(ctx, tx, id)
+		switch {
+		case errors.Is(err, webhooks.ErrNoEvent):
+			return fmt.Errorf("%w: %w", deadletters.ErrGone, err)
+		case err != nil:
+			return err
+		}
+		return queue.WebhookTx(ctx, tx, id)
+	}
+	return operator.New(operator.Config{
+		DB: p.db, Keys: p.Keys, PSPs: p.psps, Payments: p.Payments, Tracer: p.tracer, Log: p.log,
+		Requeue: queue.RetryTx, Reprocess: reprocess, Reconsider: queue.EvidenceTx, Forget: forgetWebhook,
+	}), nil
 }
 
 // forgetWebhook has a stored webhook count as processed that an operator does not want to hear of again.
@@ -59,10 +77,15 @@ func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
 	return postgres.PipelineTx(ctx, tx, webhooks.Processed(id, "dismissed"))
 }
 
+// trace has the process send its traces to a collector, if there is one.
+func (p *parts) trace(ctx context.Context, c config.Shared, service string) (*tracing.Tracer, error) {
+	return tracing.New(ctx, tracing.Config{
+		Endpoint: c.TraceEndpoint, Ratio: c.TraceRatio, Service: service, Log: p.log,
+	})
+}
+
 // addDialects adds the providers of further dialects, where we have a secret.
-func addDialects(
-	psps gateway.PSPs, c config.API, installation func() string, metrics *telemetry.Metrics,
-) (err error) {
+func (p *parts) addDialects(psps gateway.PSPs, c config.API, installation func() string) (err error) {
 	further := gateway.PSPs{}
 	if c.StripeSecret != "" {
 		if further[stripe.Name], err = stripe.New(stripe.Config{
@@ -77,7 +100,7 @@ func addDialects(
 			return fmt.Errorf("PSP_KEY_MEMORY (%s) must not exceed %s, which is how long %s recognises a key",
 				c.PSPMemory, most, name)
 		}
-		psps[name] = gateway.Observed(psp, time.Now, metrics.PSPRequest)
+		psps[name] = gateway.Observed(psp, time.Now, p.metrics.PSPRequest)
 	}
 	return nil
 }
@@ -87,14 +110,21 @@ func (a *API) addReceivers(all map[string]*webhooks.Receiver) {
 	all["stripe"] = a.receiver(stripe.Name, a.settings.StripeWebhookSecrets)
 }
 
-// addPages adds to the public API what people read, what the console remembers of its requests, and what merchants ask
-// about their events.
-func (a *API) addPages(public *httpapi.Config) {
-	a.recent = console.NewRecent(time.Now())
-	public.Remember = a.recent.Add
-	public.Pages = pages.Handler(pages.Addresses{Public: public.PublicURL, Operator: a.settings.OperatorURL(),
-		PSP: a.settings.PSPPage}, httpapi.OpenAPI)
+// extend adds to the public API what people read, what the console remembers of its requests, and what merchants ask
+// about their events. The operator's side of an API has the console.
+func (a *API) extend(public *httpapi.Config) (http.Handler, error) {
+	c, recent := a.settings, console.NewRecent(time.Now())
+	operators, err := a.Operators()
+	if err != nil {
+		return nil, err
+	}
+	public.Remember = recent.Add
+	public.Pages = pages.Handler(pages.Addresses{Public: c.PublicURL, Operator: c.OperatorURL(), PSP: c.PSPPage},
+		httpapi.OpenAPI)
 	public.Further = httpapi.Events(a.events())
+	console, err := a.console(operators, recent)
+	return a.operatorSide(httpapi.OperatorConfig{Operators: operators, Checks: a.checks, OperatorURL: c.OperatorURL(),
+		PSPPage: c.PSPPage, Console: console}, c.PublicURL), err
 }
 
 // events is what merchants ask about their events, and operators.
@@ -104,8 +134,8 @@ func (a *API) events() *events.Registry {
 }
 
 // backlog is the operator's summary in the words of the metrics.
-func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
-	s, err := p.Operators.Summary(ctx)
+func backlog(ctx context.Context, operators *operator.Service) (telemetry.Backlog, error) {
+	s, err := operators.Summary(ctx)
 	if err != nil {
 		return telemetry.Backlog{}, err
 	}
@@ -127,23 +157,26 @@ func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
 	return b, nil
 }
 
-// operatorSide is the handler of the operator's listener. Every process has one. An API has the console.
+// operatorSide is the handler of the operator's listener.
 func (p *parts) operatorSide(c httpapi.OperatorConfig, publicURL string) http.Handler {
-	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
-	c.Operators, c.Gatherer = p.Operators, p.registry
+	telemetry.RegisterBacklog(p.registry, time.Now, func(ctx context.Context) (telemetry.Backlog, error) {
+		return backlog(ctx, c.Operators)
+	})
+	c.Gatherer = p.registry
 	c.Config = httpapi.Config{Directory: p.directory, Metrics: p.metrics, Log: p.log, PublicURL: publicURL,
 		RequestID: requestID, Now: time.Now}
 	return httpapi.Operator(c)
 }
 
-func (a *API) console(c config.API) (http.Handler, error) {
+func (a *API) console(operators *operator.Service, recent *console.Recent) (http.Handler, error) {
+	c := a.settings
 	secret := []byte(c.ConsoleSecret)
 	if len(secret) == 0 {
 		secret = []byte(cryptorand.Text()) // The sessions of this process end with it.
 	}
 	pages, err := console.New(console.Config{
-		Keys: a.Keys, Payments: a.Payments, Operators: a.Operators, Events: a.events(), Directory: a.directory,
-		Tracer: a.tracer, Recent: a.recent, Secret: secret,
+		Keys: a.Keys, Payments: a.Payments, Operators: operators, Events: a.events(), Directory: a.directory,
+		Tracer: a.tracer, Recent: recent, Secret: secret,
 		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
 		EventsFile: c.EventsFile,
 		Log:        a.log, Now: time.Now,
@@ -154,11 +187,18 @@ func (a *API) console(c config.API) (http.Handler, error) {
 	return pages, nil
 }
 
-// furtherJobs are the reconciler's jobs that no key's outcome depends on.
-func (r *Reconciler) furtherJobs() ([]reconcile.Jobs, error) {
+// extend adds the jobs that no key's outcome depends on.
+func (r *Reconciler) extend(jobs *reconcile.Config) (http.Handler, error) {
+	c := r.Settings
+	operators, err := r.Operators()
+	if err != nil {
+		return nil, err
+	}
 	statements, err := statement.New(r.StatementConfig())
-	return []reconcile.Jobs{reconcile.Statements(statements), reconcile.Answered(r.Operators.CloseAnswered),
-		reconcile.Events(r.deliverer())}, err
+	jobs.Further = []reconcile.Jobs{reconcile.Statements(statements), reconcile.Answered(operators.CloseAnswered),
+		reconcile.Events(r.deliverer())}
+	return r.operatorSide(httpapi.OperatorConfig{Operators: operators, Checks: r.readiness(), OperatorURL: c.LocalURL(),
+		ConsoleURL: c.ConsoleURL}, c.PublicURL), err
 }
 
 func (r *Reconciler) deliverer() *events.Deliverer {

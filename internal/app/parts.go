@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,17 +22,15 @@ import (
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 	"payonce/internal/tracing"
+	"payonce/internal/webhooks"
 )
 
 // parts are what the API and the reconciler are both made of.
 type parts struct {
-	operations
-
 	db        *postgres.DB
 	psps      gateway.PSPs
 	Keys      *idempotency.Keys // reads keys and their timelines
 	Payments  *payments.Service
-	queue     *reconcile.Queue
 	directory *tenants.Directory
 	room      *postgres.Room
 	registry  *prometheus.Registry
@@ -41,6 +40,35 @@ type parts struct {
 	newest    int64 // schema version of this binary
 	leaving   atomic.Bool
 }
+
+// Tuned is a process that follows what it has to do: how much memory it takes, and how many processors. The processes
+// have the method if operations.go is there.
+type Tuned interface {
+	// Tune returns at once. It is called once, by a program of one process.
+	Tune(ctx context.Context, getenv func(string) string)
+}
+
+// The processes have these methods if operations.go is there. A service of one's own may do without the file, so no
+// other file names anything that is in it.
+type (
+	// extendsParts adds the providers of further dialects, and sends traces to a collector.
+	extendsParts interface {
+		addDialects(psps gateway.PSPs, c config.API, installation func() string) error
+		trace(ctx context.Context, c config.Shared, service string) (*tracing.Tracer, error)
+	}
+	// extendsReceivers adds what takes the webhooks of further dialects in.
+	extendsReceivers interface {
+		addReceivers(all map[string]*webhooks.Receiver)
+	}
+	// extendsAPI adds to the public API what payments do without, and makes the operator's side.
+	extendsAPI interface {
+		extend(public *httpapi.Config) (operator http.Handler, err error)
+	}
+	// extendsReconciler adds the jobs that no key's outcome depends on, and makes the operator's side.
+	extendsReconciler interface {
+		extend(jobs *reconcile.Config) (operator http.Handler, err error)
+	}
+)
 
 // newParts makes the parts. They connect to nothing yet. A process that takes no webhooks has no secrets of theirs.
 func newParts(
@@ -58,9 +86,6 @@ func newParts(
 	if p.newest, err = postgres.SchemaVersion(); err != nil {
 		return nil, err
 	}
-	if p.queue, err = reconcile.NewQueue(log); err != nil {
-		return nil, err
-	}
 	if p.db, err = openDB(ctx, c.Shared); err != nil {
 		return nil, err
 	}
@@ -68,15 +93,15 @@ func newParts(
 		id, _ := p.db.Installation(ctx) // checkSchema says why it cannot be read.
 		return id
 	}
-	if p.psps, err = newPSPs(c, installation, p.metrics); err != nil {
+	if p.psps, err = p.newPSPs(c, installation); err != nil {
 		p.db.Close()
 		return nil, err
 	}
-	if p.tracer, err = tracing.New(ctx, tracing.Config{
-		Endpoint: c.TraceEndpoint, Ratio: c.TraceRatio, Service: service, Log: log,
-	}); err != nil {
-		p.Close()
-		return nil, err
+	if more, ok := any(p).(extendsParts); ok {
+		if p.tracer, err = more.trace(ctx, c.Shared, service); err != nil {
+			p.Close()
+			return nil, err
+		}
 	}
 	p.Keys = idempotency.New(p.db, terms, time.Now)
 	p.Payments = payments.New(payments.Config{
@@ -85,7 +110,6 @@ func newParts(
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.room = postgres.NewRoom(p.db, time.Now)
-	p.addOperator()
 	return p, nil
 }
 

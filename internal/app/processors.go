@@ -13,10 +13,10 @@ const (
 	longWait     = 0.004 // seconds that a goroutine which could run waits for a processor
 )
 
-// FollowLoad keeps the program to one processor as long as that is enough, until ctx ends, unless the environment says
+// followLoad keeps the program to one processor as long as that is enough, until ctx ends, unless the environment says
 // how many. A program that mostly waits for the network is cheaper so: while a second processor is free, the Go runtime
 // wakes a thread for it at each event, to look for more work, and in vain (docs/performance.md). It is called once.
-func FollowLoad(ctx context.Context, getenv func(string) string) {
+func followLoad(ctx context.Context, getenv func(string) string) {
 	if getenv("GOMAXPROCS") != "" {
 		return
 	}

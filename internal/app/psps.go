@@ -7,7 +7,6 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/reconcile"
-	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
 
@@ -15,16 +14,19 @@ import (
 const nativePath = "psp"
 
 // newPSPs makes the providers that this process has settings for. No other package knows which dialects there are.
-func newPSPs(c config.API, installation func() string, metrics *telemetry.Metrics) (gateway.PSPs, error) {
+func (p *parts) newPSPs(c config.API, installation func() string) (gateway.PSPs, error) {
 	psps := gateway.PSPs{}
 	own, err := native.New(c.PSPURL, c.PSPSecret, limitsOf(c.Shared), c.WebhookSecrets, time.Now)
 	if err != nil {
 		return nil, err
 	}
 	if c.PSPSecret != "" || c.PSP == config.NativePSP {
-		psps[native.Name] = gateway.Observed(own, time.Now, metrics.PSPRequest)
+		psps[native.Name] = gateway.Observed(own, time.Now, p.metrics.PSPRequest)
 	}
-	return psps, addDialects(psps, c, installation, metrics)
+	if more, ok := any(p).(extendsParts); ok {
+		return psps, more.addDialects(psps, c, installation)
+	}
+	return psps, nil
 }
 
 func limitsOf(c config.Shared) gateway.Limits {
@@ -38,7 +40,9 @@ func limitsOf(c config.Shared) gateway.Limits {
 // receivers take the webhooks of each PSP in, by the last part of their path. One is nil where no secret is configured.
 func (a *API) receivers() map[string]*webhooks.Receiver {
 	all := map[string]*webhooks.Receiver{nativePath: a.receiver(native.Name, a.settings.WebhookSecrets)}
-	a.addReceivers(all)
+	if more, ok := any(a).(extendsReceivers); ok {
+		more.addReceivers(all)
+	}
 	return all
 }
 

@@ -41,24 +41,21 @@ func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger) (
 	return r, nil
 }
 
-func (r *Reconciler) assemble() error {
-	c := r.Settings
-	further, err := r.furtherJobs()
-	if err != nil {
-		return err
-	}
-	r.jobs, err = reconcile.New(reconcile.Config{
+func (r *Reconciler) assemble() (err error) {
+	c := reconcile.Config{
 		DB: r.db, Keys: r.Keys, PSPs: r.psps, Payments: r.Payments, Inbox: webhooks.New(r.db, reconcile.WebhookJob()),
-		Further: further, NewID: NewID, Now: time.Now, Jitter: rand.Float64, Metrics: r.metrics, Tracer: r.tracer,
-		Log: r.log, Reconciler: c,
-	})
-	if err != nil {
-		return err
+		NewID: NewID, Now: time.Now, Jitter: rand.Float64, Metrics: r.metrics, Tracer: r.tracer, Log: r.log,
+		Reconciler: r.Settings,
+	}
+	r.operator = httpapi.Machines(r.registry, r.readiness())
+	if more, ok := any(r).(extendsReconciler); ok {
+		if r.operator, err = more.extend(&c); err != nil {
+			return err
+		}
 	}
 	r.registerGauges()
-	r.operator = r.operatorSide(httpapi.OperatorConfig{Checks: r.readiness(), OperatorURL: c.LocalURL(),
-		ConsoleURL: c.ConsoleURL}, c.PublicURL)
-	return nil
+	r.jobs, err = reconcile.New(c)
+	return err
 }
 
 // Run listens, and serves as Serve does.

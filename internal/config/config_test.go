@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payonce/demo/mockpsp"
-	mockstripe "payonce/demo/mockpsp/stripe"
 )
 
 func load(env map[string]string) (API, error) {
@@ -256,7 +255,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 			c.PSPSecret, c.WebhookSecrets = "s", []string{"whsec_a", mockpsp.DemoWebhookSecret}
 		}, []string{"WEBHOOK_SECRETS has the demo's secret, which is public, and PSP_SECRET is not the demo's"}},
 		"demo's webhook secret at Stripe": {func(c *API) {
-			c.StripeSecret, c.StripeWebhookSecrets = "sk_live_1", []string{mockstripe.DemoWebhookSecret}
+			c.StripeSecret, c.StripeWebhookSecrets = "sk_live_1", []string{demoStripeWebhookSecret}
 		}, []string{"STRIPE_WEBHOOK_SECRETS has the demo's secret, which is public, and STRIPE_SECRET is not the demo's"}},
 		"key in quotes": {func(c *API) { c.StripeSecret = `"sk_test_1"` }, []string{stripe}},
 		"key and line":  {func(c *API) { c.StripeSecret = "sk_test_1\n" }, []string{stripe}},
@@ -295,7 +294,7 @@ func TestValuesAtTheirLimitAreTaken(t *testing.T) {
 	c.TraceRatio = 1
 	demo := mockpsp.DefaultConfig()
 	c.PSPSecret, c.WebhookSecrets = demo.Secret, []string{mockpsp.DemoWebhookSecret}
-	c.StripeSecret, c.StripeWebhookSecrets = mockstripe.DemoSecret, []string{mockstripe.DemoWebhookSecret}
+	c.StripeSecret, c.StripeWebhookSecrets = demoStripeSecret, []string{demoStripeWebhookSecret}
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}

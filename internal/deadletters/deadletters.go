@@ -63,13 +63,6 @@ const (
 	JobDiscarded Kind = "job_discarded"
 )
 
-// Kinds are the kinds of dead letters.
-func Kinds() []Kind {
-	return []Kind{PSPContradicts, ContradictsCompleted, DuplicateMovement, LookupsExhausted, PSPMemoryOver,
-		UnknownMovement, UnreadableRecord, ScanFailing, OtherAccount, LateAfterExpiry, RefundExceeds, MovedOutside,
-		WebhookUnmatched, MissingAtPSP, JobDiscarded}
-}
-
 // About is the key that a dead letter is about.
 type About struct {
 	Tenant     string
@@ -103,13 +96,6 @@ type DeadLetter struct {
 // KeyFinding is the name of a finding about a key, while the key stands for a subject.
 func (a About) KeyFinding(subject uuid.UUID) string {
 	return fmt.Sprintf("key %s %s %s %d %s", a.Tenant, a.Operation, a.Key, a.Generation, subject)
-}
-
-// Concerns reports whether the dead letter is about this generation of its key, and about this subject. A finding about
-// an earlier payment says nothing about the payment that has the key now. It only holds the key, if money moved.
-func (l DeadLetter) Concerns(generation int32, subject uuid.UUID) bool {
-	return l.About != nil && l.About.Generation == generation && l.Subject != nil &&
-		*l.Subject == subject
 }
 
 // Open is the call that opens the dead letter, and writes its hold to the key's row. It does nothing if a dead letter

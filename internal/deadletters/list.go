@@ -146,3 +146,10 @@ func Summarize(ctx context.Context, db *postgres.DB) (Summary, error) {
 	}
 	return s, nil
 }
+
+// Kinds are the kinds of dead letters.
+func Kinds() []Kind {
+	return []Kind{PSPContradicts, ContradictsCompleted, DuplicateMovement, LookupsExhausted, PSPMemoryOver,
+		UnknownMovement, UnreadableRecord, ScanFailing, OtherAccount, LateAfterExpiry, RefundExceeds, MovedOutside,
+		WebhookUnmatched, MissingAtPSP, JobDiscarded}
+}

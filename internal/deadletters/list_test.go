@@ -1,6 +1,7 @@
 package deadletters
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +90,8 @@ func TestOpenAndResolvedAreTwoLists(t *testing.T) {
 	if _, err := o.resolve(first.ID, 1, Dismiss); err != nil {
 		t.Fatal(err)
 	}
-	open, closed := o.open(), o.list(Filter{Status: ResolvedStatus, Limit: 10}).DeadLetters
+	open := o.list(Filter{Status: OpenStatus, Limit: 10}).DeadLetters
+	closed := o.list(Filter{Status: ResolvedStatus, Limit: 10}).DeadLetters
 	if len(open) != 1 || open[0].ID != second.ID || open[0].Status() != OpenStatus {
 		t.Errorf("open are %+v", open)
 	}
@@ -104,7 +106,7 @@ func TestAgeIsByTheDatabasesClockAndNeverNegative(t *testing.T) {
 	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at) VALUES
 		(gen_random_uuid(), 'unknown_movement', 'old', '', '{}', clock_timestamp() - interval '3 hours'),
 		(gen_random_uuid(), 'unknown_movement', 'to come', '', '{}', clock_timestamp() + interval '3 hours')`)
-	got := o.open()
+	got := o.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters
 	if len(got) != 2 || got[0].Age != 0 || got[1].Age < 3*time.Hour || got[1].Age > 4*time.Hour {
 		t.Fatalf("dead letters are %+v", got)
 	}
@@ -172,5 +174,79 @@ func TestSummaryCountsOpenDeadLettersOnly(t *testing.T) {
 	if diff := cmp.Diff(map[Kind]int64{UnknownMovement: 2}, s.Open); diff != "" || s.Oldest < 2*time.Hour ||
 		s.Oldest > 3*time.Hour {
 		t.Fatalf("%s, oldest %s", diff, s.Oldest)
+	}
+}
+
+func TestDeadLetterIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	if _, err := Get(t.Context(), o.db.Reader(), uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
+		t.Errorf("one that is not there: %v", err)
+	}
+	about := aDeadLetter()
+	alone := aDeadLetter()
+	alone.Kind, alone.Finding, alone.About, alone.Subject = UnknownMovement, "charge ch_1", nil, nil
+	for _, l := range []DeadLetter{about, alone} {
+		o.put(l)
+		got, err := Get(t.Context(), o.db.Reader(), l.ID)
+		if err != nil || got.Opened.IsZero() {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		l.Version, l.Opened, l.Age = 1, got.Opened, got.Age
+		if diff := cmp.Diff(l, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+// What is found about a payment whose key was renewed says nothing of the payment that has the key now.
+func TestDeadLetterConcernsItsOwnPaymentAlone(t *testing.T) {
+	t.Parallel()
+	l := aDeadLetter()
+	mine, another := *l.Subject, uuid.Must(uuid.NewV7())
+	whole, aboutNothing := l, l
+	whole.Subject, aboutNothing.About = nil, nil
+	for name, c := range map[string]struct {
+		l          DeadLetter
+		generation int32
+		subject    uuid.UUID
+		want       bool
+	}{
+		"its payment":        {l, 1, mine, true},
+		"another payment":    {l, 1, another, false},
+		"another generation": {l, 2, mine, false},
+		"no payment":         {whole, 1, another, false},
+		"no key at all":      {aboutNothing, 1, mine, false},
+	} {
+		if got := c.l.Concerns(c.generation, c.subject); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A retry says "find out once more", so that what is found then is news. Any other decision is about the finding
+// itself.
+func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[Action]int{Retry: 1, Executed: 0, NotExecuted: 0, Dismiss: 0} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l := aDeadLetter()
+			o.put(l)
+			if _, err := o.resolve(l.ID, 1, action); err != nil {
+				t.Fatal(err)
+			}
+			if got := o.open(); len(got) != 0 {
+				t.Fatalf("resolved dead letters read as open: %+v", got)
+			}
+			o.put(DeadLetter{
+				ID: uuid.Must(uuid.NewV7()), Kind: l.Kind, Finding: l.Finding, About: l.About, Subject: l.Subject,
+				Reason: l.Reason, Evidence: l.Evidence,
+			})
+			if got := o.open(); len(got) != want {
+				t.Fatalf("%d dead letters are open, want %d", len(got), want)
+			}
+		})
 	}
 }

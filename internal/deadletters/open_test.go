@@ -5,32 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 )
-
-func TestDeadLetterIsReadAsItWasWritten(t *testing.T) {
-	t.Parallel()
-	o := setup(t)
-	if _, err := Get(t.Context(), o.db.Reader(), uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
-		t.Errorf("one that is not there: %v", err)
-	}
-	about := aDeadLetter()
-	alone := aDeadLetter()
-	alone.Kind, alone.Finding, alone.About, alone.Subject = UnknownMovement, "charge ch_1", nil, nil
-	for _, l := range []DeadLetter{about, alone} {
-		o.put(l)
-		got, err := Get(t.Context(), o.db.Reader(), l.ID)
-		if err != nil || got.Opened.IsZero() {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		l.Version, l.Opened, l.Age = 1, got.Opened, got.Age
-		if diff := cmp.Diff(l, got); diff != "" {
-			t.Fatal(diff)
-		}
-	}
-}
 
 func TestSameFindingIsOneDeadLetter(t *testing.T) {
 	t.Parallel()
@@ -64,31 +41,6 @@ func TestAnotherFindingIsAnotherDeadLetter(t *testing.T) {
 	}
 }
 
-// What is found about a payment whose key was renewed says nothing of the payment that has the key now.
-func TestDeadLetterConcernsItsOwnPaymentAlone(t *testing.T) {
-	t.Parallel()
-	l := aDeadLetter()
-	mine, another := *l.Subject, uuid.Must(uuid.NewV7())
-	whole, aboutNothing := l, l
-	whole.Subject, aboutNothing.About = nil, nil
-	for name, c := range map[string]struct {
-		l          DeadLetter
-		generation int32
-		subject    uuid.UUID
-		want       bool
-	}{
-		"its payment":        {l, 1, mine, true},
-		"another payment":    {l, 1, another, false},
-		"another generation": {l, 2, mine, false},
-		"no payment":         {whole, 1, another, false},
-		"no key at all":      {aboutNothing, 1, mine, false},
-	} {
-		if got := c.l.Concerns(c.generation, c.subject); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	t.Parallel()
 	l := aDeadLetter()
@@ -105,33 +57,6 @@ func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	}
 	if len(seen) != 6 {
 		t.Fatalf("findings are %v", seen)
-	}
-}
-
-// A retry says "find out once more", so that what is found then is news. Any other decision is about the finding
-// itself.
-func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
-	t.Parallel()
-	for action, want := range map[Action]int{Retry: 1, Executed: 0, NotExecuted: 0, Dismiss: 0} {
-		t.Run(string(action), func(t *testing.T) {
-			t.Parallel()
-			o := setup(t)
-			l := aDeadLetter()
-			o.put(l)
-			if _, err := o.resolve(l.ID, 1, action); err != nil {
-				t.Fatal(err)
-			}
-			if got := o.open(); len(got) != 0 {
-				t.Fatalf("resolved dead letters read as open: %+v", got)
-			}
-			o.put(DeadLetter{
-				ID: uuid.Must(uuid.NewV7()), Kind: l.Kind, Finding: l.Finding, About: l.About, Subject: l.Subject,
-				Reason: l.Reason, Evidence: l.Evidence,
-			})
-			if got := o.open(); len(got) != want {
-				t.Fatalf("%d dead letters are open, want %d", len(got), want)
-			}
-		})
 	}
 }
 

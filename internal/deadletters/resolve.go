@@ -14,41 +14,8 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Action is what an operator decides.
-type Action string
-
-// The four decisions.
-const (
-	Retry       Action = "retry"        // find out again
-	Executed    Action = "executed"     // the money has moved
-	NotExecuted Action = "not_executed" // the money has not moved, and the client may try again
-	Dismiss     Action = "dismiss"      // there is nothing to do
-)
-
-// Answered is no decision of an operator: the key was completed meanwhile, or evidence has answered what the dead
-// letter asks. So there is nothing left to decide.
-const Answered Action = "answered"
-
-// MaxReason is the limit of every reason, in characters: of a dead letter, of a decision, and of a refusal.
-const MaxReason = 500
-
 // ErrConflict says that a dead letter was resolved in the meantime, or has another version than the operator has seen.
 var ErrConflict = errors.New("dead letter has another version")
-
-// The reasons why the work of a dead letter cannot be tried again. After ErrQueued, the transaction can only be rolled
-// back.
-var (
-	ErrGone   = errors.New("there is nothing left to try again") // for example, the queue has deleted the job
-	ErrQueued = errors.New("an equal job is in the queue")
-)
-
-// Resolution is how a dead letter was closed. The operator's API shows it.
-type Resolution struct {
-	At     time.Time `json:"at"`
-	Action Action    `json:"action"`
-	Actor  string    `json:"actor"`
-	Reason string    `json:"reason"`
-}
 
 // Decision is what somebody decides about a dead letter, as the audit trail has it.
 type Decision struct {
@@ -88,31 +55,6 @@ func ResolveTx(ctx context.Context, tx pgx.Tx, d Decision) (DeadLetter, error) {
 	return DeadLetter{}, cmp.Or(err, ErrConflict)
 }
 
-// Rehold are the calls that write to a key's row what its open dead letters forbid now, and wake the key if it is free
-// of them. The caller must have locked the row.
-func Rehold(a About, subject *uuid.UUID) []postgres.Call {
-	recompute := dbsqlc.RecomputeHoldParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key}
-	wake := dbsqlc.WakeFreedParams{TenantID: a.Tenant, Operation: a.Operation, Key: a.Key, Generation: a.Generation,
-		Subject: subject}
-	return []postgres.Call{
-		func(ctx context.Context, q postgres.Statement) error {
-			return dbsqlc.New(q).RecomputeHold(ctx, recompute)
-		},
-		func(ctx context.Context, q postgres.Statement) error { return dbsqlc.New(q).WakeFreed(ctx, wake) },
-	}
-}
-
-// Answer is the call that closes the open dead letter of a finding, with its audit row, because evidence has answered
-// what it asks. Without an open dead letter it does nothing. Rehold must follow if the dead letter is about a key, and
-// an earlier call of the same transaction must lock the key's row.
-func Answer(kind Kind, finding, actor, reason string) postgres.Call {
-	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).AnswerDeadLetter(ctx, dbsqlc.AnswerDeadLetterParams{
-			Kind: string(kind), Finding: finding, Action: string(Answered), Actor: actor, Reason: reason,
-		})
-	}
-}
-
 // AuditRefusedTx writes a refused decision to the dead letter's audit trail. The dead letter must exist. detail says
 // why it was refused, and is cut at 500 characters.
 func AuditRefusedTx(ctx context.Context, tx pgx.Tx, d Decision, detail string) error {
@@ -125,14 +67,6 @@ func AuditRefusedTx(ctx context.Context, tx pgx.Tx, d Decision, detail string) e
 		return fmt.Errorf("audit refusal: %w", err)
 	}
 	return nil
-}
-
-// Clip cuts a reason to its column.
-func Clip(s string) string {
-	if r := []rune(s); len(r) > MaxReason {
-		return string(r[:MaxReason])
-	}
-	return s
 }
 
 // AuditEntry is one row of a dead letter's audit trail. The operator's API shows it.
@@ -193,3 +127,17 @@ func OpenOnKey(l DeadLetter, out *OnKey) postgres.Call {
 		return nil
 	}
 }
+
+// Concerns reports whether the dead letter is about this generation of its key, and about this subject. A finding about
+// an earlier payment says nothing about the payment that has the key now. It only holds the key, if money moved.
+func (l DeadLetter) Concerns(generation int32, subject uuid.UUID) bool {
+	return l.About != nil && l.About.Generation == generation && l.Subject != nil &&
+		*l.Subject == subject
+}
+
+// The reasons why the work of a dead letter cannot be tried again. After ErrQueued, the transaction can only be rolled
+// back.
+var (
+	ErrGone   = errors.New("there is nothing left to try again") // for example, the queue has deleted the job
+	ErrQueued = errors.New("an equal job is in the queue")
+)

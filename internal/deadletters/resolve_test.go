@@ -125,7 +125,7 @@ func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)
 	}
-	if open := o.open(); len(open) != 1 || open[0].Version != 1 {
+	if open := o.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters; len(open) != 1 || open[0].Version != 1 {
 		t.Errorf("open are %+v", open)
 	}
 }

@@ -1,7 +1,6 @@
 package deadletters
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/uuid"
@@ -61,40 +60,20 @@ func (f fixture) put(deadLetters ...DeadLetter) {
 	}
 }
 
-func (f fixture) list(by Filter) Page {
-	f.t.Helper()
-	page, err := List(f.t.Context(), f.db, by)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return page
-}
-
+// open are the dead letters that are open.
 func (f fixture) open() []DeadLetter {
 	f.t.Helper()
-	return f.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters
-}
-
-// resolve closes a dead letter in a transaction of its own.
-func (f fixture) resolve(id uuid.UUID, version int32, action Action) (DeadLetter, error) {
-	f.t.Helper()
-	var resolved DeadLetter
-	err := f.db.Transact(f.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		var err error
-		resolved, err = ResolveTx(ctx, tx, Decision{DeadLetter: id, Version: version, Action: action, Actor: "ann",
-			Reason: "seen to it"})
-		return err
-	})
-	return resolved, err
-}
-
-func (f fixture) trail(id uuid.UUID) []AuditEntry {
-	f.t.Helper()
-	trail, err := AuditTrail(f.t.Context(), f.db, id)
+	rows, err := f.pool.Query(f.t.Context(), "SELECT id, kind, reason, evidence FROM dead_letters WHERE status = 'open'")
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return trail
+	open, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l DeadLetter, err error) {
+		return l, row.Scan(&l.ID, &l.Kind, &l.Reason, &l.Evidence)
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return open
 }
 
 func (f fixture) exec(sql string, args ...any) {

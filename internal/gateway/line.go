@@ -17,9 +17,6 @@ const (
 	UnknownObject Object = ""
 )
 
-// ErrNoPayoutLines says that the PSP does not tell which lines a payout has paid.
-var ErrNoPayoutLines = errors.New("the PSP does not tell which lines the payout has paid")
-
 // Line is a line of a statement: a change of the account's balance at the PSP.
 type Line struct {
 	// Record is the movement that the line is about, dated when the line was booked. Without a Status there is no

@@ -1,9 +1,6 @@
 package gateway
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // MaxPage is how many records a page has at most, except where a provider's list cannot be cut there.
 const MaxPage = 100
@@ -35,6 +32,3 @@ type Unreadable struct {
 	ID     string // the record's own id, if it has the form of an id; otherwise ""
 	Reason string // repeats nothing of the record
 }
-
-// ErrNoStatement says that the PSP has no statement for that day.
-var ErrNoStatement = errors.New("the PSP has no statement for that day")

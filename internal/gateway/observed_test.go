@@ -38,24 +38,16 @@ func (a answering) List(context.Context, gateway.Object, string, time.Time, stri
 	return gateway.Page{Next: "there"}, a.err
 }
 
-func (a answering) Statement(context.Context, string, time.Time, func(gateway.Line) error) error {
-	return a.err
-}
-
-func (a answering) PayoutLines(context.Context, string, string, func(string) error) error {
-	return a.err
-}
-
 // The answers are the provider's own. A provider of one step sends nothing to prepare, so nothing is measured then.
 func TestObserverHearsOfEachOperationOnce(t *testing.T) {
 	t.Parallel()
 	now := noon
 	var heard []string
-	failed, none := errors.New("cut off"), errors.Join(gateway.ErrNoStatement, gateway.ErrNoPayoutLines)
+	failed := errors.New("cut off")
 	for _, psp := range []answering{
 		{twoSteps: true, lookup: gateway.NotFound{Final: true}},
 		{outcome: gateway.Declined{Code: "x"}, lookup: gateway.Waiting{}, err: failed},
-		{twoSteps: true, outcome: gateway.Pending{}, lookup: gateway.LookupFailed{}, err: none},
+		{twoSteps: true, outcome: gateway.Pending{}, lookup: gateway.LookupFailed{}},
 	} {
 		o := gateway.Observed(psp, func() time.Time { now = now.Add(time.Second); return now },
 			func(outcome string, took time.Duration) { heard = append(heard, fmt.Sprint(outcome, " ", took)) })
@@ -71,19 +63,14 @@ func TestObserverHearsOfEachOperationOnce(t *testing.T) {
 			t.Errorf("lookup %v", l)
 		}
 		page, listErr := o.List(t.Context(), gateway.ChargeObject, "acct", noon, "")
-		err := o.Statement(t.Context(), "acct", noon, nil)
-		payoutErr := o.PayoutLines(t.Context(), "acct", "po_1", nil)
-		if page.Next != "there" || !errors.Is(listErr, psp.err) || !errors.Is(err, psp.err) ||
-			!errors.Is(payoutErr, psp.err) {
-			t.Errorf("page %+v, %v; statement %v; payout %v", page, listErr, err, payoutErr)
+		if page.Next != "there" || !errors.Is(listErr, psp.err) {
+			t.Errorf("page %+v, %v", page, listErr)
 		}
 	}
 	want := []string{
-		"prepared 1s", "lookup_ended 1s", "list_ok 1s", "statement_ok 1s", "payout_ok 1s",
-		"declined 1s", "declined 1s", "lookup_waiting 1s", "list_failed 1s", "statement_failed 1s",
-		"payout_failed 1s",
-		"pending 1s", "pending 1s", "pending 1s", "lookup_failed 1s", "list_none 1s", "statement_none 1s",
-		"payout_none 1s",
+		"prepared 1s", "lookup_ended 1s", "list_ok 1s",
+		"declined 1s", "declined 1s", "lookup_waiting 1s", "list_failed 1s",
+		"pending 1s", "pending 1s", "pending 1s", "lookup_failed 1s", "list_ok 1s",
 	}
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Fatalf("observed (-want +got):\n%s", diff)

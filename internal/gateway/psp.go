@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// PSP is a payment service provider: everything that the rest of the product may ask of one. Package native speaks the
+// PSP is a payment service provider: everything that payments may ask of one. Package native speaks the
 // mock's own dialect, and package stripe speaks Stripe's. A PSP is safe for concurrent use.
 type PSP interface {
 	// Traits are what this provider promises and needs. They never change.
@@ -31,12 +31,6 @@ type PSP interface {
 	// the same second as that time may be among them. The zero time means from the beginning. The cursor of the first
 	// page is "".
 	List(ctx context.Context, o Object, account string, after time.Time, cursor string) (Page, error)
-	// Statement calls each with every line of one day (UTC) in the account's settlement, of whatever type. Only if it
-	// returns nil, the day is complete. It fails with ErrNoStatement if the PSP has no statement for that day.
-	Statement(ctx context.Context, account string, day time.Time, each func(Line) error) error
-	// PayoutLines calls each with the id of every line that a payout has paid. It fails with ErrNoPayoutLines if the
-	// PSP does not tell.
-	PayoutLines(ctx context.Context, account, payoutID string, each func(lineID string) error) error
 
 	// VerifyEvent checks that a webhook is genuine. Otherwise it fails with a [VerifyError].
 	VerifyEvent(header http.Header, body []byte) (Delivery, error)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -66,14 +65,6 @@ func (a absent) Lookup(context.Context, Request, End) Lookup {
 
 func (a absent) List(context.Context, Object, string, time.Time, string) (Page, error) {
 	return Page{}, a.err()
-}
-
-func (a absent) Statement(context.Context, string, time.Time, func(Line) error) error {
-	return a.err()
-}
-
-func (a absent) PayoutLines(context.Context, string, string, func(string) error) error {
-	return a.err()
 }
 
 func (a absent) VerifyEvent(http.Header, []byte) (Delivery, error) { return Delivery{}, a.err() }
@@ -147,32 +138,10 @@ func (o observed) Lookup(ctx context.Context, r Request, end End) Lookup {
 func (o observed) List(ctx context.Context, ob Object, account string, after time.Time, cursor string) (Page, error) {
 	began := o.now()
 	page, err := o.PSP.List(ctx, ob, account, after, cursor)
-	o.read("list", err, began)
-	return page, err
-}
-
-func (o observed) Statement(ctx context.Context, account string, day time.Time, each func(Line) error) error {
-	began := o.now()
-	err := o.PSP.Statement(ctx, account, day, each)
-	o.read("statement", err, began)
-	return err
-}
-
-func (o observed) PayoutLines(ctx context.Context, account, payoutID string, each func(string) error) error {
-	began := o.now()
-	err := o.PSP.PayoutLines(ctx, account, payoutID, each)
-	o.read("payout", err, began)
-	return err
-}
-
-// read observes a read. What the PSP does not publish, or not yet, is no failure of it.
-func (o observed) read(what string, err error, began time.Time) {
-	label := what + "_ok"
-	switch {
-	case errors.Is(err, ErrNoStatement), errors.Is(err, ErrNoPayoutLines):
-		label = what + "_none"
-	case err != nil:
-		label = what + "_failed"
+	label := "list_ok"
+	if err != nil {
+		label = "list_failed"
 	}
 	o.observe(label, o.now().Sub(began))
+	return page, err
 }

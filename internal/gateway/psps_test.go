@@ -63,16 +63,13 @@ func TestProviderWithoutSettingsSendsNothingAndKnowsNothing(t *testing.T) {
 			t.Errorf("lookup %+v", l)
 		}
 	}
-	never := func(gateway.Line) error { t.Error("it has a record"); return nil }
 	_, listErr := psp.List(ctx, gateway.ChargeObject, "canary-account", noon, "")
 	_, eventErr := psp.ParseEvent([]byte("{}"))
 	delivery, verifyErr := psp.VerifyEvent(http.Header{}, nil)
 	for name, err := range map[string]error{
-		"list": listErr, "statement": psp.Statement(ctx, "canary-account", noon, never), "event": eventErr,
-		"verify": verifyErr,
+		"list": listErr, "event": eventErr, "verify": verifyErr,
 	} {
-		// A statement that does not exist would be proof that nothing has moved.
-		if err == nil || err.Error() != reason || errors.Is(err, gateway.ErrNoStatement) {
+		if err == nil || err.Error() != reason {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

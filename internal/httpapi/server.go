@@ -173,6 +173,13 @@ type Checks = map[string]func(context.Context) error
 // readyLimit bounds one readiness check.
 const readyLimit = 2 * time.Second
 
+// Machines is the handler of the operator's listener where operators have nothing to see.
+func Machines(metrics prometheus.Gatherer, checks Checks) http.Handler {
+	r := chi.NewRouter()
+	forMachines(r, metrics, checks)
+	return r
+}
+
 // forMachines adds what machines on a private network ask. /livez checks only the process, and /readyz runs the checks.
 func forMachines(r chi.Router, metrics prometheus.Gatherer, checks Checks) {
 	r.Get("/livez", func(w http.ResponseWriter, _ *http.Request) {

@@ -10,22 +10,6 @@ import (
 	"payonce/internal/payment"
 )
 
-// DeadLetter is the dead letter that a decision is about, with the ids that are in its evidence.
-type DeadLetter struct {
-	deadletters.DeadLetter
-
-	JobID   int64  // of a discarded job; or 0
-	EventID string // of a stored webhook; or ""
-	Record  []byte // a record of the PSP's ledger, as JSON for gateway.ParseRecord; or nil
-	// PSPID is the PSP's id of the dead letter's own movement, if the evidence has one and it is not a decline; or "".
-	// ByMark says that the PSP names the movement's key or reference with it.
-	PSPID  string
-	ByMark bool
-	// Executed is the PSP's id of a movement that was executed, and that the PSP names by our own reference in the
-	// evidence; or "". The key may be another one, so a lookup may not find it.
-	Executed string
-}
-
 // DeadLetterOf is a dead letter with the ids that are in its evidence. Evidence of another form has none of them.
 func DeadLetterOf(l deadletters.DeadLetter) *DeadLetter {
 	parts := in[map[string]jsontext.Value](l.Evidence)

@@ -8,6 +8,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
+	"payonce/internal/problem"
 )
 
 // Evidence is what the PSP, or an operator, says about a payment or refund: one of Reply, Record, Nothing, Waiting,
@@ -83,18 +84,6 @@ func (s Step) Reversal() *payment.Verdict { return s.reversal }
 // Foreign reports whether the record is about a charge of another program.
 func (s Step) Foreign() bool { return s.foreign }
 
-// Refuse is why an operator's decision is refused, or nil. A decision that is not refused closes its dead letter.
-func (s Step) Refuse() *Refusal { return s.refuse }
-
-// Ask reports whether the PSP must be asked before an operator's decision is judged.
-func (s Step) Ask() bool { return s.ask }
-
-// Again is what an operator's decision must do once more.
-func (s Step) Again() *Again { return s.again }
-
-// Forget is the id of a stored webhook that nobody needs any more after an operator's decision.
-func (s Step) Forget() string { return s.forget }
-
 // Wait is the time until the next lookup.
 type Wait struct {
 	After    time.Duration
@@ -125,4 +114,20 @@ func (s Step) Label() string {
 		return "left_alone"
 	}
 	return "confirmed"
+}
+
+// Refusal says why a decision is not carried out. Nothing was changed then. It is an error, so that the transaction of
+// the decision is rolled back.
+type Refusal struct {
+	Ground problem.Code `json:"code"` // the problem that the operator's API answers
+	Detail string       `json:"detail"`
+}
+
+func (r *Refusal) Error() string { return r.Detail }
+
+// Again names what a retry must do again if it is not a lookup of the key. One of the three is set.
+type Again struct {
+	EventID string
+	JobID   int64
+	Record  []byte
 }

@@ -1,11 +1,8 @@
 package judge
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 
-	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
@@ -34,39 +31,4 @@ func TestStepSaysHowItIsWritten(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The id that an operator's decision takes from a dead letter's evidence is in the evidence, can be stored, and is not
-// that of a refusal or of another key.
-func FuzzIDInEvidence(f *testing.F) {
-	const record = `{"id":"ch_1","status":"succeeded","idempotencyKey":"order-0000000042","reference":""}`
-	f.Add([]byte(record))
-	f.Add([]byte(`{"status":201,"answer":` + record + `}`))
-	f.Add([]byte(`{"record":{"id":"ch_2","status":"declined"},"id":7}`))
-	f.Fuzz(func(t *testing.T, evidence []byte) {
-		deadLetter := deadletters.DeadLetter{
-			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Operation: "POST /payments",
-				Key: "order-0000000042", Generation: 1},
-		}
-		id := DeadLetterOf(deadLetter).PSPID
-		if id == "" {
-			return
-		}
-		if !gateway.IsID(id) || len(id) > 255 || strings.ContainsAny(id, " \x00") {
-			t.Fatalf("%q is taken for an id", id)
-		}
-		var whole map[string]json.RawMessage
-		if err := json.Unmarshal(evidence, &whole); err != nil {
-			t.Fatalf("%q is found in what is no JSON: %v", id, err)
-		}
-		for _, place := range []json.RawMessage{whole["answer"], whole["record"], evidence} {
-			var says map[string]any
-			if json.Unmarshal(place, &says) == nil && says["id"] == id && says["status"] != "declined" &&
-				(says["idempotencyKey"] == nil || says["idempotencyKey"] == "" ||
-					says["idempotencyKey"] == "order-0000000042") {
-				return
-			}
-		}
-		t.Fatalf("%q is found in %s", id, evidence)
-	})
 }

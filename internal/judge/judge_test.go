@@ -34,7 +34,7 @@ func judged(s Seen, e Evidence) Step { return Judge(s, planned(asksAgain(), e)) 
 
 // planned is evidence of a reconciler with this policy.
 func planned(p LookupPolicy, e Evidence) Evidence {
-	switch e := e.(type) {
+	switch e := any(e).(type) {
 	case Record:
 		e.Policy = p
 		return e
@@ -50,7 +50,6 @@ func planned(p LookupPolicy, e Evidence) Evidence {
 		p.Chance = e.Policy.Chance
 		e.Policy = p
 		return e
-	case Reply, OperatorDecision, Break:
 	}
 	return e
 }
@@ -185,28 +184,6 @@ func replies() []Reply {
 	return all
 }
 
-func decisions() []OperatorDecision {
-	var all []OperatorDecision
-	answers := []gateway.Lookup{nil, gateway.NotFound{}, gateway.NotFound{Final: true},
-		gateway.Waiting{Reason: "processing"}, gateway.LookupFailed{Reason: "no answer"}}
-	for _, r := range recordsOfOwn() {
-		answers = append(answers, gateway.Found{Records: []gateway.Record{r}})
-	}
-	for _, action := range []deadletters.Action{deadletters.Retry, deadletters.Executed, deadletters.NotExecuted,
-		deadletters.Dismiss} {
-		for _, answer := range answers {
-			d := OperatorDecision{Action: action, Version: 1, Answer: answer}
-			if action == deadletters.Executed {
-				all = append(all, OperatorDecision{Action: action, Version: 1, Answer: answer, PSPID: "psp_1"})
-			} else if action != deadletters.NotExecuted && answer != nil {
-				continue // nobody asks the PSP for it
-			}
-			all = append(all, d)
-		}
-	}
-	return all
-}
-
 func allEvidence() []Evidence {
 	all := []Evidence{Nothing{}, Nothing{Policy: LookupPolicy{Chance: 0.9}}, Nothing{Final: true},
 		Waiting{Reason: "processing"}, NoAnswer{Reason: "PSP answered 500"},
@@ -217,24 +194,21 @@ func allEvidence() []Evidence {
 	for _, r := range recordsOfOwn() { // the other sources: TestARecordGivesTheSameStepFromEverySource
 		all = append(all, Record{Source: SourceWebhook, Record: r}, Record{Source: SourceLookup, Record: r})
 	}
-	for _, d := range decisions() {
-		all = append(all, d)
-	}
-	for _, kind := range []BreakKind{BreakMissingHere, BreakMissingThere, BreakStatus, BreakDuplicate, BreakPSPID,
-		"amount", "currency"} {
-		for _, ours := range []payment.Status{payment.Succeeded, payment.Declined, payment.Failed, payment.Processing} {
-			if kind != BreakStatus && ours != payment.Succeeded {
-				continue // our status plays a part in this kind alone
-			}
-			all = append(all, Break{
-				Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1",
-				Reference: payment.ID(ownSubject).String(),
-				Theirs:    &Side{AmountMinor: 12000, Currency: "USD"},
-				Ours:      &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
-			})
-		}
+	if more, ok := any(evidence{}).(interface{ ofOperations() []Evidence }); ok {
+		all = append(all, more.ofOperations()...)
 	}
 	return all
+}
+
+// evidence has a method if operators and statements bring evidence, too.
+type evidence struct{}
+
+// operators is the evidence that an operator decides, if there are operators.
+type operators interface {
+	// releases says what is wrong with the release of an unknown key.
+	releases(s Seen, step Step) (why string)
+	// waits reports whether the PSP has said that it still waits.
+	waits() bool
 }
 
 // TestWhatMustHoldOfEveryStep judges everything there is.
@@ -284,26 +258,14 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 	if step.to != idempotency.FailedRetryableStatus || s.Status != idempotency.UnknownStatus {
 		return ""
 	}
-	switch e := e.(type) {
+	switch e := any(e).(type) {
 	case Nothing:
 		if s.Held || !e.Final && (s.GraceLeft > 0 || s.MemoryOver) {
 			return "a lookup releases it without proof"
 		}
 		return finalIsSaid(e.Final, step)
-	case OperatorDecision:
-		nothing, _ := e.Answer.(gateway.NotFound)
-		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 && !nothing.Final ||
-			s.OtherHeld != "" || e.Action != deadletters.NotExecuted {
-			return "an operator releases it without proof"
-		}
-		if _, waits := e.Answer.(gateway.Waiting); waits {
-			return "an operator releases what the PSP may still execute"
-		}
-		if found, _ := e.Answer.(gateway.Found); slices.ContainsFunc(found.Records, gateway.Record.Executed) {
-			return "an operator releases what the PSP has executed"
-		}
-		return finalIsSaid(nothing.Final, step)
-	case Reply, Record, Waiting, NoAnswer, Break:
+	case operators:
+		return e.releases(s, step)
 	}
 	return "it is released by something else"
 }
@@ -317,16 +279,16 @@ func finalIsSaid(final bool, step Step) string {
 }
 
 func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
-	if _, decision := e.(OperatorDecision); s.Held && !decision && step.to == idempotency.FailedRetryableStatus {
+	if _, decision := e.(operators); s.Held && !decision && step.to == idempotency.FailedRetryableStatus {
 		return "it is released"
 	}
 	return ""
 }
 
 func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
-	switch e.(type) {
+	switch any(e).(type) {
 	case Reply, Record:
-	case Nothing, Waiting, NoAnswer, OperatorDecision, Break:
+	default:
 		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
 	}
 	after := s.After(step)
@@ -344,7 +306,7 @@ func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 
 func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 	id := ""
-	switch e := e.(type) {
+	switch e := any(e).(type) {
 	case Reply:
 		if o, ok := e.Outcome.(gateway.Succeeded); ok {
 			id = o.ID
@@ -353,7 +315,6 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		if e.Record.Executed() {
 			id = e.Record.ID
 		}
-	case Nothing, Waiting, NoAnswer, OperatorDecision, Break:
 	}
 	known := s.Row.Status == payment.Succeeded && (s.Row.PSPID == id ||
 		strings.HasPrefix(s.Row.PSPID, payment.OperatorPSPID))
@@ -397,7 +358,7 @@ func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
 }
 
 func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
-	if _, decision := e.(OperatorDecision); step.refuse != nil && !decision {
+	if _, decision := e.(operators); step.refuse != nil && !decision {
 		return "only a decision can be refused"
 	}
 	if step.refuse != nil && !reflect.DeepEqual(step, Step{refuse: step.refuse}) {
@@ -407,33 +368,14 @@ func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
 }
 
 func noSuccessWhileItWaits(_ Seen, e Evidence, step Step) string {
-	decision, _ := e.(OperatorDecision)
 	_, waits := e.(Waiting)
-	_, told := decision.Answer.(gateway.Waiting)
-	if (waits || told) && step.to == idempotency.CompletedStatus && step.verdict.Status == payment.Succeeded {
+	if decision, ok := e.(operators); ok {
+		waits = decision.waits()
+	}
+	if waits && step.to == idempotency.CompletedStatus && step.verdict.Status == payment.Succeeded {
 		return "a client would be told of a success that may never come"
 	}
 	return ""
-}
-
-// A PSP that executes in two steps reads the object itself, so what it does not find was not executed. It makes another
-// object for each attempt, so a success of an earlier one is not the later one's.
-func TestPSPWithTwoStepsIsBelievedAboutItsObject(t *testing.T) {
-	t.Parallel()
-	all := decisions()
-	for s := range allSeen() {
-		inTwoSteps(&s)
-		for _, d := range all {
-			_, nothing := d.Answer.(gateway.NotFound)
-			if step := judged(s, d); nothing && step.verdict.Status == payment.Succeeded {
-				t.Fatalf("seen: %+v\ndecision: %+v\nstep: %+v", s, d, step)
-			}
-		}
-		earlier := Reply{Attempt: own().Attempt - 1, Outcome: gateway.Succeeded{ID: "psp_2"}}
-		if step := judged(s, earlier); step.leftAlone {
-			t.Fatalf("seen: %+v\nstep: %+v", s, step)
-		}
-	}
 }
 
 func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {

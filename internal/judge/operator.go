@@ -37,13 +37,6 @@ func (d OperatorDecision) MayEnd(s Seen) gateway.End {
 	return gateway.EndNothing
 }
 
-// Again names what a retry must do again if it is not a lookup of the key. One of the three is set.
-type Again struct {
-	EventID string
-	JobID   int64
-	Record  []byte
-}
-
 // A decision that the PSP contradicts is refused.
 func (d OperatorDecision) judge(s Seen) Step {
 	switch l := s.DeadLetter; {
@@ -248,3 +241,15 @@ func (s Seen) FreedByRetry(step Step) bool {
 	return step.again != nil && step.again.Record != nil && s.DeadLetter.About != nil &&
 		(!s.stands() || s.Status != idempotency.CompletedStatus)
 }
+
+// Refuse is why an operator's decision is refused, or nil. A decision that is not refused closes its dead letter.
+func (s Step) Refuse() *Refusal { return s.refuse }
+
+// Ask reports whether the PSP must be asked before an operator's decision is judged.
+func (s Step) Ask() bool { return s.ask }
+
+// Again is what an operator's decision must do once more.
+func (s Step) Again() *Again { return s.again }
+
+// Forget is the id of a stored webhook that nobody needs any more after an operator's decision.
+func (s Step) Forget() string { return s.forget }

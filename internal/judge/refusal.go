@@ -8,15 +8,6 @@ import (
 	"payonce/internal/problem"
 )
 
-// Refusal says why a decision is not carried out. Nothing was changed then. It is an error, so that the transaction of
-// the decision is rolled back.
-type Refusal struct {
-	Ground problem.Code `json:"code"` // the problem that the operator's API answers
-	Detail string       `json:"detail"`
-}
-
-func (r *Refusal) Error() string { return r.Detail }
-
 // The grounds of refusals.
 const (
 	// Conflict: the dead letter, or its key, has changed since the operator has seen it.

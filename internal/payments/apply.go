@@ -3,9 +3,6 @@ package payments
 import (
 	"context"
 	"fmt"
-	"log/slog"
-
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -42,19 +39,6 @@ func (s *Service) judgeAndApply(
 	}
 	return g, judge.Step{}, Applied{}, &postgres.UnavailableError{Op: "apply",
 		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
-}
-
-// JudgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
-// it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
-func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
-	step := judge.Judge(g.Seen, e)
-	err := s.applyTx(ctx, tx, g, step)
-	if !judgeable(err) {
-		return step, err
-	}
-	g.Seen.IDTaken, g.Seen.ShareGone = BelongsToAnother(err), shareGone(err)
-	step = judge.Judge(g.Seen, e) // If it refuses an operator's decision, it writes nothing.
-	return step, s.applyTx(ctx, tx, g, step)
 }
 
 // apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
@@ -127,31 +111,6 @@ func (s *Service) readBackStep(
 	// bytes.
 	applied.Response, applied.Expires = *row.Response, row.Expires
 	return true, applied
-}
-
-// applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves
-// the transaction as it was.
-func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g Gathered, step judge.Step) error {
-	p, err := s.payloadOf(g, step)
-	if err != nil {
-		return err
-	}
-	var came []written
-	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) (err error) {
-		came, err = s.writeSteps(ctx, []sentStep{{gathered: g, step: step, payload: p}}, postgres.In(savepoint))
-		if err == nil && came[0].Passed && !came[0].row {
-			return fmt.Errorf("apply %s: its row did not follow its key", g.movement.resource().Location())
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case !came[0].Passed:
-		return ErrMoved
-	}
-	s.logStep(ctx, g, step, slog.Bool("committed", false)) // that is up to the caller
-	return nil
 }
 
 // payload is what a step stores besides what judge has decided.

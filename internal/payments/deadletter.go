@@ -2,7 +2,11 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -72,4 +76,45 @@ func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, 
 		return Gathered{Seen: judge.Seen{Own: own}}
 	}
 	return gatheredOf(m, view.Execution, view)
+}
+
+// ErrMoved says that a key has moved since it was read. Read it again.
+var ErrMoved = errors.New("the key has moved since")
+
+// JudgeAndApplyTx judges evidence and applies the step in the caller's transaction. If a constraint refuses the step,
+// it judges once more, with the refusal. It fails with ErrMoved if the key has moved.
+func (s *Service) JudgeAndApplyTx(ctx context.Context, tx pgx.Tx, g Gathered, e judge.Evidence) (judge.Step, error) {
+	step := judge.Judge(g.Seen, e)
+	err := s.applyTx(ctx, tx, g, step)
+	if !judgeable(err) {
+		return step, err
+	}
+	g.Seen.IDTaken, g.Seen.ShareGone = BelongsToAnother(err), shareGone(err)
+	step = judge.Judge(g.Seen, e) // If it refuses an operator's decision, it writes nothing.
+	return step, s.applyTx(ctx, tx, g, step)
+}
+
+// applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves
+// the transaction as it was.
+func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g Gathered, step judge.Step) error {
+	p, err := s.payloadOf(g, step)
+	if err != nil {
+		return err
+	}
+	var came []written
+	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) (err error) {
+		came, err = s.writeSteps(ctx, []sentStep{{gathered: g, step: step, payload: p}}, postgres.In(savepoint))
+		if err == nil && came[0].Passed && !came[0].row {
+			return fmt.Errorf("apply %s: its row did not follow its key", g.movement.resource().Location())
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !came[0].Passed:
+		return ErrMoved
+	}
+	s.logStep(ctx, g, step, slog.Bool("committed", false)) // that is up to the caller
+	return nil
 }

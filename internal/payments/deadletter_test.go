@@ -504,11 +504,6 @@ func TestDecisionThatFailsDecidesNothing(t *testing.T) {
 	}
 }
 
-var (
-	ownSubject   = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
-	otherSubject = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")
-)
-
 // aboutOwn is a dead letter about the first key of the tests here.
 func aboutOwn(evidence string) deadletters.DeadLetter {
 	subject := ownSubject

@@ -19,8 +19,8 @@
 // All of them do the same three things. They read what is known into a Gathered, which holds the Seen for package
 // judge, the place to read next:
 //
-//	gather.go, outside.go  what a piece of evidence is about, and what is known of its key
-//	deadletter.go          the same for a dead letter
+//	gather.go              what a piece of evidence is about, and what is known of its key
+//	deadletter.go          the same for a dead letter; and steps that are written in the caller's transaction
 //	lookup.go              what the PSP knows of a key
 //
 // They have package judge make a step of the evidence: pure functions. They have apply write the step:
@@ -34,8 +34,11 @@
 // A source that brings records needs a judge.Source and a call of ApplyRecord. Other evidence is a type of package
 // judge that judges itself; the tests of judge say what else it needs.
 //
-// The rest reads: books.go for the scan of a ledger, wait.go for those who wait for an outcome, read.go and row.go for
-// all. Most of it is of the type Books in service.go.
+// The rest reads: books.go for the scan of a ledger, wait.go for those who wait for an outcome, inquire.go for
+// operators and for those who deliver events, read.go and row.go for all. Most of it is of the type Books in
+// service.go.
+//
+// statement.go, deadletter.go and inquire.go are of the operations (test/archtest/rings.go): payments do without them.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
 // each is told in docs/crash_windows.md. The eight of this path:

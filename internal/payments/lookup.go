@@ -2,13 +2,11 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/gateway"
-	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 )
@@ -71,17 +69,4 @@ func (b *Books) otherSubjects(ctx context.Context, g Gathered, ids []uuid.UUID) 
 		booked[row.ID] = row.Booked
 	}
 	return booked, err
-}
-
-// LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes
-// nothing. If the movement is not there, it fails with ErrPaymentNotFound.
-func (b *Books) LookUp(ctx context.Context, own idempotency.Execution) (gateway.Lookup, error) {
-	g, err := b.Gather(ctx, own)
-	if errors.Is(err, errNotOurs) {
-		return nil, ErrPaymentNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return b.psps.Of(g.Seen.PSP).Lookup(ctx, g.Seen.Request, gateway.EndNothing), nil
 }

@@ -39,11 +39,11 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 			return err
 		},
 		"ListPayments": func(ctx context.Context) error {
-			_, err := s.service.Payments(ctx, "acme", Filter{Limit: 1})
+			_, err := s.service.PaymentsToTell(ctx, "acme", Filter{Limit: 1})
 			return err
 		},
 		"ListRefunds": func(ctx context.Context) error {
-			_, err := s.service.Refunds(ctx, "acme", p.ID, RefundFilter{Limit: 1})
+			_, err := s.service.RefundsToTell(ctx, "acme", p.ID, RefundFilter{Limit: 1})
 			return err
 		},
 		"BookedMovements": func(ctx context.Context) error {
@@ -67,8 +67,6 @@ func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ask := range map[string]func() error{
-		"MerchantOfKey": func() error { _, err := s.service.MerchantOfKey(ended, charge.reservation.Ref); return err },
-		"LookUp":        func() error { _, err := s.service.LookUp(ended, charge.lease.Execution()); return err },
 		"a lookup": func() error {
 			_, err := s.lookUpDue(ended,
 				idempotency.Due{Ref: charge.reservation.Ref, Generation: 1}, patient())

@@ -6,13 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/idempotency"
 	"payonce/internal/payment"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -62,29 +60,6 @@ func (b *Books) readPayment(
 		return payment.Payment{}, fmt.Errorf("read payment: %w", err)
 	}
 	return p, nil
-}
-
-// MerchantOf reads on behalf of whom a payment is made: the tenant's provider, and its account there. It fails as
-// Payment does.
-func (b *Books) MerchantOf(ctx context.Context, tenant string, id payment.ID) (payment.Merchant, error) {
-	return b.merchantOf(ctx, idempotency.Ref{Tenant: tenant, Operation: payment.CreateOperation}, (*uuid.UUID)(&id))
-}
-
-// MerchantOfKey reads on behalf of whom a key is executed. If the key stands for no payment or refund, it fails with
-// ErrPaymentNotFound.
-func (b *Books) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (payment.Merchant, error) {
-	return b.merchantOf(ctx, ref, nil)
-}
-
-func (b *Books) merchantOf(ctx context.Context, ref idempotency.Ref, id *uuid.UUID) (payment.Merchant, error) {
-	var m *movement
-	if err := b.db.Pipeline(ctx, b.findMovement(ref, id, &m)); err != nil {
-		return payment.Merchant{}, fmt.Errorf("read merchant: %w", err)
-	}
-	if m == nil {
-		return payment.Merchant{}, ErrPaymentNotFound
-	}
-	return m.merchant, nil
 }
 
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
@@ -166,29 +141,6 @@ type Page struct {
 	Next     *payment.ID
 }
 
-// Merge is a page of the payments of both pages, newest first. Both were read with the same filter.
-func (p Page) Merge(other Page, limit int) Page {
-	merged := Page{Payments: append(p.Payments, other.Payments...)}
-	slices.SortFunc(merged.Payments, func(a, b payment.Payment) int { return bytes.Compare(b.ID[:], a.ID[:]) })
-	more := p.Next != nil || other.Next != nil
-	if len(merged.Payments) > limit {
-		merged.Payments, more = merged.Payments[:limit], true
-	}
-	if more {
-		merged.Next = &merged.Payments[limit-1].ID
-	}
-	return merged
-}
-
-// Payments lists the tenant's payments, newest first.
-func (b *Books) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
-	page, _, err := b.readPayments(ctx, tenant, f, b.db.ReadNow)
-	if err == nil {
-		err = withLives(ctx, b.db, tenant, page.all()...)
-	}
-	return page, err
-}
-
 // PaymentsToTell is Payments for a client, who acts on it. See readToTell.
 func (b *Books) PaymentsToTell(ctx context.Context, tenant string, f Filter) (Page, error) {
 	page, err := readToTell(b, func(read reading) (Page, bool, error) { return b.readPayments(ctx, tenant, f, read) })
@@ -240,13 +192,6 @@ type RefundFilter struct {
 type RefundPage struct {
 	Refunds []payment.Refund
 	Next    *payment.RefundID
-}
-
-// Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
-// ErrPaymentNotFound, as if there were none.
-func (b *Books) Refunds(ctx context.Context, tenant string, id payment.ID, f RefundFilter) (RefundPage, error) {
-	page, _, err := b.readRefunds(ctx, tenant, id, f, b.db.ReadNow)
-	return page, err
 }
 
 // RefundsToTell is Refunds for a client, who acts on it. See readToTell.

@@ -35,28 +35,6 @@ func numbersOf(p Page) string {
 	return strings.Join(all, " ")
 }
 
-// A page of two databases has the newest of both, and says that there is more if either has more or if something did
-// not fit.
-func TestPagesOfTwoDatabasesAreOnePage(t *testing.T) {
-	t.Parallel()
-	next := func(n byte) *payment.ID { return &payment.ID{15: n} }
-	for name, c := range map[string]struct {
-		one, other Page
-		want       string
-	}{
-		"both empty":         {Page{}, Page{}, ""},
-		"one is empty":       {Page{Payments: paymentsOf(9, 8)}, Page{}, "9 8"},
-		"all fits":           {Page{Payments: paymentsOf(9)}, Page{Payments: paymentsOf(8, 7)}, "9 8 7"},
-		"one is too much":    {Page{Payments: paymentsOf(9, 7)}, Page{Payments: paymentsOf(8, 6)}, "9 8 7 after 7"},
-		"the first has more": {Page{Payments: paymentsOf(9, 8, 7), Next: next(7)}, Page{}, "9 8 7 after 7"},
-		"the other has more": {Page{}, Page{Payments: paymentsOf(9, 8, 7), Next: next(7)}, "9 8 7 after 7"},
-	} {
-		if got := numbersOf(c.one.Merge(c.other, 3)); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
 // The ids of the payments of a time are those that were made then, give or take a day of clocks that differ.
 func TestIDsOfAFilterAreThoseOfItsTimes(t *testing.T) {
 	t.Parallel()
@@ -100,7 +78,7 @@ func TestListIsReadPageByPage(t *testing.T) {
 		var sizes []int
 		var ids [][]byte
 		for f := (Filter{Limit: limit}); ; {
-			page, err := s.service.Payments(t.Context(), "acme", f)
+			page, err := s.service.PaymentsToTell(t.Context(), "acme", f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +98,7 @@ func TestListIsReadPageByPage(t *testing.T) {
 	for limit, want := range map[int][]int{1: {1, 1}, 2: {2}, 3: {2}} {
 		var sizes []int
 		for f := (RefundFilter{Limit: limit}); ; {
-			page, err := s.service.Refunds(t.Context(), "acme", p.ID, f)
+			page, err := s.service.RefundsToTell(t.Context(), "acme", p.ID, f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +120,7 @@ func TestPaymentWithoutReadableMetadataIsNotShown(t *testing.T) {
 	asked := order()
 	asked.Metadata = map[string]string{"order": "7"}
 	is[Final](t, s.create("order-0000000001", asked))
-	page, err := s.service.Payments(t.Context(), "acme", Filter{Limit: 1})
+	page, err := s.service.PaymentsToTell(t.Context(), "acme", Filter{Limit: 1})
 	if err != nil || len(page.Payments) != 1 || page.Payments[0].Metadata["order"] != "7" {
 		t.Fatalf("listed as %+v, %v", page, err)
 	}
@@ -151,42 +129,8 @@ func TestPaymentWithoutReadableMetadataIsNotShown(t *testing.T) {
 	if got, err := s.service.Payment(t.Context(), "acme", p.ID); err == nil {
 		t.Errorf("read as %+v", got)
 	}
-	if page, err = s.service.Payments(t.Context(), "acme", Filter{Limit: 1}); err == nil {
+	if page, err = s.service.PaymentsToTell(t.Context(), "acme", Filter{Limit: 1}); err == nil {
 		t.Errorf("listed as %+v", page)
-	}
-}
-
-// A page about what is not there says so. An error of the database would be another page.
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
-	t.Parallel()
-	s := setupOn(t, &actor{})
-	g := s.charging("order-0000000001")
-	nowhere := idempotency.StoredRef("acme", string(payment.CreateOperation), "order-0000000002")
-	nothing := idempotency.StoredRef("acme", string(payment.RefundOperation), "refund-000000002")
-	gone := g.lease.Execution()
-	gone.Subject = uuid.Must(uuid.NewV7())
-	for name, read := range map[string]func() error{
-		"merchant of a payment": func() error {
-			_, err := s.service.MerchantOf(t.Context(), "globex", payment.ID(g.lease.Subject))
-			return err
-		},
-		"merchant of a key": func() error { _, err := s.service.MerchantOfKey(t.Context(), nowhere); return err },
-		"merchant of a key for a refund": func() error {
-			_, err := s.service.MerchantOfKey(t.Context(), nothing)
-			return err
-		},
-		"what the PSP has": func() error { _, err := s.service.LookUp(t.Context(), gone); return err },
-	} {
-		if err := read(); !errors.Is(err, ErrPaymentNotFound) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if m, err := s.service.MerchantOf(t.Context(), "acme", payment.ID(g.lease.Subject)); err != nil ||
-		m != g.key.Merchant {
-		t.Errorf("a payment's merchant is %+v, %v", m, err)
-	}
-	if m, err := s.service.MerchantOfKey(t.Context(), g.lease.Ref); err != nil || m != g.key.Merchant {
-		t.Errorf("a key's merchant is %+v, %v", m, err)
 	}
 }
 

@@ -29,7 +29,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/demo/mockpsp"
-	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
@@ -143,7 +142,7 @@ func (s *shop) paid(key string) payment.Payment {
 	if f, ok := answer.(Final); !ok || f.Response.Status != http.StatusCreated {
 		s.t.Fatalf("answer is %T %+v", answer, answer)
 	}
-	page, err := s.service.Payments(s.t.Context(), "acme", Filter{Limit: 1})
+	page, err := s.service.PaymentsToTell(s.t.Context(), "acme", Filter{Limit: 1})
 	if err != nil || len(page.Payments) != 1 {
 		s.t.Fatalf("%d payments: %v", len(page.Payments), err)
 	}
@@ -190,17 +189,6 @@ func noID() (uuid.UUID, error) { return uuid.UUID{}, errors.New("no random numbe
 // inTx runs fn in a transaction that commits if fn returns nil.
 func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
 	return s.service.db.Transact(s.t.Context(), fn)
-}
-
-// open are the open dead letters, newest first.
-func (s *shop) open() []deadletters.DeadLetter {
-	s.t.Helper()
-	page, err := deadletters.List(s.t.Context(), s.service.db,
-		deadletters.Filter{Status: deadletters.OpenStatus, Limit: 9})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return page.DeadLetters
 }
 
 // stage is a key with the movement that it stands for, as some moment of its life has left it.
@@ -643,31 +631,6 @@ func contradicts(g *stage, id string) string {
 		" record " + id
 }
 
-// resolveDeadLetter closes the only open dead letter as an operator does.
-func (s *shop) resolveDeadLetter(action deadletters.Action) {
-	s.t.Helper()
-	s.resolveDeadLetterThat("true", action)
-}
-
-// resolveDeadLetterThat closes the only open dead letter of which a condition is true.
-func (s *shop) resolveDeadLetterThat(condition string, action deadletters.Action) {
-	s.t.Helper()
-	var id uuid.UUID
-	var version int32
-	if err := s.pool.QueryRow(s.t.Context(), "SELECT id, version FROM dead_letters WHERE status = 'open' AND "+
-		condition).Scan(&id, &version); err != nil {
-		s.t.Fatal(err)
-	}
-	err := pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
-		_, err := deadletters.ResolveTx(s.t.Context(), tx, deadletters.Decision{DeadLetter: id, Version: version,
-			Action: action, Actor: "mallory", Reason: "looked into it"})
-		return err
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // What an owner tells its client when the database does not tell the owner what has become of a statement.
 
 // proxied has the shop's service reach its database through a proxy. What the test itself asks goes past the proxy,
@@ -723,8 +686,7 @@ func sentSince(p *pgproxy.Proxy, before int, queries ...string) (rounds [][]stri
 	return rounds
 }
 
-// LookUpDue and Inquire are those of packages reconcile and operator, which import this one. sources_test.go gives them
-// to these tests.
+// LookUpDue is that of package reconcile, which imports this one. sources_test.go gives it to these tests.
 var LookUpDue func(context.Context, *Service, idempotency.Due, judge.LookupPolicy) (LookupResult, error)
 
 // LookupResult and its values are those of package reconcile, too.
@@ -742,17 +704,7 @@ func (s *shop) lookUpDue(ctx context.Context, due idempotency.Due, p judge.Looku
 	return LookUpDue(ctx, s.service, due, p)
 }
 
-// Inquiry is an operator's decision as package operator has begun it, to be judged and carried out in a transaction.
-// The dead letter is closed between the two.
-type Inquiry func(ctx context.Context, tx pgx.Tx, closing func() error) (judge.Step, error)
-
-// Inquire begins a decision.
-var Inquire func(
-	context.Context, *postgres.DB, *Service, deadletters.DeadLetter, judge.OperatorDecision,
-) (Inquiry, error)
-
-func (s *shop) inquired(
-	ctx context.Context, l deadletters.DeadLetter, d judge.OperatorDecision,
-) (Inquiry, error) {
-	return Inquire(ctx, s.service.db, s.service, l, d)
-}
+var (
+	ownSubject   = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
+	otherSubject = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")
+)

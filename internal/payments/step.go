@@ -31,9 +31,6 @@ type Applied struct {
 	Doubt bool
 }
 
-// ErrMoved says that a key has moved since it was read. Read it again.
-var ErrMoved = errors.New("the key has moved since")
-
 // errStepInDoubt says that the database does not tell whether an owner's step is written.
 var errStepInDoubt = errors.New("step not known to be written")
 

@@ -3,9 +3,7 @@ package payments
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -111,97 +109,6 @@ func tellLost(about subject) []postgres.Call {
 		return dbsqlc.New(q).LockPayment(ctx, dbsqlc.LockPaymentParams{TenantID: about.tenant, ID: about.payment})
 	}
 	return []postgres.Call{lock, writeEvents(about)}
-}
-
-// Event is what has become of a payment, as it was then.
-type Event struct {
-	Version int64 // grows with each event of the payment
-	Type    string
-	Payment payment.Payment
-	Refund  *payment.Refund  // that the event is about; nil: none
-	Dispute *payment.Dispute // that the event is about; nil: none
-}
-
-// EventName names an event of a tenant.
-type EventName struct {
-	PaymentID payment.ID
-	Version   int64
-}
-
-// Events reads events of a tenant. Those that are not there are missing in the result.
-func (b *Books) Events(ctx context.Context, tenant string, names []EventName) (map[EventName]Event, error) {
-	asked := dbsqlc.ReadEventsParams{TenantID: tenant}
-	for _, n := range names {
-		asked.PaymentIds = append(asked.PaymentIds, uuid.UUID(n.PaymentID))
-		asked.Versions = append(asked.Versions, n.Version)
-	}
-	var rows []dbsqlc.ReadEventsRow
-	err := b.db.ReadNow(ctx, func(ctx context.Context, q postgres.DBTX) (err error) {
-		rows, err = dbsqlc.New(q).ReadEvents(ctx, asked)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
-	events := make(map[EventName]Event, len(rows))
-	for _, row := range rows {
-		e, err := eventOf(row)
-		if err != nil {
-			return nil, fmt.Errorf("read event of payment %s: %w", row.Payment.ID, err)
-		}
-		events[EventName{e.Payment.ID, e.Version}] = e
-	}
-	return events, nil
-}
-
-func eventOf(row dbsqlc.ReadEventsRow) (e Event, err error) {
-	as := row.Payment
-	as.Status, as.PspChargeID, as.DeclineCode = row.Status, row.PspChargeID, row.DeclineCode
-	as.RefundedMinor, as.UpdatedAt = row.RefundedMinor, &row.ChangedAt
-	e = Event{Version: row.Version, Type: row.Type}
-	if e.Payment, err = paymentOf(as); err != nil {
-		return e, err
-	}
-	if row.Disputes != nil {
-		if e.Payment.Disputes, err = disputesOf(row.Disputes); err != nil {
-			return e, err
-		}
-	}
-	for i, d := range e.Payment.Disputes {
-		if row.DisputeID != nil && d.PSPID == *row.DisputeID {
-			e.Dispute = &e.Payment.Disputes[i]
-		}
-	}
-	if row.Refund != nil {
-		e.Refund, err = refundIn(row.Refund)
-	}
-	return e, err
-}
-
-// refundIn reads the row of a refund, as the database writes it.
-func refundIn(raw []byte) (*payment.Refund, error) {
-	var row struct {
-		ID             uuid.UUID  `json:"id"`
-		PaymentID      uuid.UUID  `json:"payment_id"`
-		Origin         string     `json:"origin"`
-		IdempotencyKey string     `json:"idempotency_key"`
-		AmountMinor    int64      `json:"amount_minor"`
-		Currency       string     `json:"currency"`
-		Reason         *string    `json:"reason"`
-		Status         string     `json:"status"`
-		PspRefundID    *string    `json:"psp_refund_id"`
-		DeclineCode    *string    `json:"decline_code"`
-		CreatedAt      time.Time  `json:"created_at"`
-		UpdatedAt      *time.Time `json:"updated_at"`
-	}
-	if err := json.Unmarshal(raw, &row); err != nil {
-		return nil, err
-	}
-	r := refundOf(dbsqlc.Refund{ID: row.ID, PaymentID: row.PaymentID, Origin: row.Origin,
-		IdempotencyKey: row.IdempotencyKey, AmountMinor: row.AmountMinor, Currency: row.Currency, Reason: row.Reason,
-		Status: row.Status, PspRefundID: row.PspRefundID, DeclineCode: row.DeclineCode, CreatedAt: row.CreatedAt,
-		UpdatedAt: row.UpdatedAt})
-	return &r, nil
 }
 
 // TellLostTx tells, in the caller's transaction, that these keys have become unknown.

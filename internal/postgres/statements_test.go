@@ -1,28 +1,21 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"payonce/internal/postgres"
-	"payonce/test/pgtest"
 )
 
 // Which process runs which statement. A statement that is not named here is run by both.
@@ -144,13 +137,13 @@ func statements(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	byHand(t, all)
-	tables, err := os.ReadFile("../statement/tables.sql")
-	if err != nil {
+	if tables, err := os.ReadFile("../statement/tables.sql"); err == nil {
+		all["statement.createTables"] = string(tables)
+	} else if !errors.Is(err, fs.ErrNotExist) { // The core has no statements of a day.
 		t.Fatal(err)
 	}
-	all["statement.createTables"] = string(tables)
 	generated, err := filepath.Glob("../*/internal/dbsqlc/*.sql.go")
-	if err != nil || len(generated) < 7 {
+	if err != nil || len(generated) < 6 {
 		t.Fatalf("find generated code: %v, %q", err, generated)
 	}
 	for _, file := range generated {
@@ -216,140 +209,4 @@ func runs(role postgres.Role, name string) bool {
 		return role == postgres.Reconciler
 	}
 	return !strings.HasPrefix(name, "river.") || contains(ofRiver, name)
-}
-
-var (
-	// direct is a query of a Reader, handed is one whose queries another function runs, kept is one that has a name.
-	direct = regexp.MustCompile(`dbsqlc\.New\([\w.]+\.Reader\(\)\)\.(\w+)\(`)
-	handed = regexp.MustCompile(`\((?:ctx, )?dbsqlc\.New\([\w.]+\.Reader\(\)\)[,)]`)
-	kept   = regexp.MustCompile(`(\w+) := dbsqlc\.New\([\w.]+\.Reader\(\)\)\n`)
-	// listed is one that a list of operators is read by.
-	listed = regexp.MustCompile(`\(\*dbsqlc\.Queries\)\.(\w+)\b`)
-
-	writes  = regexp.MustCompile(`(?i)\b(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|nextval|set_config|pg_logical_emit_message)\b`)
-	comment = regexp.MustCompile(`(?m)^--.*$`)
-)
-
-// handedOn are the queries of those functions that are handed a Reader.
-var handedOn = []string{
-	"payments.BookedMovements", "operator.Backlog", "operator.ListWatermarks", "statement.OpenBreaks",
-}
-
-// A write by a Reader whose acknowledgement is lost would be called "nothing was written".
-func TestNoReaderWrites(t *testing.T) {
-	t.Parallel()
-	all := statements(t)
-	names, handedTo := append([]string{}, handedOn...), 0
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
-			d.Name() == "reader.go" {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		source, owner := string(raw), strings.Split(filepath.ToSlash(path), "/")[1]
-		found := append(direct.FindAllStringSubmatch(source, -1), listed.FindAllStringSubmatch(source, -1)...)
-		for _, m := range found {
-			names = append(names, owner+"."+m[1])
-		}
-		handedTo += len(handed.FindAllString(source, -1))
-		for _, k := range kept.FindAllStringSubmatch(source, -1) {
-			for _, m := range regexp.MustCompile(`\b`+k[1]+`\.([A-Z]\w+)\(`).FindAllStringSubmatch(source, -1) {
-				if _, ok := all[owner+"."+m[1]]; ok {
-					names = append(names, owner+"."+m[1])
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(names) < 30 || handedTo != 5 {
-		t.Errorf("%d queries, and %d Readers that are handed on: is the search still right, and handedOn?", len(names),
-			handedTo)
-	}
-	for _, name := range names {
-		sql, ok := all[name]
-		if !ok || writes.MatchString(comment.ReplaceAllString(sql, "")) {
-			t.Errorf("%s is run by a Reader, and found: %t, %s", name, ok, sql)
-		}
-	}
-}
-
-// ofType are values for parameters: whatever fits their type.
-var ofType = map[string]string{
-	"text": "acme", "text[]": "{acme}", "uuid": "01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44",
-	"uuid[]": "{01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44}",
-	"bytea":  `\x00`, "bytea[]": `{"\\x00"}`, "integer": "1", "integer[]": "{1}", "smallint": "1", "smallint[]": "{1}",
-	"bigint": "1", "bigint[]": "{1}",
-	"boolean": "true", "boolean[]": "{true}", "interval": "1 s", "timestamp with time zone": "2026-01-01Z",
-	"timestamp with time zone[]": "{2026-01-01Z}", "date": "2026-01-01", "date[]": "{2026-01-01}",
-	"jsonb": "{}", "jsonb[]": "{null}", "name": "acme", "oid": "1", "bigint[][]": "{1}", "regclass": "payments",
-}
-
-// asked finds what a statement compares a parameter with. PostgreSQL evaluates that when it plans the statement, and
-// another part of it is left for Citus.
-var asked = regexp.MustCompile(`\$(\d+)::text = '(\w+)'`)
-
-// Citus refuses some statements when it plans them, whatever is in the tables.
-func TestCitusPlansEveryStatement(t *testing.T) {
-	if !pgtest.OnCitus() {
-		t.Skip("for make citus: " + pgtest.Citus + " is not set")
-	}
-	conn := pgtest.Connect(t, pgtest.NewURL(t))
-	all := statements(t)
-	pgtest.Exec(t, conn, strings.ReplaceAll(all["statement.createTables"], "ON COMMIT DROP", ""))
-	pgtest.Exec(t, conn, "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme')")
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasPrefix(name, "river.") || !runs(postgres.API, name) && !runs(postgres.Reconciler, name) ||
-			strings.HasPrefix(name, "postgres.") {
-			continue
-		}
-		for _, choice := range append([][]string{{"", "", ""}}, asked.FindAllStringSubmatch(all[name], -1)...) {
-			if err := try(t.Context(), conn, all[name], choice[1], choice[2]); err != nil {
-				t.Errorf("%s, %s: %v", name, choice[0], err)
-			}
-		}
-	}
-}
-
-// try runs a statement in a transaction that is rolled back, and fails if Citus cannot plan it. A parameter
-// may have a value of its own.
-func try(ctx context.Context, conn *pgx.Conn, sql, parameter, own string) (err error) {
-	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	defer func() {
-		_, end := conn.Exec(ctx, "ROLLBACK")
-		err = errors.Join(err, end)
-	}()
-	d, err := conn.PgConn().Prepare(ctx, "", sql, nil)
-	if err != nil {
-		return err
-	}
-	var values [][]byte
-	for i, oid := range d.ParamOIDs {
-		var name string
-		if err := conn.QueryRow(ctx, "SELECT format_type($1, NULL)", oid).Scan(&name); err != nil {
-			return err
-		}
-		value, ok := ofType[name]
-		if !ok {
-			return errors.New("no value of type " + name)
-		}
-		if strconv.Itoa(i+1) == parameter {
-			value = own
-		}
-		values = append(values, []byte(value))
-	}
-	_, err = conn.PgConn().ExecParams(ctx, sql, values, d.ParamOIDs, nil, nil).Close()
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == "0A000" || strings.HasPrefix(refused.Code, "42") ||
-		strings.HasPrefix(refused.Code, "XX")) {
-		return err
-	}
-	return nil
 }

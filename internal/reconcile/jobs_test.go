@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,9 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/judge"
 	"payonce/internal/payments"
@@ -28,24 +28,33 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // crew is a reconciler that enqueues and works nothing, on a database of the test's own.
 type crew struct {
-	t     *testing.T
-	pool  *pgxpool.Pool
-	queue *Queue
-	r     *Reconciler
+	t    *testing.T
+	pool *pgxpool.Pool
+	r    *Reconciler
 }
 
 func setup(t *testing.T) *crew {
 	t.Helper()
 	pool, log := pgtest.New(t), slog.New(slog.DiscardHandler)
-	queue, err := NewQueue(log)
-	if err != nil {
-		t.Fatal(err)
-	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &crew{t: t, pool: pool, queue: queue, r: &Reconciler{Config{Now: time.Now, Log: log}, client}}
+	return &crew{t: t, pool: pool, r: &Reconciler{Config{Now: time.Now, Log: log}, client}}
+}
+
+// setupMerchant is a crew of a tenant, whose PSP is asked nothing but what its webhooks say.
+func setupMerchant(t *testing.T) *crew {
+	t.Helper()
+	c := setup(t)
+	c.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acct_acme')")
+	psp, err := native.New("http://psp.test", "test-psp-secret", gateway.DefaultLimits(), nil, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(psp.Close)
+	c.r.PSPs = gateway.PSPs{native.Name: psp}
+	return c
 }
 
 func (c *crew) inTx(do func(context.Context, pgx.Tx) error) {
@@ -77,35 +86,6 @@ func (c *crew) due() {
 
 const finish = "UPDATE river_job SET state = 'completed', finalized_at = now()"
 
-func TestJobOfTheSameArgumentsIsInTheQueueOnce(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	enqueue := func() {
-		c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
-	}
-	for _, state := range []string{"available", "retryable", "scheduled"} {
-		enqueue()
-		c.exec("UPDATE river_job SET state = '" + state + "'")
-		enqueue()
-		c.wantJobs("webhook", 1)
-	}
-	// One that has ended is none: an operator may want it again.
-	c.exec(finish)
-	enqueue()
-	c.wantJobs("webhook", 2)
-}
-
-// An operator wants an event processed again whose last run has done its work, and whose end is not written yet.
-func TestEventWhoseRunIsNotWrittenOffHasAnotherJob(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	for runs := 1; runs <= 3; runs++ {
-		c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
-		c.wantJobs("webhook", runs)
-		c.exec("UPDATE river_job SET state = 'running', attempted_at = now(), attempt = 1")
-	}
-}
-
 // The claim job goes on making jobs for a key while the database is in trouble. All that are given up are one case.
 func TestJobsOfOneKeyThatAreGivenUpAreOneDeadLetter(t *testing.T) {
 	t.Parallel()
@@ -117,39 +97,6 @@ func TestJobsOfOneKeyThatAreGivenUpAreOneDeadLetter(t *testing.T) {
 	c.wantJobs("resolve", 3)
 	if n := pgtest.Value[int](t, c.pool, "SELECT count(*) FROM dead_letters"); n != 1 {
 		t.Fatalf("%d dead letters", n)
-	}
-}
-
-func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	c.due()
-	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
-	id := pgtest.Value[int64](t, c.pool, "SELECT id FROM river_job")
-	c.due()
-	for want, job := range map[error]int64{deadletters.ErrQueued: id, deadletters.ErrGone: id + 1000} {
-		err := pgx.BeginFunc(t.Context(), c.pool,
-			func(tx pgx.Tx) error { return c.queue.RetryTx(t.Context(), tx, job) })
-		if !errors.Is(err, want) {
-			t.Errorf("got %v, want %v", err, want)
-		}
-	}
-}
-
-// An operator who is told that a job runs again waits for it in vain if it does not. And an event that is stored
-// without its job is never processed.
-func TestJobThatTheDatabaseDoesNotTakeIsAnError(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	tx := pgtest.Begin(t, c.pool)
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.queue.RetryTx(t.Context(), tx, 1); !errors.Is(err, pgx.ErrTxClosed) {
-		t.Errorf("after the transaction's end: %v", err)
-	}
-	if err := c.queue.WebhookTx(t.Context(), tx, "evt_1"); !errors.Is(err, pgx.ErrTxClosed) {
-		t.Errorf("enqueued after the transaction's end: %v", err)
 	}
 }
 
@@ -177,25 +124,6 @@ func TestRunThatWillBeRepeatedIsNotDoubled(t *testing.T) {
 	c.exec("UPDATE river_job SET state = 'retryable', attempt = 1, scheduled_at = now() + interval '1 minute'")
 	c.due()
 	c.wantJobs("resolve", 1)
-}
-
-func TestJobThatWasGivenUpRunsAgain(t *testing.T) {
-	t.Parallel()
-	c := setup(t)
-	c.due()
-	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
-	id := pgtest.Value[int64](t, c.pool, `SELECT (evidence ->> 'jobId')::bigint FROM dead_letters WHERE kind = 'job_discarded'
-		AND tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'order-0000000042' AND generation = 1`)
-	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.RetryTx(ctx, tx, id) })
-	var state rivertype.JobState
-	var left int
-	if err := c.pool.QueryRow(t.Context(), "SELECT state, max_attempts - attempt FROM river_job").Scan(&state,
-		&left); err != nil {
-		t.Fatal(err)
-	}
-	if state != rivertype.JobStateAvailable || left < 1 {
-		t.Fatalf("the job is %s, with %d attempts left", state, left)
-	}
 }
 
 // counted is what is not zero of a counter, or of a histogram's count, by its labels.

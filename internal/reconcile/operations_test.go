@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -166,4 +168,36 @@ func TestAccountThatAnotherRunHasIsWaitedFor(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Weeks of files that have to be made up keep neither the sweep nor a scan waiting, and each day is tried again.
+func TestStatementsHaveWorkersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	own := statementDayArgs{}.InsertOpts()
+	for _, other := range []string{scheduleQueue, webhookQueue, ledgerQueue, lookupQueue} {
+		if own.Queue == other {
+			t.Errorf("the days share the queue %s", other)
+		}
+	}
+	r := &Reconciler{Config: Config{Reconciler: everyMinute(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Further: []Jobs{Statements(nil)}}}
+	if _, worked := r.riverConfig().Queues[own.Queue]; !worked {
+		t.Errorf("nobody works queue %s", own.Queue)
+	}
+	if own.MaxAttempts < 2 {
+		t.Errorf("a day has %d attempts", own.MaxAttempts)
+	}
+}
+
+func TestNothingDueIsNoFailureAndNoDatabaseIsOne(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := c.jobs.enqueue(ended, nil); err == nil {
+		t.Error("no statement is due in a database that is away")
+	}
+	c.exec("UPDATE tenants SET created_at = clock_timestamp() + interval '1 day'")
+	c.lookForStatements()
+	c.wantJobs("statement_day", 0)
 }

@@ -49,7 +49,7 @@ func says(e gateway.Event, err error) func() (gateway.Event, error) {
 // case.
 func TestEventIsMarkedWithWhatCameOfIt(t *testing.T) {
 	t.Parallel()
-	c := setupStatements(t, "")
+	c := setupMerchant(t)
 	reg := c.atWork()
 	want := ""
 	for _, row := range []struct {
@@ -87,7 +87,7 @@ func TestEventIsMarkedWithWhatCameOfIt(t *testing.T) {
 // The bytes of an event that nobody understands are for an operator: as JSON, or else as text.
 func TestEventThatIsNoJSONIsKeptAsText(t *testing.T) {
 	t.Parallel()
-	c := setupStatements(t, "")
+	c := setupMerchant(t)
 	c.atWork()
 	for body, kept := range map[string]string{`{"a": 1}`: "body", "<html>": "text"} {
 		c.exec("TRUNCATE webhook_events")
@@ -109,7 +109,7 @@ func TestEventThatIsNoJSONIsKeptAsText(t *testing.T) {
 // A job may run twice, and another process may be quicker. Then nothing is left to do, and no operator is called.
 func TestEventThatIsGoneOrProcessedIsNoFailure(t *testing.T) {
 	t.Parallel()
-	c := setupStatements(t, "")
+	c := setupMerchant(t)
 	c.atWork()
 	if err := c.process(t.Context(), "evt_pruned", deaf); err != nil {
 		t.Errorf("pruned: %v", err)
@@ -129,7 +129,7 @@ func TestEventThatIsGoneOrProcessedIsNoFailure(t *testing.T) {
 // The job runs again. If it ended as done, nobody would look at the event again.
 func TestJobWhoseDatabaseGoesAwayIsNotDone(t *testing.T) {
 	t.Parallel()
-	c := setupStatements(t, "2026-03-10")
+	c := setupMerchant(t)
 	c.atWork()
 	c.receive("evt_1")
 	ended, end := context.WithCancel(t.Context())
@@ -249,7 +249,10 @@ func TestJobOfAnEventIsAsRiverWritesIt(t *testing.T) {
 	for _, write := range []func(){
 		func() { c.receive("evt_<1>") },
 		func() {
-			c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_<1>") })
+			c.inTx(func(ctx context.Context, tx pgx.Tx) error {
+				_, err := c.r.client.InsertTx(ctx, tx, webhookArgs{EventID: "evt_<1>"}, nil)
+				return err
+			})
 		},
 	} {
 		write()

@@ -15,8 +15,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Queue inserts jobs in the caller's transactions, and runs none. The API process has one, and so has the operator's
-// service.
+// Queue inserts the jobs of operators in the caller's transactions, and runs none.
 type Queue struct{ client *river.Client[pgx.Tx] }
 
 // NewQueue returns a Queue.

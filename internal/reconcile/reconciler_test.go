@@ -27,8 +27,7 @@ import (
 
 // configured is how a reconciler of these settings has River work.
 func configured(s config.Reconciler) *river.Config {
-	return (&Reconciler{Config: Config{Reconciler: s, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Further: []Jobs{Statements(nil)}}}).riverConfig()
+	return (&Reconciler{Config: Config{Reconciler: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)}}).riverConfig()
 }
 
 func everyMinute() config.Reconciler {
@@ -72,7 +71,7 @@ func TestWhatTakesLongHasWorkersOfItsOwn(t *testing.T) {
 	for _, args := range []interface {
 		river.JobArgs
 		river.JobArgsWithInsertOpts
-	}{lookupArgs{}, webhookArgs{}, evidenceArgs{}, scanLedgerArgs{}, statementDayArgs{}} {
+	}{lookupArgs{}, webhookArgs{}, evidenceArgs{}, scanLedgerArgs{}} {
 		queues[args.Kind()] = args.InsertOpts().Queue
 	}
 	for kind, queue := range queues {
@@ -81,9 +80,6 @@ func TestWhatTakesLongHasWorkersOfItsOwn(t *testing.T) {
 		}
 		if (queue == ledgerQueue) != (kind == scanLedgerArgs{}.Kind()) {
 			t.Errorf("%s is in queue %s", kind, queue) // long readings must not keep the sweep waiting
-		}
-		if (queue == statementQueue) != (kind == statementDayArgs{}.Kind()) {
-			t.Errorf("%s is in queue %s", kind, queue) // nor weeks of files that have to be made up
 		}
 		if _, worked := configured(everyMinute()).Queues[queue]; !worked {
 			t.Errorf("nobody works queue %s", queue)
@@ -100,8 +96,7 @@ func TestOnlyTheScheduleTriesOnce(t *testing.T) {
 	if n := (scanLedgerArgs{}).InsertOpts().MaxAttempts; n != 1 {
 		t.Errorf("scans have %d attempts", n)
 	}
-	for _, args := range []river.JobArgsWithInsertOpts{lookupArgs{}, webhookArgs{}, evidenceArgs{},
-		statementDayArgs{}} {
+	for _, args := range []river.JobArgsWithInsertOpts{lookupArgs{}, webhookArgs{}, evidenceArgs{}} {
 		if n := args.InsertOpts().MaxAttempts; n < 2 {
 			t.Errorf("%T has %d attempts", args, n)
 		}
@@ -212,7 +207,7 @@ func (c *crew) running(job func(working, running context.Context) error) (stop f
 		Logger: c.r.Log, Workers: river.NewWorkers(),
 		Queues: map[string]river.QueueConfig{scheduleQueue: {MaxWorkers: 1}},
 	}
-	river.AddWorker(settings.Workers, river.WorkFunc(func(working context.Context, _ *river.Job[answeredArgs]) error {
+	river.AddWorker(settings.Workers, river.WorkFunc(func(working context.Context, _ *river.Job[pruneArgs]) error {
 		close(begun)
 		return job(working, ctx)
 	}))
@@ -221,7 +216,7 @@ func (c *crew) running(job func(working, running context.Context) error) (stop f
 		c.t.Fatal(err)
 	}
 	c.inTx(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := c.r.client.InsertTx(ctx, tx, answeredArgs{}, &river.InsertOpts{MaxAttempts: 1})
+		_, err := c.r.client.InsertTx(ctx, tx, pruneArgs{}, &river.InsertOpts{MaxAttempts: 1})
 		return err
 	})
 	go func() { over <- c.r.Run(ctx) }()

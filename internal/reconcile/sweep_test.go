@@ -88,7 +88,7 @@ func TestSweepGoesOnAfterACommitThatIsInDoubt(t *testing.T) {
 
 func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	t.Parallel()
-	c := setupStatements(t, "")
+	c := setupMerchant(t)
 	tx := pgtest.Begin(t, c.pool)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -96,14 +96,6 @@ func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	if err := c.r.enqueueTx(t.Context(), tx, dueKeys(1)); err == nil {
 		t.Error("lookups are enqueued in a transaction that is over")
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if err := c.jobs.enqueue(ended, nil); err == nil {
-		t.Error("no statement is due in a database that is away")
-	}
-	c.exec("UPDATE tenants SET created_at = clock_timestamp() + interval '1 day'")
-	c.lookForStatements() // Nothing is due, and this is no failure.
-	c.wantJobs("statement_day", 0)
 	broken := &river.Job[evidenceArgs]{JobRow: &rivertype.JobRow{}, Args: evidenceArgs{Record: []byte("{")}}
 	if err := c.r.judgeEvidence(t.Context(), broken); err == nil {
 		t.Error("half a record is one")
@@ -126,7 +118,7 @@ func deaf() (gateway.Event, error) { return nil, errDeaf }
 // An event that we do not understand may be about money. A read that fails is another matter: it is repeated.
 func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 	t.Parallel()
-	c := setupStatements(t, "")
+	c := setupMerchant(t)
 	c.atWork()
 	c.receive("evt_1")
 	job := &river.Job[webhookArgs]{JobRow: &rivertype.JobRow{}, Args: webhookArgs{EventID: "evt_1"}}

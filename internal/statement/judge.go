@@ -45,6 +45,11 @@ func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, da
 	return s, err
 }
 
+// published are the statements of the account's PSP.
+func (j *judgement) published() gateway.Statements {
+	return gateway.StatementsOf(j.config.PSPs.Of(j.Psp))
+}
+
 func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	if err := j.begin(ctx); err != nil {
 		return Summary{}, err

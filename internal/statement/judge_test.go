@@ -237,7 +237,10 @@ func TestWhatIsMissingThereIsNamedByOurID(t *testing.T) {
 }
 
 // sharedPSP is a PSP whose accounts have records of other programs, too.
-type sharedPSP struct{ gateway.PSP }
+type sharedPSP struct {
+	gateway.PSP
+	gateway.Statements
+}
 
 func (p sharedPSP) Traits() gateway.Traits {
 	traits := p.PSP.Traits()
@@ -265,7 +268,8 @@ func TestLineOfOthersIsABreakOfThePaymentThatItChanges(t *testing.T) {
 	} {
 		d := setup(t)
 		if shared {
-			d.config.PSPs = gateway.PSPs{native.Name: sharedPSP{d.config.PSPs.Of(native.Name)}}
+			psp := d.config.PSPs.Of(native.Name)
+			d.config.PSPs = gateway.PSPs{native.Name: sharedPSP{psp, gateway.StatementsOf(psp)}}
 		}
 		paid := d.paid("ch_paid", 9)
 		d.publish("acct_acme", d.day, lineOf(paid),

@@ -46,7 +46,7 @@ func (j *judgement) keepPaid(ctx context.Context, payoutID string) error {
 		p.LineIds = p.LineIds[:0]
 		return notWritten
 	}
-	notRead := j.config.PSPs.Of(j.Psp).PayoutLines(ctx, j.Account, payoutID, func(lineID string) error {
+	notRead := j.published().PayoutLines(ctx, j.Account, payoutID, func(lineID string) error {
 		if read++; read > j.config.MaxLines {
 			return ErrTooLong
 		}

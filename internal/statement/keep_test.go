@@ -187,13 +187,14 @@ func TestPayoutThatCannotBeReadIsNotTold(t *testing.T) {
 // slow is a PSP whose answers about payouts take their time.
 type slow struct {
 	gateway.PSP
+	gateway.Statements
 
 	wait func()
 }
 
 func (s slow) PayoutLines(ctx context.Context, account, payoutID string, each func(string) error) error {
 	s.wait()
-	return s.PSP.PayoutLines(ctx, account, payoutID, each)
+	return s.Statements.PayoutLines(ctx, account, payoutID, each)
 }
 
 func TestRunOutlastsAPSPThatIsSlowAboutPayouts(t *testing.T) {
@@ -203,7 +204,8 @@ func TestRunOutlastsAPSPThatIsSlowAboutPayouts(t *testing.T) {
 		EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = 300', current_database());
 		END $$`)
 	d.pool.Reset() // A session takes the setting when it begins.
-	d.config.PSPs[native.Name] = slow{d.config.PSPs[native.Name], func() {
+	psp := d.config.PSPs[native.Name]
+	d.config.PSPs[native.Name] = slow{psp, gateway.StatementsOf(psp), func() {
 		wait.Until(t, "the session has been idle, or is dead", func() bool {
 			return d.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 				AND state = 'idle in transaction' AND state_change > clock_timestamp() - interval '600 ms'`) == 0

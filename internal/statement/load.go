@@ -31,7 +31,7 @@ func columns() []string {
 func (j *judgement) load(ctx context.Context, day time.Time) error {
 	// CopyFrom calls us for the next line, and Statement calls us with a line. iter.Pull connects the two.
 	next, stop := iter.Pull(func(yield func(gateway.Line) bool) {
-		j.readErr = j.config.PSPs.Of(j.Psp).Statement(ctx, j.Account, day, func(l gateway.Line) error {
+		j.readErr = j.published().Statement(ctx, j.Account, day, func(l gateway.Line) error {
 			if j.loaded == j.config.MaxLines {
 				return ErrTooLong
 			}

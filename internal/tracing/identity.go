@@ -3,10 +3,8 @@ package tracing
 import (
 	"context"
 	"encoding/binary"
-	"math/rand/v2"
 
 	"github.com/google/uuid"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -38,27 +36,4 @@ type rootKey struct{}
 // withRoot makes the next root span that is begun with the context the root of the id's trace.
 func withRoot(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, rootKey{}, id)
-}
-
-// ids makes the ids of spans, and of traces that do not belong to one payment.
-type ids struct{}
-
-var _ sdktrace.IDGenerator = ids{}
-
-// NewIDs implements sdktrace.IDGenerator.
-func (i ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	if id, ok := ctx.Value(rootKey{}).(uuid.UUID); ok {
-		root := rootOf(id)
-		return root.TraceID(), root.SpanID()
-	}
-	var t trace.TraceID
-	binary.BigEndian.PutUint64(t[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(t[8:], rand.Uint64()|1) // never the invalid id of zeros
-	return t, i.NewSpanID(ctx, t)
-}
-
-// NewSpanID implements sdktrace.IDGenerator.
-func (ids) NewSpanID(context.Context, trace.TraceID) (s trace.SpanID) {
-	binary.BigEndian.PutUint64(s[:], rand.Uint64()|1)
-	return s
 }

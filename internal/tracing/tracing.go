@@ -5,8 +5,8 @@
 // The trace of a payment or refund has the id of the payment or refund. So every process can link to that trace later,
 // and decides alike whether the trace is recorded, and no column stores a trace (docs/adr/0048).
 //
-// Tracing is off without a collector: a nil *Tracer is off. A payment that is not recorded costs no allocation. A
-// payment never waits for the collector: if the queue is full, spans are dropped.
+// Tracing is off without a collector (collect.go): a nil *Tracer is off. A payment that is not recorded costs no
+// allocation. A payment never waits for the collector: if the queue is full, spans are dropped.
 //
 // An attribute is a number, a fixed word of ours, or the path of a payment or refund. Span has no method for another
 // one, so no key, token or body can become an attribute.
@@ -14,37 +14,14 @@ package tracing
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-)
-
-// Config is what a Tracer needs.
-type Config struct {
-	Endpoint string  // base URL of the collector's OTLP/HTTP receiver; if it is empty, tracing is off
-	Ratio    float64 // the share of payments that are recorded: more than 0, at most 1
-	Service  string  // the name of this process in traces
-	Log      *slog.Logger
-}
-
-// The limits of the way to the collector. Spans are sent every few seconds. If the collector does not take them in
-// time, they are lost.
-const (
-	queueLength   = 2048 // spans that wait to be sent; further ones are dropped
-	sendEvery     = 5 * time.Second
-	longestExport = 10 * time.Second
-	longestFlush  = 3 * time.Second // at shutdown
 )
 
 // scope is the name of the instrumentation in each span.
@@ -52,32 +29,13 @@ const scope = "payonce"
 
 // Tracer begins traces. A nil Tracer is off. It is safe for concurrent use.
 type Tracer struct {
-	provider *sdktrace.TracerProvider
+	provider interface{ Shutdown(context.Context) error }
 	tracer   trace.Tracer
 	sampled  share
 }
 
-// New returns a Tracer, or nil if there is no endpoint. It connects to nothing yet.
-func New(ctx context.Context, c Config) (*Tracer, error) {
-	if c.Endpoint == "" {
-		return nil, nil //nolint:nilnil // a nil Tracer is off
-	}
-	collector, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(strings.TrimRight(c.Endpoint, "/")+"/v1/traces"),
-		otlptracehttp.WithTimeout(longestExport))
-	if err != nil {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
-	}
-	provider := sdktrace.NewTracerProvider(
-		// Whether a payment is recorded is decided before any span is begun (share), so each span that is begun counts.
-		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithIDGenerator(ids{}),
-		sdktrace.WithResource(resource.NewSchemaless(serviceName.String(c.Service))),
-		sdktrace.WithBatcher(&exporter{SpanExporter: collector, log: c.Log}, sdktrace.WithMaxQueueSize(queueLength),
-			sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(longestExport)),
-	)
-	return &Tracer{provider: provider, tracer: provider.Tracer(scope), sampled: shareOf(c.Ratio)}, nil
-}
+// longestFlush bounds the time of Close.
+const longestFlush = 3 * time.Second
 
 // Close sends what waits to be sent, for a few seconds at most.
 func (t *Tracer) Close() {

@@ -78,7 +78,7 @@ var importTable = []importRule{
 		because: "commands are the end of the line: nothing imports them",
 	},
 	{
-		except:  []string{"cmd/...", "demo/supervisor/...", "test/..."},
+		except:  []string{"cmd/...", "demo/supervisor/...", "lab/grade/payonce", "test/..."},
 		refuses: []string{"payonce/internal/app/..."},
 		because: "the composition root sees everything, so only programs and whole-system tests see it",
 	},
@@ -126,7 +126,7 @@ var importTable = []importRule{
 		because:  "the steps of the course are whole programs: a reader needs nothing of Payonce to understand them",
 	},
 	{
-		except:  []string{"test/..."},
+		except:  []string{"lab/start", "test/..."}, // what starts a copy of the tree asks for the rings
 		refuses: []string{"payonce/test/..."},
 		allows: []string{"payonce/test/cituscluster", "payonce/test/heldport", "payonce/test/httpproxy",
 			"payonce/test/pgproxy"},

@@ -25,6 +25,7 @@ func TestTreeKeepsItsRules(t *testing.T) {
 	}{
 		{"imports", importBreaches},
 		{"rings", ringBreaches},
+		{"core length", coreLengthBreaches},
 		{"table owners", tableOwnerBreaches},
 		{"places", placeBreaches},
 		{"file length", fileLengthBreaches},

@@ -115,7 +115,8 @@ func lineBecomes(t *testing.T, d *Dialect, file func(w io.Writer, r *http.Reques
 			file(w, req, r.body)
 		}))
 		defer s.Close()
-		err := offline(t, d, s.URL).Statement(t.Context(), d.Account+"acme", booked(), func(l gateway.Line) error {
+		published := gateway.StatementsOf(offline(t, d, s.URL))
+		err := published.Statement(t.Context(), d.Account+"acme", booked(), func(l gateway.Line) error {
 			if words = "summed up as `" + string(l.Object) + "`"; l.Object == gateway.UnknownObject {
 				words = "summed up under the name of its type"
 			}

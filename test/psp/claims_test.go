@@ -174,7 +174,8 @@ func (s *scene) checkStatement() {
 	s.clock.advance(24*time.Hour - s.clock.now().Sub(s.clock.now().Truncate(24*time.Hour)) + time.Hour)
 	got := map[string]int{}
 	status := ""
-	err := s.client.Statement(s.t.Context(), s.request.Wanted().Account, today(), func(l gateway.Line) error {
+	published := gateway.StatementsOf(s.client)
+	err := published.Statement(s.t.Context(), s.request.Wanted().Account, today(), func(l gateway.Line) error {
 		got[l.ID]++
 		s.checkRecord(l.Record)
 		if l.ID == s.id {
@@ -203,7 +204,8 @@ func (s *scene) checkStatement() {
 	if len(got) > 0 {
 		s.t.Errorf("the statement has what was not executed: %v", got)
 	}
-	tomorrow := s.client.Statement(s.t.Context(), s.request.Wanted().Account, today().AddDate(0, 0, 2), nil)
+
+	tomorrow := published.Statement(s.t.Context(), s.request.Wanted().Account, today().AddDate(0, 0, 2), nil)
 	if !errors.Is(tomorrow, gateway.ErrNoStatement) {
 		s.t.Errorf("there is a statement of tomorrow: %v", tomorrow)
 	}

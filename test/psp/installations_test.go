@@ -47,7 +47,8 @@ func (w *world) checkOnly(own string, received []mail) {
 		seen[r.Object] = append(seen[r.Object], r)
 		return nil
 	}
-	err = w.client.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(l gateway.Line) error {
+	published := gateway.StatementsOf(w.client)
+	err = published.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(l gateway.Line) error {
 		if l.Status == "" { // It is of the other installation.
 			return nil
 		}

@@ -67,7 +67,8 @@ func (w *world) readWords(o gateway.Object) string {
 	n, err := 0, error(nil)
 	read := func(c gateway.PSP) {
 		if o == statementObject {
-			err = c.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(gateway.Line) error {
+			published := gateway.StatementsOf(c)
+			err = published.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(gateway.Line) error {
 				n++
 				return nil
 			})
@@ -266,7 +267,8 @@ func TestPayoutLinesAreLinesOfStatements(t *testing.T) {
 			w.charge(numbered(d, 3))
 			w.clock.advance(36 * time.Hour)
 			lines, payout := map[string]gateway.Line{}, gateway.Line{}
-			err := w.client.Statement(t.Context(), d.Account+"acme", today(), func(l gateway.Line) error {
+			published := gateway.StatementsOf(w.client)
+			err := published.Statement(t.Context(), d.Account+"acme", today(), func(l gateway.Line) error {
 				if l.Object == gateway.PayoutObject {
 					payout = l
 				}
@@ -277,7 +279,7 @@ func TestPayoutLinesAreLinesOfStatements(t *testing.T) {
 				t.Fatalf("%d lines, %v", len(lines), err)
 			}
 			paid, net := 0, int64(0)
-			err = w.client.PayoutLines(t.Context(), d.Account+"acme", payout.ID, func(id string) error {
+			err = published.PayoutLines(t.Context(), d.Account+"acme", payout.ID, func(id string) error {
 				if l, known := lines[id]; !known || l.Object != gateway.ChargeObject || l.FeeMinor <= 0 ||
 					l.NetMinor+l.FeeMinor != l.AmountMinor {
 					t.Errorf("has paid %+v", l)

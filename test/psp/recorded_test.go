@@ -143,7 +143,7 @@ func (k *take) listed() {
 }
 
 func (k *take) stated() {
-	err := k.psp.Statement(k.t.Context(), k.about.Account, k.about.At.AddDate(0, 0, -1),
+	err := gateway.StatementsOf(k.psp).Statement(k.t.Context(), k.about.Account, k.about.At.AddDate(0, 0, -1),
 		func(gateway.Line) error { return nil })
 	if err != nil && !errors.Is(err, gateway.ErrNoStatement) {
 		k.t.Error(err)

@@ -164,7 +164,8 @@ func record(t *testing.T) (requests []recorded) {
 	}
 	w.awaitWebhooks()
 	w.clock.advance(48 * time.Hour)
-	if err := w.client.Statement(ctx, "acct_acme", today(), func(gateway.Line) error { return nil }); err != nil {
+	published := gateway.StatementsOf(w.client)
+	if err := published.Statement(ctx, "acct_acme", today(), func(gateway.Line) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()

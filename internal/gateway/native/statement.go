@@ -12,6 +12,8 @@ import (
 	"payonce/internal/gateway/wire"
 )
 
+var _ gateway.Statements = (*Client)(nil)
+
 // Statement reads the PSP's settlement CSV of one day (UTC), oldest first. It keeps one line in memory, and may take as
 // long as ctx allows while bytes arrive. If the file is damaged, of another day, or incomplete, Statement returns an
 // error, but each has got the lines before that. An error of each ends the reading.

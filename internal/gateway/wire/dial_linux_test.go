@@ -25,15 +25,6 @@ func TestDialThatTimesOutProvesThatNothingWasSent(t *testing.T) {
 	notSent(t, c.post(), "no connection to the PSP")
 }
 
-// An operator who reads why a lookup failed is not led to a slow PSP where there is none.
-func TestReadWhoseDialTimesOutHasNoConnection(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, fullBacklog(t), func(l *gateway.Limits) { l.Dial, l.Total = soon, patience })
-	_, err := c.read(most)
-	failed(t, err, "no connection to the PSP")
-	failed(t, c.stream(func(string) {}), "no connection to the PSP")
-}
-
 // fullBacklog is the URL of a listener that takes no more connections and accepts none.
 func fullBacklog(t *testing.T) string {
 	t.Helper()

@@ -105,23 +105,6 @@ func (c *client) readOf(ctx context.Context, account string, most int64) (body s
 	return body, err
 }
 
-// stream returns the lines of an answer that has no time limit as a whole.
-func (c *client) stream(each func(line string)) error {
-	return c.streamOf(c.t.Context(), each)
-}
-
-func (c *client) streamOf(ctx context.Context, each func(line string)) error {
-	err := c.Stream(ctx, account, c.get, func(r io.Reader) error {
-		lines := bufio.NewScanner(r)
-		for lines.Scan() {
-			each(lines.Text())
-		}
-		return lines.Err()
-	})
-	c.checkedError(err)
-	return err
-}
-
 // checked checks that a reply says one thing, and that its reason holds nothing that a log must not.
 func (c *client) checked(r wire.Reply) wire.Reply {
 	c.t.Helper()

@@ -1,84 +1,106 @@
-// Command payonce starts Payonce as the grader starts any server: from PORT, DATABASE_URL, PSP_URL, PSP_SECRET,
-// WEBHOOK_SECRET and API_KEYS. It prepares the database, runs one API and one reconciler, and ends when one of them
-// does. The programs api and reconciler are beside it, or where PROGRAMS says.
+// Command payonce runs an API and a reconciler in one process, from what the grader gives to any server: PORT,
+// DATABASE_URL, PSP_URL, PSP_SECRET, WEBHOOK_SECRET and API_KEYS. It prepares the database, and ends when one of the
+// two does. Without DATABASE_URL, it runs a PostgreSQL of its own, and the mock PSP, for somebody who looks around.
+//
+// It is wiring only. tools/start gives it to a copy of the core as cmd/local.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"payonce/internal/app"
 	"payonce/internal/cli"
+	"payonce/internal/config"
 	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
-	"payonce/lab/program"
 )
 
-func main() { cli.Main("payonce", run) }
+func main() {
+	cli.Main("payonce", func(ctx context.Context) error { return run(ctx, os.Getenv, os.Stdout) })
+}
 
-func run(ctx context.Context) error {
-	runtime.LockOSThread() // the children are told to die with the thread that has started them
-	dir := os.Getenv("PROGRAMS")
-	if dir == "" {
-		self, err := os.Executable()
+func run(ctx context.Context, getenv func(string) string, stdout io.Writer) (err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	defaults := shortTimes()
+	if getenv("DATABASE_URL") == "" {
+		server, err := startPostgres(ctx, getenv, defaults)
 		if err != nil {
-			return fmt.Errorf("find api and reconciler: %w", err)
+			return err
 		}
-		dir = filepath.Dir(self)
-	}
-	if err := prepare(ctx, os.Getenv("DATABASE_URL"), os.Getenv("API_KEYS")); err != nil {
-		return err
-	}
-	env := append(os.Environ(), settings(os.Getenv)...)
-	// A group of its own is not wanted: who signals this process means all three.
-	var group errgroup.Group
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for _, command := range [][]string{{"api", "serve"}, {"reconciler", "run"}} {
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, command[0]), command[1:]...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
-		cmd.SysProcAttr = program.Attributes()
-		if err := cmd.Start(); err != nil {
-			return fmt.Errorf("start %s: %w", command[0], err)
+		defer func() { err = errors.Join(err, server.Stop(context.WithoutCancel(ctx))) }()
+		psp, l, err := openPSP(ctx, server.DataDir(), getenv, defaults)
+		if err != nil {
+			return err
 		}
-		group.Go(func() error {
-			defer cancel()
-			err := cmd.Wait()
-			if ctx.Err() != nil {
-				return nil // it was told to end
-			}
-			return fmt.Errorf("%s has ended: %w", command[0], errors.Join(err))
-		})
+		group.Go(func() error { return psp.Serve(ctx, l) })
 	}
+	settings := under(getenv, defaults)
+	group.Go(func() error {
+		if err := prepare(ctx, settings("DATABASE_URL"), settings("API_KEYS")); err != nil {
+			return err
+		}
+		api, reconciler, err := parts(ctx, settings)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return reconciler.Run(ctx, func() {}) })
+		return api.Run(ctx, func() { fmt.Fprintln(stdout, "the API listens on", settings("HTTP_ADDR")) })
+	})
 	return group.Wait()
 }
 
-// settings are the short times of our programs, beside what the profile sets.
-func settings(getenv func(string) string) []string {
-	var all []string
-	for _, pair := range [][2]string{
-		{"PUBLIC_URL", "http://payonce.test"},
-		{"FIRST_LOOKUP", "500ms"},
-		{"SWEEP_EVERY", "300ms"}, {"CLAIM_EVERY", "200ms"}, {"SCAN_EVERY", "1s"}, {"SCAN_OVERLAP", "30s"},
-		{"LOOKUP_BASE", "300ms"}, {"LOOKUP_CAP", "2s"}, {"PSP_BREAKER_OPEN", "1s"}, {"PRUNE_EVERY", "500ms"},
-		{"LOG_LEVEL", "warn"},
-	} {
-		if getenv(pair[0]) == "" {
-			all = append(all, pair[0]+"="+pair[1])
-		}
+func parts(ctx context.Context, getenv func(string) string) (*app.API, *app.Reconciler, error) {
+	public, err := config.Load(getenv)
+	if err == nil {
+		err = public.CheckProcess()
 	}
-	return all
+	if err != nil {
+		return nil, nil, err
+	}
+	background, err := config.LoadReconciler(getenv)
+	if err == nil {
+		err = background.CheckProcess()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	log := telemetry.NewLogger(os.Stderr, public.LogLevel)
+	api, err := app.NewAPI(ctx, public, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	reconciler, err := app.NewReconciler(ctx, background, log)
+	if err != nil {
+		api.Close()
+		return nil, nil, err
+	}
+	return api, reconciler, nil
+}
+
+// under has the defaults for what getenv lacks.
+func under(getenv func(string) string, defaults map[string]string) func(string) string {
+	return func(name string) string { return cmp.Or(getenv(name), defaults[name]) }
+}
+
+// shortTimes are those of somebody who waits for what happens. The profile sets further ones.
+func shortTimes() map[string]string {
+	return map[string]string{
+		"PUBLIC_URL": "http://payonce.test", "LOG_LEVEL": "warn",
+		"FIRST_LOOKUP": "500ms", "LOOKUP_BASE": "300ms", "LOOKUP_CAP": "2s", "PSP_BREAKER_OPEN": "1s",
+		"SWEEP_EVERY": "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
+		"PRUNE_EVERY": "500ms",
+	}
 }
 
 // prepare makes the schema, the tenants and their keys. Two servers that start at once do it one after the other.
@@ -99,7 +121,7 @@ func prepare(ctx context.Context, url, keys string) (err error) {
 		return err
 	}
 	defer db.Close()
-	registry := tenants.NewRegistry(db, uuid.NewV7)
+	registry := tenants.NewRegistry(db, app.NewID)
 	for pair := range strings.SplitSeq(keys, ",") {
 		secret, tenant, _ := strings.Cut(pair, "=")
 		if err := registry.EnsureTenant(ctx, tenant); err != nil {

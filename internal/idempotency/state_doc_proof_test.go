@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"payonce/test/pgtest"
-
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/test/pgtest"
 )
 
 const (
