@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -160,7 +162,7 @@ var secretName = regexp.MustCompile(`SECRET|PASSWORD|^DATABASE_URL$`)
 func (p process) strangeTo(settings []string, needless ...string) []string {
 	var found []string
 	for name := range p.env {
-		if !slices.Contains(settings, name) {
+		if !slices.Contains(settings, name) && name != "HTTPS_PROXY" { // that is net/http's
 			found = append(found, name+" is no setting")
 		}
 	}
@@ -203,6 +205,66 @@ func TestSettingsThatAreStrangeAreFound(t *testing.T) {
 		change(p.env)
 		if found := p.strangeTo(settings, "CONSOLE_SECRET"); len(found) != 1 {
 			t.Errorf("%s: found %v", what, found)
+		}
+	}
+}
+
+// uncommented are the files with what is marked as yours and left out.
+func uncommented(t *testing.T, file string) string {
+	t.Helper()
+	return regexp.MustCompile(`(?m)^( +)# ([A-Z_]+: |- to:|    - |  ports:)`).ReplaceAllString(read(t, file), "$1$2")
+}
+
+// A line without its # must be a setting, and the network must let packets through to what the setting names.
+func TestWhatIsLeftOutOfKubernetesCanBePutIn(t *testing.T) {
+	t.Parallel()
+	var shared object
+	_, settings, _ := strings.Cut(uncommented(t, manifests+"/namespace.yaml"), "\n---\n")
+	if err := yaml.Unmarshal([]byte(settings), &shared); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"PSP_URL", "HTTPS_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		if shared.Data[name] == "" {
+			t.Errorf("%s is not offered", name)
+		}
+	}
+	p := processOf(t, "Deployment payonce-reconciler")
+	maps.Copy(p.env, shared.Data)
+	if strange := p.strangeTo(settingsOf(t, config.Reconciler{}), "CONSOLE_SECRET"); len(strange) > 0 {
+		t.Error(strange)
+	}
+	if _, err := config.LoadReconciler(p.getenv); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"HTTPS_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		to, err := url.Parse(shared.Data[name])
+		if err != nil || !outTo(t, uncommented(t, manifests+"/network.yaml"))[to.Port()] {
+			t.Errorf("no rule lets anybody out to %s: %v", shared.Data[name], err)
+		}
+	}
+}
+
+// outTo are the ports that the policies of a file let pods out to.
+func outTo(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	ports := map[string]bool{}
+	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var policy struct {
+			Spec struct {
+				Egress []struct {
+					Ports []struct{ Port string }
+				}
+			}
+		}
+		if err := d.Decode(&policy); errors.Is(err, io.EOF) {
+			return ports
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range policy.Spec.Egress {
+			for _, each := range rule.Ports {
+				ports[each.Port] = true
+			}
 		}
 	}
 }

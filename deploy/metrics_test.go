@@ -178,6 +178,7 @@ const dashboardFile = "grafana/payonce.json"
 type panel struct {
 	Title   string `json:"title"`
 	Type    string `json:"type"`
+	About   string `json:"description"`
 	Targets []struct {
 		Expr string `json:"expr"`
 	} `json:"targets"`
@@ -197,6 +198,26 @@ func panels(t *testing.T) []panel {
 		t.Errorf("title %q, uid %q, %d panels", dashboard.Title, dashboard.UID, len(dashboard.Panels))
 	}
 	return dashboard.Panels
+}
+
+// A series that was not there before is shown with its whole value. To a Prometheus that has just been started, each is
+// such a series.
+func TestPanelsSayWhatANewPrometheusShows(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, p := range panels(t) {
+		for _, target := range p.Targets {
+			if !strings.Contains(target.Expr, " unless ") {
+				continue
+			}
+			if found++; !strings.Contains(p.About, "of a new Prometheus") {
+				t.Errorf("%s does not say it: %q", p.Title, p.About)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("there is no such panel")
+	}
 }
 
 func TestDashboardAsksForWhatIsMeasured(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -196,20 +197,81 @@ func TestWhatIsWrongWithAChecklistIsFound(t *testing.T) {
 
 var sqlCommand = regexp.MustCompile(`psql "\$DATABASE_URL"\s+-c\s+"([^"]+)"`)
 
-func TestSQLOfTheChecklistRuns(t *testing.T) {
-	t.Parallel()
+// ofTheChecklist gives its commands of SQL to a database that has an endpoint, and a setting that loses commits.
+func ofTheChecklist(t *testing.T, page string, run func(tx pgx.Tx, sql string)) {
+	t.Helper()
 	pool := pgtest.New(t)
-	found := sqlCommand.FindAllStringSubmatch(read(t, production), -1)
+	for _, sql := range []string{
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = local', current_database()); END $$`,
+		`INSERT INTO webhook_endpoints (tenant_id, id, url, secret)
+		 VALUES ('acme', gen_random_uuid(), 'https://shop.example', decode(repeat('00', 32), 'hex'))`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := sqlCommand.FindAllStringSubmatch(page, -1)
 	if len(found) < 5 {
 		t.Errorf("only %d commands were found", len(found))
 	}
 	for _, match := range found {
-		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), match[1])
-			return err
-		})
+		tx, err := pool.Begin(t.Context())
 		if err != nil {
-			t.Errorf("%s: %v", match[1], err)
+			t.Fatal(err)
+		}
+		run(tx, match[1])
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSQLOfTheChecklistRuns(t *testing.T) {
+	t.Parallel()
+	disabled, forgets := int64(0), false
+	ofTheChecklist(t, read(t, production), func(tx pgx.Tx, sql string) {
+		if strings.HasPrefix(sql, "UPDATE webhook_endpoints") {
+			done, err := tx.Exec(t.Context(), sql)
+			if disabled = done.RowsAffected(); err != nil {
+				t.Errorf("%s: %v", sql, err)
+			}
+			return
+		}
+		rows, err := tx.Query(t.Context(), sql)
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+			return
+		}
+		for rows.Next() {
+			forgets = forgets || string(rows.RawValues()[0]) == "synchronous_commit=local"
+		}
+		if err := rows.Err(); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	})
+	if disabled != 1 {
+		t.Errorf("%d endpoints are disabled before the reconciler starts, want 1", disabled)
+	}
+	if !forgets {
+		t.Error("nobody sees a setting of one database by which it loses commits")
+	}
+}
+
+// What comes after a command that has failed would run on a schema that is not there.
+func TestUpdateOfTheChecklistStopsAtTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	_, update, _ := strings.Cut(read(t, production), "\nFor each update, ")
+	_, update, _ = strings.Cut(update, "```sh\n")
+	update, _, _ = strings.Cut(update, "```")
+	const commands = 8
+	if n := strings.Count(update, "kubectl "); n != commands {
+		t.Fatalf("the update has %d commands, want %d:\n%s", n, commands, update)
+	}
+	for fails := 1; fails <= commands; fails++ {
+		script := fmt.Sprintf("n=0\nkubectl() { n=$((n+1)); echo $n; [ $n -ne %d ]; }\n%s", fails, update)
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
+		if ran := strings.Count(string(out), "\n"); ran != fails || err == nil {
+			t.Errorf("command %d has failed, and %d commands ran: %v", fails, ran, err)
 		}
 	}
 }

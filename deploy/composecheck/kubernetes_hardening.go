@@ -20,7 +20,9 @@ var (
 		noPrivileges, readOnly, noAddedCapabilities, bounded, pinned, secretsByReference, probed,
 	}
 	ofDeployments = []func(manifests, appsv1.Deployment) string{twoOfIt, neverFewer, spread, budgeted, timeToEnd}
-	ofAll         = []func(manifests) []string{oneNamespace, noPublicSecret, deniedByDefault, openOnPurpose, served}
+	ofAll         = []func(manifests) []string{
+		oneNamespace, noPublicSecret, deniedByDefault, openOnPurpose, openWhereNeeded, served,
+	}
 )
 
 // checkManifests returns the faults of all objects.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -119,6 +121,82 @@ func openOnPurpose(m manifests) []string {
 		}
 	}
 	return faults
+}
+
+// openWhereNeeded wants each pod to reach what its settings name, and to be reached where it listens: if a rule is
+// missing, the cluster has all processes, and none of them works.
+func openWhereNeeded(m manifests) []string {
+	var faults []string
+	for _, p := range m.pods() {
+		for _, need := range p.asks() {
+			if !m.opens(p, need) {
+				faults = append(faults, p.name+": no NetworkPolicy lets it out to "+need.String())
+			}
+		}
+		for _, c := range p.containers() {
+			for _, port := range c.Ports {
+				if !m.letsIn(p, port.Name) {
+					faults = append(faults, p.name+": no NetworkPolicy lets anybody in to "+port.Name)
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// target is where a pod sends packets to.
+type target struct {
+	protocol corev1.Protocol
+	port     int32
+}
+
+func (t target) String() string { return fmt.Sprintf("%s %d", t.protocol, t.port) }
+
+// asks are the targets of a pod: names, the database, the PSP. The reconciler also delivers events.
+func (p pod) asks() []target {
+	var all []target
+	for _, c := range p.containers() {
+		given := func(name string) bool {
+			return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name })
+		}
+		if given("DATABASE_URL") {
+			all = append(all, target{corev1.ProtocolUDP, 53}, target{corev1.ProtocolTCP, 53},
+				target{corev1.ProtocolTCP, 5432})
+		}
+		if given("STRIPE_SECRET") || given("PSP_SECRET") || slices.Contains(c.Command, "/reconciler") {
+			all = append(all, target{corev1.ProtocolTCP, 443})
+		}
+	}
+	return all
+}
+
+// about reports whether a policy has rules of that direction for a pod. Rules of a direction that policyTypes does not
+// name are without effect.
+func about(policy networkingv1.NetworkPolicy, p pod, direction networkingv1.PolicyType) bool {
+	return len(policy.Spec.PodSelector.MatchExpressions) == 0 &&
+		matches(policy.Spec.PodSelector.MatchLabels, p.Labels) && slices.Contains(policy.Spec.PolicyTypes, direction)
+}
+
+func (m manifests) opens(p pod, to target) bool {
+	return slices.ContainsFunc(m.Policies, func(policy networkingv1.NetworkPolicy) bool {
+		return about(policy, p, networkingv1.PolicyTypeEgress) &&
+			slices.ContainsFunc(policy.Spec.Egress, func(out networkingv1.NetworkPolicyEgressRule) bool {
+				return slices.ContainsFunc(out.Ports, func(port networkingv1.NetworkPolicyPort) bool {
+					return is(port.Protocol, to.protocol) && is(port.Port, intstr.FromInt32(to.port))
+				})
+			})
+	})
+}
+
+func (m manifests) letsIn(p pod, name string) bool {
+	return slices.ContainsFunc(m.Policies, func(policy networkingv1.NetworkPolicy) bool {
+		return about(policy, p, networkingv1.PolicyTypeIngress) &&
+			slices.ContainsFunc(policy.Spec.Ingress, func(in networkingv1.NetworkPolicyIngressRule) bool {
+				return slices.ContainsFunc(in.Ports, func(port networkingv1.NetworkPolicyPort) bool {
+					return is(port.Port, intstr.FromString(name))
+				})
+			})
+	})
 }
 
 func named(port networkingv1.NetworkPolicyPort, p pod) bool {

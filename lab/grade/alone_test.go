@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"testing"
 
 	"payonce/lab/grade/judge"
+	"payonce/lab/world"
+	"payonce/test/heldport"
 )
 
 // The program alone grades a server in a folder where nothing of ours is, without Go. The starters are servers that the
@@ -61,6 +65,59 @@ func TestProgramAloneGradesTheStarters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that a starter cannot read is the client's fault, and must not end the server for all others.
+func TestStartersRefuseABodyAndServeTheNext(t *testing.T) {
+	t.Parallel()
+	for interpreter, file := range map[string]string{"python3": "python/server.py", "node": "node/server.mjs"} {
+		t.Run(interpreter, func(t *testing.T) {
+			t.Parallel()
+			program, err := exec.LookPath(interpreter)
+			if err != nil {
+				t.Skip(interpreter + " is not installed")
+			}
+			port, err := heldport.Hold()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(port.Close)
+			_, number, _ := strings.Cut(port.Address, ":")
+			p := &world.Process{Name: interpreter, Address: port.Address, Operator: port.Address, Program: program,
+				Args: []string{filepath.Join("../../course/starters", file)}, Log: filepath.Join(t.TempDir(), "log"),
+				Env: []string{"PORT=" + number, "PSP_URL=http://127.0.0.1:1", "PSP_SECRET=none", "API_KEYS=key=acme"},
+				Probe: "http://" + port.Address, Accepts: func(int) bool { return true }}
+			if err := p.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Kill)
+			const nobodyKnows = http.StatusBadGateway // the PSP is not there
+			for _, row := range []struct {
+				body string
+				want int
+			}{
+				{"{", http.StatusBadRequest}, {"", http.StatusBadRequest}, {"null", http.StatusBadRequest},
+				{`{"amount":1,"currency":"USD","token":"pm_ok"}`, nobodyKnows},
+			} {
+				got, err := post(t.Context(), p.Probe, row.body)
+				if err != nil || got != row.want {
+					t.Errorf("%q is answered %d, %v, want %d; it says %s", row.body, got, err, row.want, p.LastWords())
+				}
+			}
+		})
+	}
+}
+
+func post(ctx context.Context, url, body string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // withoutGo are the folders of PATH that have no Go.

@@ -30,7 +30,8 @@ type take struct {
 	events [][]byte
 }
 
-// recordedRows need no ledger and no fault of the provider: a sandbox has neither. Each has keys of its own.
+// recordedRows need no ledger and no fault of the provider: a sandbox has neither. Each has keys of its own. None is of
+// a statement: that of the day has no end yet, and that of the day before has nothing of the recording.
 func recordedRows() []struct {
 	name string
 	play func(*take)
@@ -46,7 +47,6 @@ func recordedRows() []struct {
 		{"charge that was never sent", (*take).neverSent},
 		{"refund", (*take).refunded},
 		{"list", (*take).listed},
-		{"statement", (*take).stated},
 		{"event", (*take).told},
 	}
 }
@@ -73,15 +73,22 @@ func (k *take) declined() {
 	}
 }
 
-// The key belongs to the first amount.
+// The key belongs to the first amount. That the provider refuses the other one tells nothing of the first request, and
+// an answer that is lost is no refusal.
 func (k *take) otherAmount() {
 	ch, id := k.succeeds("", amount)
 	other := ch
 	other.AmountMinor++
-	if _, o := k.perform(other); o == nil || outcomeWords(o) == "succeeded" {
+	if _, o := k.perform(other); !refusesKey(o) {
 		k.t.Errorf("another amount under the same key: %+v", o)
 	}
 	k.finds(ch, id)
+}
+
+// refusesKey reports whether the provider has said that it knows the key with another request.
+func refusesKey(o gateway.Outcome) bool {
+	refused, unknown := o.(gateway.Indeterminate)
+	return unknown && refused.Contradiction && len(refused.Evidence) > 0
 }
 
 // The charge is executed and the answer is lost. So the client may ask once more, or know nothing; a lookup finds it.
@@ -142,29 +149,31 @@ func (k *take) listed() {
 	}
 }
 
-func (k *take) stated() {
-	err := gateway.StatementsOf(k.psp).Statement(k.t.Context(), k.about.Account, k.about.At.AddDate(0, 0, -1),
-		func(gateway.Line) error { return nil })
-	if err != nil && !errors.Is(err, gateway.ErrNoStatement) {
-		k.t.Error(err)
+// Each event is read, or ignored by its type, and those that move money are of this recording.
+func (k *take) told() {
+	for _, fault := range notTold(k.psp, k.about.Stamp, k.events) {
+		k.t.Error(fault)
 	}
 }
 
-// Each event is read, or ignored by its type.
-func (k *take) told() {
+func notTold(psp gateway.PSP, stamp string, events [][]byte) (faults []string) {
 	moved := 0
-	for _, body := range k.events {
-		e, err := k.psp.ParseEvent(body)
+	for _, body := range events {
+		e, err := psp.ParseEvent(body)
 		if err != nil {
-			k.t.Errorf("%v: %s", err, body)
+			faults = append(faults, fmt.Sprintf("%v: %s", err, body))
 		}
-		if _, ok := e.(gateway.Moved); ok {
-			moved++
+		if _, ok := e.(gateway.Moved); !ok {
+			continue
+		}
+		if moved++; !strings.Contains(string(body), stamp) {
+			faults = append(faults, fmt.Sprintf("an event of another recording than %s: %s", stamp, body))
 		}
 	}
 	if moved == 0 {
-		k.t.Errorf("none of %d events has moved money", len(k.events))
+		faults = append(faults, fmt.Sprintf("none of %d events has moved money", len(events)))
 	}
+	return faults
 }
 
 func (k *take) request(which string, minor int64) gateway.Charge {
@@ -276,7 +285,7 @@ func TestRecord(t *testing.T) {
 	if url == "" {
 		url, r.about.From, r.about.At = w.wire.url(), "our own mock: no sandbox was at hand", w.clock.now()
 	}
-	if err := os.MkdirAll(r.folder, 0o700); err != nil {
+	if err := emptied(r.folder); err != nil {
 		t.Fatal(err)
 	}
 	k := &recorder{target: url, secret: secret, stepOf: d.StepOf}
@@ -297,7 +306,6 @@ func TestRecord(t *testing.T) {
 				return
 			}
 			k.begin()
-			_ = os.Remove(r.file(row.name)) // that of the recording before, whose keys were other ones
 			row.play(&take{recording: r, t: t, psp: client, row: row.name, lose: k.lose})
 			if !t.Failed() { // what does not hold is no proof, and stays "not recorded"
 				write(r.file(row.name), k.pairs)
@@ -306,6 +314,9 @@ func TestRecord(t *testing.T) {
 	}
 	write(filepath.Join(r.folder, "about.json"), r.about)
 }
+
+// emptied makes a folder without the files of the recording before: its keys were other ones, and perhaps its provider.
+func emptied(folder string) error { return errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)) }
 
 // eventPairs are one event of each type.
 func eventPairs(t *testing.T, all []mail) (pairs []pair) {
@@ -341,6 +352,48 @@ func TestPlayerTakesNoOtherRequest(t *testing.T) {
 		if (said == "") != (want == "") || !strings.Contains(said, want) {
 			t.Errorf("%s: %q, want %q", path, said, want)
 		}
+	}
+}
+
+// A recording of a sandbox whose events nobody has put there must not pass with those of our own mock.
+func TestRecordingHasNothingOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "recording")
+	for range 2 {
+		if err := emptied(folder); err != nil {
+			t.Fatal(err)
+		}
+		if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
+			t.Errorf("%d files are left, %v", len(files), err)
+		}
+		if err := writeJSON(filepath.Join(folder, "event.json"), []pair{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := setup(t, dialects()[0])
+	w.charge(aCharge(w.dialect))
+	var bodies [][]byte
+	for _, m := range w.received() {
+		bodies = append(bodies, m.body)
+	}
+	for stamp, want := range map[string]int{key: 0, "20200101t000000": len(bodies)} {
+		if faults := notTold(w.client, stamp, bodies); len(faults) != want {
+			t.Errorf("stamp %q: %v, want %d faults", stamp, faults, want)
+		}
+	}
+}
+
+func TestOnlyARefusalOfTheKeyPassesForOne(t *testing.T) {
+	t.Parallel()
+	for _, o := range []gateway.Outcome{nil, gateway.Succeeded{ID: "pi_1"}, gateway.Declined{Code: "do_not_honor"},
+		gateway.NotExecuted{Reason: "PSP answered 409"}, gateway.Indeterminate{Reason: "connection lost"},
+		gateway.Indeterminate{Reason: "connection lost", Contradiction: true}} {
+		if refusesKey(o) {
+			t.Errorf("%+v passes", o)
+		}
+	}
+	if !refusesKey(gateway.Indeterminate{Reason: "PSP answered 400", Contradiction: true, Evidence: []byte("{}")}) {
+		t.Error("a refusal does not pass")
 	}
 }
 

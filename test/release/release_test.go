@@ -4,6 +4,7 @@
 package release
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,36 @@ func TestSameBytesFromAnotherFolder(t *testing.T) {
 		if err != nil || !wanted {
 			t.Errorf("%s --version: %v, %q, want a version and revision %s, without changes", name, err, line, revision)
 		}
+	}
+}
+
+// A release has its own programs alone, also in the folder of the one before, and may be made twice of one tag. The
+// compiler is a script that only makes the file.
+func TestReleaseHasOnlyItself(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	clone, out, compiler := filepath.Join(folder, "clone"), filepath.Join(folder, "out"), filepath.Join(folder, "go")
+	git(t, root, "clone", "--quiet", "--shared", ".", clone)
+	git(t, clone, "tag", "v999.0.0")
+	git(t, clone, "tag", "lab/v999.0.0")
+	write(t, filepath.Join(clone, "tools/release"), read(t, filepath.Join(root, "tools/release")))
+	write(t, compiler, "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\necho made >\"$2\"\n")
+	write(t, filepath.Join(out, "api-plan9-mips"), "of the release before")
+	run(t, clone, []string{"SYSTEMS=linux/amd64", "PROGRAMS=api"}, "tools/release", compiler, out)
+	if sums := read(t, filepath.Join(out, "SHA256SUMS")); !strings.HasSuffix(sums, "  api-linux-amd64\n") ||
+		strings.Count(sums, "\n") != 1 {
+		t.Errorf("the release has\n%s\nwant api-linux-amd64 alone", sums)
+	}
+	if _, err := os.Stat(filepath.Join(out, "api-plan9-mips")); err == nil {
+		t.Error("a program of the release before is still there")
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o700))
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

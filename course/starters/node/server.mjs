@@ -35,10 +35,17 @@ async function charge({ amount, currency, token }) {
 }
 
 async function pay(request) {
-  let text = '';
-  for await (const part of request) text += part;
+  let order;
+  try {
+    let text = '';
+    for await (const part of request) text += part;
+    const { amount, currency, token } = JSON.parse(text);
+    order = { amount, currency, token };
+  } catch {
+    return [400, { error: 'the body is no payment' }];
+  }
   // request.headers['idempotency-key'] is the client's key, and nobody stores it.
-  const { status, said } = await charge(JSON.parse(text));
+  const { status, said } = await charge(order);
   if (status === 201 || status === 402) return [status, { id: said.id, status: said.status }];
   return [502, { error: 'the PSP did not say what happened' }];
 }
