@@ -51,7 +51,8 @@ func theTruth(t *testing.T) truth {
 	makefile := regexp.MustCompile(`(?m)^([a-z-]+):`).ReplaceAllString(read(t, "../Makefile"), "  make $1 ")
 	return truth{
 		append(settingsOf(t, config.API{}, config.Reconciler{}), rolesPasswords...), metrics(t), alerts(t),
-		read(t, "../cmd/api/main.go") + read(t, "../cmd/reconciler/main.go") + makefile,
+		read(t, "../cmd/api/main.go") + read(t, "../cmd/reconciler/main.go") +
+			read(t, "../cmd/reconciler/operations.go") + makefile,
 		read(t, "../internal/httpapi/openapi.yaml"), objects(t),
 		func(path string) int {
 			answer := httptest.NewRecorder()

@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,34 +15,42 @@ import (
 
 // A form of a statement, without literals and function bodies, in one line. The first group names a table or an index.
 var (
-	createsTable = regexp.MustCompile(`(?i)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)`)
-	onTable      = regexp.MustCompile(
-		`(?i)^(?:ALTER TABLE (?:ONLY )?|INSERT INTO |CREATE (?:UNIQUE )?INDEX \w+ ON |CREATE TRIGGER .* ON )(\w+)`)
+	// IF NOT EXISTS could mean a table that is in use: it may have no form.
+	createsTable = regexp.MustCompile(`(?i)^CREATE TABLE (\w+) \(`)
+	onTable      = regexp.MustCompile(`(?i)^(?:ALTER TABLE (?:ONLY )?|INSERT INTO |CREATE (?:UNIQUE )?INDEX \w+ ON |` +
+		`CREATE TRIGGER .*? ON )(\w+) `)
 	altersTable    = regexp.MustCompile(`(?i)^ALTER TABLE (?:ONLY )?\w+ (.*)$`)
 	createsIndex   = regexp.MustCompile(`(?i)^CREATE INDEX CONCURRENTLY (\w+) ON \w+`)
 	dropsIndex     = regexp.MustCompile(`(?i)^DROP INDEX CONCURRENTLY IF EXISTS (\w+)$`)
-	alwaysHarmless = regexp.MustCompile(`(?i)^(?:CREATE OR REPLACE (?:FUNCTION|VIEW)|CREATE (?:FUNCTION|VIEW|TYPE|SEQUENCE)|COMMENT ON|SET) `)
+	alwaysHarmless = regexp.MustCompile(`(?i)^(?:CREATE (?:FUNCTION|VIEW|TYPE|SEQUENCE)|COMMENT ON) `)
 
-	addsColumn    = regexp.MustCompile(`(?i)^ADD COLUMN `)
-	unusualColumn = regexp.MustCompile(`(?i)\b(?:UNIQUE|PRIMARY KEY|REFERENCES|CHECK|GENERATED)\b`)
-	notNull       = regexp.MustCompile(`(?i)\bNOT NULL\b`)
-	fallback      = regexp.MustCompile(`(?i)\bDEFAULT\b`)
-	// Two of our defaults are STABLE, so they are computed once. Another function would rewrite the whole table.
-	computed = regexp.MustCompile(`(?i)\bDEFAULT (?:\w+)\(`)
-	stable   = regexp.MustCompile(`(?i)\bDEFAULT (?:now|payonce_now)\(`)
+	// What binds a new table to one that is in use. A row that something refers to cannot be deleted, and old processes
+	// delete: the pruner would fail. WITH can change any table.
+	refersTo   = regexp.MustCompile(`(?i)\bREFERENCES (\w+)`)
+	bindsOther = regexp.MustCompile(`(?i)\b(?:INHERITS?|ATTACH|WITH (?:RECURSIVE )?\w+ (?:\([^)]*\) )?AS)\b`)
+
+	// A new column has a plain type, and at most a default that is computed once. Another one, such as a serial number
+	// or a random one, is computed for each row: that rewrites the table, and payments wait.
+	addsColumn = regexp.MustCompile(`(?i)^ADD COLUMN \w+ (\w+)(?:\([\d, ]+\))?(?:\[\])?(?: COLLATE "")?( NOT NULL)?` +
+		`( DEFAULT (?:''|-?\d+(?:\.\d+)?|true|false|(?:now|payonce_now)\(\))(?:::\w+)?)?( NOT NULL)?$`)
+	serial   = regexp.MustCompile(`(?i)^\w*serial\d?$`)
 	harmless = regexp.MustCompile(`(?i)^(?:VALIDATE CONSTRAINT |SET \((?:fillfactor|autovacuum_))`)
 
 	// What an old process may mind, unless the file says which version minds no more.
-	onceSafe = regexp.MustCompile(`(?i)^(?:DROP (?:TABLE|FUNCTION|VIEW|TYPE|TRIGGER|INDEX CONCURRENTLY) |CREATE TRIGGER |` +
-		`CREATE UNIQUE INDEX CONCURRENTLY |ALTER TYPE \w+ ADD VALUE |(?:INSERT INTO|UPDATE|DELETE FROM) )`)
+	onceSafe = regexp.MustCompile(`(?i)^(?:DROP (?:TABLE|FUNCTION|VIEW|TYPE|TRIGGER|INDEX CONCURRENTLY) |` +
+		`CREATE TRIGGER |CREATE OR REPLACE (?:FUNCTION|VIEW) |CREATE UNIQUE INDEX CONCURRENTLY |ALTER TYPE \w+ ADD VALUE |` +
+		`(?:INSERT INTO|UPDATE|DELETE FROM) )`)
 	onceSafeAction = regexp.MustCompile(`(?i)^(?:DROP (?:COLUMN|CONSTRAINT) |ALTER COLUMN \w+ (?:SET NOT NULL|` +
 		`DROP NOT NULL|SET DEFAULT .*|DROP DEFAULT)$|ADD CONSTRAINT .* (?:NOT VALID|USING INDEX \w+)$)`)
 	safeSince = regexp.MustCompile(`(?m)^-- Safe since (\d+\.\d+\.\d+): \S`)
 
-	bodies    = regexp.MustCompile(`(?s)\$(\w*)\$.*?\$\w*\$`)
-	literals  = regexp.MustCompile(`'(?:[^']|'')*'`)
-	comments  = regexp.MustCompile(`--[^\n]*`)
-	riverFile = regexp.MustCompile(`_river_v\d+\.sql$`)
+	down      = regexp.MustCompile(`(?m)^-- \+goose Down`)
+	riverFile = regexp.MustCompile(`^\d{5}_river_v\d+\.sql$`)
+
+	// A comment, a literal, a name in quotation marks, a body: what begins first, ends first.
+	quoted = regexp.MustCompile(`(?s)--[^\n]*|'(?:[^']|'')*'|"[^"]*"|\$\$.*?\$\$`)
+	// What begins none of these, and could end elsewhere than it seems to: /*, $tag$, E'\''.
+	unreadable = regexp.MustCompile(`(?i)/\*|\$|\b(?:E|U&)''`)
 )
 
 // migration is a file, as it is read by the rules.
@@ -59,9 +68,7 @@ func readMigration(text string, released func(version string) bool) migration {
 	if match := safeSince.FindStringSubmatch(text); match != nil {
 		m.safe = released(match[1])
 	}
-	up, _, _ := strings.Cut(text, "-- +goose Down")
-	up = literals.ReplaceAllString(comments.ReplaceAllString(bodies.ReplaceAllString(up, "''"), ""), "''")
-	for statement := range strings.SplitSeq(up, ";") {
+	for statement := range strings.SplitSeq(plain(down.Split(text, 2)[0]), ";") {
 		s := strings.Join(strings.Fields(statement), " ")
 		if s == "" {
 			continue
@@ -77,14 +84,31 @@ func readMigration(text string, released func(version string) bool) migration {
 	return m
 }
 
+// plain takes out comments, and what is in quotation marks and bodies. So no semicolon and no word of them counts.
+func plain(text string) string {
+	return quoted.ReplaceAllStringFunc(text, func(s string) string {
+		switch s[0] {
+		case '-':
+			return ""
+		case '"':
+			return `""`
+		default:
+			return "''"
+		}
+	})
+}
+
 // refused lists the statements beside which old processes cannot work, or payments would wait.
 func (m migration) refused() []string {
 	return slices.DeleteFunc(slices.Clone(m.statements), m.allows)
 }
 
 func (m migration) allows(s string) bool {
+	if unreadable.MatchString(s) {
+		return false
+	}
 	if on := onTable.FindStringSubmatch(s); createsTable.MatchString(s) || on != nil && m.fresh[on[1]] {
-		return true
+		return !m.binds(s)
 	}
 	if index := dropsIndex.FindStringSubmatch(s); index != nil && m.rebuilt[index[1]] || createsIndex.MatchString(s) {
 		return m.alone
@@ -100,12 +124,19 @@ func (m migration) allows(s string) bool {
 	return alwaysHarmless.MatchString(s) || m.safe && onceSafe.MatchString(s)
 }
 
+// binds reports whether a statement about a new table concerns a table that is in use.
+func (m migration) binds(s string) bool {
+	return bindsOther.MatchString(s) || slices.ContainsFunc(refersTo.FindAllStringSubmatch(s, -1),
+		func(to []string) bool { return !m.fresh[to[1]] })
+}
+
 func allowsAction(action string) bool {
-	if !addsColumn.MatchString(action) {
+	column := addsColumn.FindStringSubmatch(action)
+	if column == nil {
 		return harmless.MatchString(action)
 	}
-	return !unusualColumn.MatchString(action) && (!notNull.MatchString(action) || fallback.MatchString(action)) &&
-		(!computed.MatchString(action) || stable.MatchString(action))
+	mustHaveValue, hasDefault := column[2]+column[4] != "", column[3] != ""
+	return !serial.MatchString(column[1]) && (!mustHaveValue || hasDefault)
 }
 
 // actions splits what follows ALTER TABLE at the commas outside of brackets.
@@ -125,22 +156,53 @@ func actions(list string) []string {
 	return append(all, strings.TrimSpace(list[begin:]))
 }
 
+// refusals judges each file that came after the first release. A version that a file calls safe must have been released
+// before the file was.
+//
 // River's files are what its library runs, so they can be no other. What River's old clients bear is in its changelog,
 // and make rolling shows it.
-func TestMigrationsAfterTheFirstReleaseLetOldProcessesRun(t *testing.T) {
-	t.Parallel()
-	all := releases(t)
-	released := func(version string) bool {
-		return slices.ContainsFunc(all, func(r release) bool { return r.version == version })
-	}
-	for name := range migrationFiles(t) {
+func refusals(all []release, texts map[string]string) []string {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if len(all) == 0 || all[0].files[name] != "" || riverFile.MatchString(name) {
 			continue
 		}
-		for _, s := range readMigration(read(t, name), released).refused() {
-			t.Errorf("%s: old processes cannot run beside it, or payments wait for it: %s\n"+
-				"docs/adr/0059-old-and-new-over-one-schema.md says what to do instead", name, s)
+		earlier := all
+		if own := slices.IndexFunc(all, func(r release) bool { return r.files[name] != "" }); own >= 0 {
+			earlier = all[:own]
 		}
+		released := func(version string) bool {
+			return slices.ContainsFunc(earlier, func(r release) bool { return r.version == version })
+		}
+		for _, s := range readMigration(texts[name], released).refused() {
+			found = append(found, fmt.Sprintf("%s: old processes cannot run beside it, or payments wait for it: %s\n"+
+				"docs/adr/0059-old-and-new-over-one-schema.md says what to do instead", name, s))
+		}
+	}
+	return found
+}
+
+func TestMigrationsAfterTheFirstReleaseLetOldProcessesRun(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range refusals(releases(t), migrationTexts(t)) {
+		t.Error(refusal)
+	}
+}
+
+func TestVersionThatIsSafeWasReleasedBeforeTheFile(t *testing.T) {
+	t.Parallel()
+	all := []release{{"1.0.0", map[string]string{"00001_a.sql": "x"}}, {"1.1.0", map[string]string{"00002_b.sql": "x"}}}
+	for text, want := range map[string]int{
+		"-- Safe since 1.0.0: nobody reads it\nDROP TABLE a;": 0,
+		"-- Safe since 1.1.0: nobody reads it\nDROP TABLE a;": 1, // this release's old processes are those of 1.0.0
+	} {
+		found := refusals(all, map[string]string{"00001_a.sql": "DROP TABLE a;", "00002_b.sql": text})
+		if len(found) != want {
+			t.Errorf("%s\nrefused: %s, want %d", text, found, want)
+		}
+	}
+	if found := refusals(all, map[string]string{"00003_like_river_v9.sql": "DROP TABLE a;"}); len(found) != 1 {
+		t.Errorf("a file is taken for River's: %s", found)
 	}
 }
 
@@ -153,6 +215,16 @@ func TestWhatALaterMigrationMayHold(t *testing.T) {
 	}{
 		{"CREATE TABLE a (id bigint PRIMARY KEY); CREATE UNIQUE INDEX i ON a (id); ALTER TABLE a ADD CHECK (id > 0)", true},
 		{"CREATE TABLE a (id bigint); INSERT INTO a VALUES (1); CREATE TRIGGER x BEFORE UPDATE ON a EXECUTE FUNCTION f()", true},
+		{"CREATE TABLE IF NOT EXISTS payments (id bigint); ALTER TABLE payments DROP COLUMN note", false},
+		{"CREATE TABLE public.a (id bigint)", false},
+		{"CREATE TABLE a (id bigint); CREATE TABLE b (a bigint REFERENCES a (id))", true},
+		{"CREATE TABLE a (p uuid REFERENCES payments (id))", false}, // the old pruner's DELETE would fail
+		{"CREATE TABLE a (p uuid); ALTER TABLE a ADD FOREIGN KEY (p) REFERENCES payments (id)", false},
+		{"CREATE TABLE a (p uuid) INHERITS (payments)", false},
+		{"CREATE TABLE a (p uuid); ALTER TABLE a INHERIT payments", false},
+		{"CREATE TABLE a (p uuid) PARTITION BY LIST (p); ALTER TABLE a ATTACH PARTITION payments DEFAULT", false},
+		{"CREATE TABLE a (p uuid); INSERT INTO a SELECT id FROM payments", true},
+		{"CREATE TABLE a (p uuid); INSERT INTO a WITH d AS (DELETE FROM payments RETURNING id) TABLE d", false},
 		{"CREATE INDEX i ON payments (id)", false},
 		{"-- +goose NO TRANSACTION\nDROP INDEX CONCURRENTLY IF EXISTS i; CREATE INDEX CONCURRENTLY i ON payments (id)", true},
 		{"CREATE INDEX CONCURRENTLY i ON payments (id)", false}, // PostgreSQL refuses it in a transaction
@@ -166,6 +238,15 @@ func TestWhatALaterMigrationMayHold(t *testing.T) {
 		{"ALTER TABLE payments ADD COLUMN note text CHECK (note <> '')", false},
 		{"ALTER TABLE payments ADD COLUMN at timestamptz NOT NULL DEFAULT payonce_now()", true},
 		{"ALTER TABLE payments ADD COLUMN id2 uuid NOT NULL DEFAULT gen_random_uuid()", false},
+		{"ALTER TABLE payments ADD COLUMN id2 uuid DEFAULT (gen_random_uuid())", false},
+		{"ALTER TABLE payments ADD COLUMN id2 uuid DEFAULT pg_catalog.gen_random_uuid()", false},
+		{"ALTER TABLE payments ADD COLUMN n float8 DEFAULT 1 + random()", false},
+		{"ALTER TABLE payments ADD COLUMN n bigint NOT NULL DEFAULT NULL", false},
+		{"ALTER TABLE payments ADD COLUMN n bigserial", false},
+		{"ALTER TABLE payments ADD COLUMN n serial", false},
+		{"ALTER TABLE payments ADD COLUMN IF NOT EXISTS n bigint", false},
+		{"ALTER TABLE payments ADD COLUMN n text COLLATE \"C\" DEFAULT 'a -- b'::text NOT NULL", true},
+		{"ALTER TABLE payments ADD COLUMN n text[]", true},
 		{"ALTER TABLE payments DROP COLUMN note", false},
 		{safe + "ALTER TABLE payments DROP COLUMN note", true},
 		{unreleased + "ALTER TABLE payments DROP COLUMN note", false},
@@ -184,7 +265,10 @@ func TestWhatALaterMigrationMayHold(t *testing.T) {
 		{"ALTER TABLE payments VALIDATE CONSTRAINT c", true},
 		{"ALTER TABLE payments SET (autovacuum_vacuum_scale_factor = 0)", true},
 		{"ALTER TABLE payments SET UNLOGGED", false},
-		{"CREATE OR REPLACE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP TABLE x; END $$", true},
+		{"CREATE OR REPLACE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP TABLE x; END $$", false},
+		{safe + "CREATE OR REPLACE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP TABLE x; END $$", true},
+		{"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP TABLE x; END $$", true},
+		{"CREATE OR REPLACE VIEW v AS SELECT 1", false},
 		{"CREATE TRIGGER x BEFORE UPDATE ON payments EXECUTE FUNCTION f()", false},
 		{safe + "CREATE TRIGGER x BEFORE UPDATE ON payments EXECUTE FUNCTION f()", true},
 		{"UPDATE payments SET note = 'DROP; nothing'", false},
@@ -195,7 +279,15 @@ func TestWhatALaterMigrationMayHold(t *testing.T) {
 		{"TRUNCATE payments", false},
 		{"LOCK TABLE payments", false},
 		{"SELECT 1", false},
-		{"CREATE TABLE a (id bigint); -- +goose Down\nDROP TABLE a;", true},
+		{"CREATE TABLE a (id bigint);\n-- +goose Down\nDROP TABLE a;", true},
+		{"COMMENT ON TABLE a IS 'see \n-- b'; DROP TABLE refunds", false},
+		{"COMMENT ON TABLE a IS 'a -- b'; DROP TABLE refunds;\n", false},
+		{"COMMENT ON TABLE a IS '-- +goose Down'; DROP TABLE refunds", false},
+		{"COMMENT ON TABLE a IS E'\\''; DROP TABLE refunds; COMMENT ON TABLE a IS E'\\''", false},
+		{"COMMENT ON COLUMN a.\"'\" IS ''; DROP TABLE refunds; COMMENT ON COLUMN a.\"'\" IS ''", false},
+		{"CREATE VIEW v AS SELECT 1 /* ' */; DROP TABLE b; CREATE VIEW w AS SELECT 1 /* ' */", false},
+		{"CREATE FUNCTION f() RETURNS text LANGUAGE sql AS $a$ ' $a$; DROP TABLE b; CREATE VIEW v AS $a$ ' $a$", false},
+		{"SET lock_timeout = 0", false},
 		{"-- DROP TABLE refunds;\nCREATE TABLE a (id bigint)", true},
 	} {
 		m := readMigration("-- +goose Up\n"+row.sql, func(version string) bool { return version == "1.0.0" })

@@ -1,9 +1,9 @@
 package migrations_test
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// make freeze writes the migrations that no release has had into the file, below the version that CHANGELOG.md begins
-// with. It changes no line that is there.
+// make freeze writes the migrations that no release has had into the file, as those of the version that CHANGELOG.md
+// begins with. It changes no line that is there.
 var update = flag.Bool("update", false, "note the migrations that are new in released.txt")
 
 const list = "released.txt"
@@ -80,16 +80,25 @@ func number(name string) string {
 	return n
 }
 
-// migrationFiles are those of the tree, with their SHA-256.
-func migrationFiles(t *testing.T) map[string]string {
+// migrationTexts are the files of the tree.
+func migrationTexts(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("[0-9]*.sql")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no migrations: %v", err)
 	}
-	files := map[string]string{}
+	texts := map[string]string{}
 	for _, name := range names {
-		sum := sha256.Sum256([]byte(read(t, name)))
+		texts[name] = read(t, name)
+	}
+	return texts
+}
+
+// sums are the SHA-256 of files.
+func sums(texts map[string]string) map[string]string {
+	files := map[string]string{}
+	for name, text := range texts {
+		sum := sha256.Sum256([]byte(text))
 		files[name] = hex.EncodeToString(sum[:])
 	}
 	return files
@@ -116,55 +125,95 @@ func releases(t *testing.T) []release {
 
 func TestReleasedMigrationsAreAsTheyWereReleased(t *testing.T) {
 	t.Parallel()
-	for _, breach := range breaches(releases(t), migrationFiles(t)) {
+	texts := migrationTexts(t)
+	for _, breach := range breaches(releases(t), sums(texts)) {
 		t.Error(breach)
 	}
-	if *update && !t.Failed() {
-		freeze(t)
+	if !*update || t.Failed() {
+		return
 	}
-}
-
-// freeze appends the files that no release has.
-func freeze(t *testing.T) {
-	t.Helper()
-	text := read(t, list)
-	all, err := readReleases(text)
+	frozen, err := freeze(read(t, list), read(t, "../../CHANGELOG.md"), texts)
+	if err == nil {
+		err = os.WriteFile(list, []byte(frozen), 0o600)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := migrationFiles(t)
+}
+
+// freeze adds the newest version to the list, with the files that no release has. A version that is listed may be
+// out already, and the files of the first one are not judged: nothing is added to it.
+func freeze(list, changelog string, texts map[string]string) (string, error) {
+	all, err := readReleases(list)
+	if err != nil {
+		return "", err
+	}
+	files := sums(texts)
 	for _, r := range all {
 		maps.DeleteFunc(files, func(name, _ string) bool { return r.files[name] != "" })
 	}
-	if len(files) == 0 {
-		return
+	version, err := newest(changelog)
+	if err != nil {
+		return "", err
 	}
-	var add strings.Builder
-	if version := newest(t); len(all) == 0 || all[len(all)-1].version != version {
-		fmt.Fprintf(&add, "\n%s\n", version)
+	if slices.ContainsFunc(all, func(r release) bool { return r.version == version }) {
+		if len(files) > 0 {
+			return "", fmt.Errorf("%s is listed already, so these belong to the next version, with which CHANGELOG.md "+
+				"must begin: %v", version, slices.Sorted(maps.Keys(files)))
+		}
+		return list, nil
 	}
+	if found := refusals(append(all, release{version, files}), texts); len(found) > 0 {
+		return "", errors.New(strings.Join(found, "\n"))
+	}
+	list += "\n" + version + "\n"
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(&add, "%s  %s\n", files[name], name)
+		list += files[name] + "  " + name + "\n"
 	}
-	if err := os.WriteFile(list, []byte(text+add.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return list, nil
 }
 
 // newest is the version that CHANGELOG.md begins with.
-func newest(t *testing.T) string {
-	t.Helper()
-	scanner := bufio.NewScanner(strings.NewReader(read(t, "../../CHANGELOG.md")))
-	for scanner.Scan() {
-		if heading, ok := strings.CutPrefix(scanner.Text(), "## "); ok {
-			version, _, _ := strings.Cut(heading, ",")
-			if versionForm.MatchString(version) {
-				return version
-			}
+func newest(changelog string) (string, error) {
+	_, heading, _ := strings.Cut(changelog, "\n## ")
+	heading, _, _ = strings.Cut(heading, "\n")
+	version, _, _ := strings.Cut(heading, ",")
+	if !versionForm.MatchString(version) {
+		return "", fmt.Errorf("CHANGELOG.md begins with %q, which is no version", heading)
+	}
+	return version, nil
+}
+
+func TestFreezeAddsToNoVersionThatIsListed(t *testing.T) {
+	t.Parallel()
+	const first, second, bad = "CREATE TABLE a (id bigint);", "CREATE TABLE b (id bigint);", "DROP TABLE a;"
+	line := func(name, text string) string { return sums(map[string]string{name: text})[name] + "  " + name + "\n" }
+	one, two := line("00001_a.sql", first), line("00002_b.sql", second)
+	released := "# a comment\n\n1.0.0\n" + one
+	for what, row := range map[string]struct {
+		list, begins, second string
+		want, refused        string
+	}{
+		"the first release":           {"", "1.0.0, not released yet", "", "\n1.0.0\n" + one, ""},
+		"a new file":                  {released, "1.1.0, today", second, released + "\n1.1.0\n" + two, ""},
+		"no new file":                 {released, "1.1.0", "", released + "\n1.1.0\n", ""},
+		"again":                       {released, "1.0.0, today", "", released, ""},
+		"a new file of an old one":    {released, "1.0.0, today", second, "", "1.0.0 is listed already"},
+		"a version without a number":  {released, "Unreleased\n\n## 1.1.0", second, "", "no version"},
+		"a file that takes something": {released, "1.1.0", bad, "", "DROP TABLE a"},
+	} {
+		texts := map[string]string{"00001_a.sql": first}
+		if row.second != "" {
+			texts["00002_b.sql"] = row.second
+		}
+		got, err := freeze(row.list, "# Changes\n\n## "+row.begins+"\n\n- All.\n\n## 0.9.0\n", texts)
+		switch {
+		case row.refused == "" && (err != nil || got != row.want):
+			t.Errorf("%s: %v\n%s\nwant\n%s", what, err, got, row.want)
+		case row.refused != "" && (err == nil || !strings.Contains(err.Error(), row.refused)):
+			t.Errorf("%s: refused with %v, want %s", what, err, row.refused)
 		}
 	}
-	t.Fatal("CHANGELOG.md has no version")
-	return ""
 }
 
 func TestEachChangeOfAReleasedMigrationIsFound(t *testing.T) {

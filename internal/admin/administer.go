@@ -60,9 +60,7 @@ func administer(ctx context.Context, g group, args []string, getenv func(string)
 	if err != nil {
 		return err
 	}
-	limits := postgres.DefaultLimits()
-	limits.MaxConns = 2
-	db, err := postgres.Open(ctx, settings.DatabaseURL, limits)
+	db, err := open(ctx, settings)
 	if err != nil {
 		return err
 	}
@@ -71,6 +69,13 @@ func administer(ctx context.Context, g group, args []string, getenv func(string)
 		return fmt.Errorf("%w; if the database is new, run api migrate first", err)
 	}
 	return lacksRight(do(ctx, stdout, registry{tenants.NewRegistry(db, uuid.NewV7), db, tenants.PSP(settings.PSP)}))
+}
+
+// open has few connections: a command does one thing after the other.
+func open(ctx context.Context, settings config.API) (*postgres.DB, error) {
+	limits := postgres.DefaultLimits()
+	limits.MaxConns = 2
+	return postgres.Open(ctx, settings.DatabaseURL, limits)
 }
 
 func withoutArgs(name string, do action) func(args []string) (action, error) {

@@ -97,10 +97,23 @@ func Migrate(ctx context.Context, args []string, getenv func(string) string, std
 	if err := do(ctx, settings.DatabaseURL, telemetry.NewTextLogger(stderr, settings.LogLevel)); err != nil {
 		return err
 	}
-	version, err := postgres.SchemaVersion()
+	ours, err := postgres.SchemaVersion()
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "The schema is at version %d, or a later one.\n", version)
+	db, err := open(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	version, err := db.AppliedVersion(ctx)
+	if err != nil {
+		return err
+	}
+	done := "The schema is at version %d.\n"
+	if version > ours {
+		done = "The schema is at version %d, that of a later release. Nothing was changed.\n"
+	}
+	_, err = fmt.Fprintf(stdout, done, version)
 	return err
 }

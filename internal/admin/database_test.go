@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -70,12 +71,23 @@ func TestMigrateBringsAnEmptyDatabaseUpToDateOnceAndAgain(t *testing.T) {
 		})
 	}
 	replicas.Wait()
-	if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
-		t.Fatal(err)
+	out, err := command(t, environment("DATABASE_URL", url), "migrate")
+	if want := fmt.Sprintf("The schema is at version %d.\n", newest); err != nil || out != want {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	applied, err := pgtest.Open(t, url, pgtest.Limits()).AppliedVersion(t.Context())
 	if err != nil || applied != newest {
 		t.Fatalf("schema is at %d, %v; want %d", applied, err, newest)
+	}
+}
+
+func TestMigrateSaysThatItChangesNothingOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	pgtest.Exec(t, pgtest.Connect(t, url), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
+	out, err := command(t, environment("DATABASE_URL", url), "migrate")
+	if err != nil || out != "The schema is at version 9999, that of a later release. Nothing was changed.\n" {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payment"
-	"payonce/test/golden"
 )
 
 // The table of docs/reconciliation.md is what judge says, row by row: -update writes it. A reader of the page reads the
@@ -399,34 +398,6 @@ func when(wait Wait) string {
 		return "when the grace period is over, and after `LOOKUP_CAP` at the latest"
 	}
 	return fmt.Sprintf("after %v", wait.After)
-}
-
-const (
-	tableBegins = "<!-- The tables are written by the tests of package judge: go test ./internal/judge -run TestTables -update -->\n"
-	tableEnds   = "<!-- End of the tables. -->\n"
-)
-
-func TestTablesOfThePageAreWhatJudgeSays(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	for _, table := range tables() {
-		fmt.Fprintf(&b, "\n### %s\n\n| evidence | the key | what it does |\n|---|---|---|\n", table.title)
-		for _, r := range table.rows {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", r.evidence, r.key, inWords(r.seen, judged(r.seen, r.e)))
-		}
-	}
-	b.WriteString("\n")
-	path := filepath.Join("..", "..", "docs", "reconciliation.md")
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(page), tableBegins)
-	_, after, ended := strings.Cut(rest, tableEnds)
-	if !found || !ended {
-		t.Fatalf("%s has no place for the tables", path)
-	}
-	golden.File(t, path, before+tableBegins+b.String()+tableEnds+after)
 }
 
 // A developer who adds a kind of evidence says in the tables what it does, and has it judged amid all that can be seen.

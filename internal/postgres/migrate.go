@@ -59,12 +59,18 @@ func migrate(ctx context.Context, url string, distribute bool, log *slog.Logger)
 		return err
 	}
 	var later bool
-	err = connected(ctx, cfg, func(conn *pgx.Conn) (err error) { later, err = ofLaterRelease(ctx, conn); return err })
+	err = connected(ctx, cfg, func(conn *pgx.Conn) (err error) {
+		later, err = ofLaterRelease(ctx, conn, log)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if later {
-		log.WarnContext(ctx, "the schema is that of a later release; nothing was changed")
+	switch {
+	case later && distribute:
+		return errors.New("the schema is that of a later release, so nothing was distributed: " +
+			"run api migrate --distribute of that release")
+	case later:
 		return nil
 	}
 	spreads = spreads || distribute
@@ -161,14 +167,18 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 	return provider, nil
 }
 
-// ofLaterRelease reports whether the database has a migration that comes after ours.
-func ofLaterRelease(ctx context.Context, conn *pgx.Conn) (later bool, err error) {
+// ofLaterRelease reports whether the database has a migration that comes after ours, and logs a warning if so.
+func ofLaterRelease(ctx context.Context, conn *pgx.Conn, log *slog.Logger) (later bool, err error) {
 	ours, err := SchemaVersion()
 	if err != nil {
 		return false, err
 	}
 	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) > $1 FROM goose_db_version", ours).Scan(&later)
-	return later, err
+	if err != nil || !later {
+		return false, err
+	}
+	log.WarnContext(ctx, "the schema is that of a later release; nothing was changed")
+	return true, warnOfMissingRights(ctx, conn, log)
 }
 
 // SchemaVersion is the newest migration that this binary carries.

@@ -28,7 +28,7 @@ func grantRights(ctx context.Context, conn *pgx.Conn, spread bool, log *slog.Log
 			}
 		}
 		for _, role := range []Role{API, Reconciler} {
-			in, err := letIn(ctx, tx, role)
+			in, err := letIn(ctx, tx.Conn(), role)
 			if err == nil && in {
 				err = grantTo(ctx, tx, role, spread)
 			}
@@ -40,10 +40,34 @@ func grantRights(ctx context.Context, conn *pgx.Conn, spread bool, log *slog.Log
 	})
 }
 
+// warnOfMissingRights logs a warning for each role that CreateRoles has given access to this database, and that has no
+// right on payments. Only the release of the schema can give the rights.
+func warnOfMissingRights(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
+	for _, role := range []Role{API, Reconciler} {
+		in, err := letIn(ctx, conn, role)
+		if err != nil {
+			return err
+		}
+		may := false
+		if in {
+			err = conn.QueryRow(ctx, "SELECT coalesce(has_any_column_privilege($1, to_regclass('payments'), 'SELECT'), false)",
+				role).Scan(&may)
+		}
+		if err != nil {
+			return err
+		}
+		if in && !may {
+			log.WarnContext(ctx, "the role has no rights; run api migrate of the release that the schema is of",
+				slog.String("role", string(role)))
+		}
+	}
+	return nil
+}
+
 // letIn reports whether CreateRoles has run in this database: then the rights on its schema name the role. It is not
 // enough that the role exists. Roles belong to the whole server, and the role may be that of another installation.
-func letIn(ctx context.Context, tx pgx.Tx, role Role) (in bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT EXISTS (
+func letIn(ctx context.Context, conn *pgx.Conn, role Role) (in bool, err error) {
+	err = conn.QueryRow(ctx, `SELECT EXISTS (
 		SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a JOIN pg_roles AS r ON r.oid = a.grantee
 		WHERE n.nspname = current_schema() AND r.rolname = $1 AND a.privilege_type = 'USAGE')`, role).Scan(&in)
 	return in, err
@@ -95,7 +119,7 @@ func runAnswer(ctx context.Context, tx pgx.Tx, name string, role Role) error {
 // warnOfOtherOwner logs a warning if somebody other than the Migrator owns a table, although the Migrator has access to
 // this database. Then the Migrator cannot run the next migration.
 func warnOfOtherOwner(ctx context.Context, tx pgx.Tx, log *slog.Logger) error {
-	in, err := letIn(ctx, tx, Migrator)
+	in, err := letIn(ctx, tx.Conn(), Migrator)
 	if err != nil || !in {
 		return err
 	}

@@ -152,11 +152,33 @@ func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 	conn := pgtest.Connect(t, url)
 	pgtest.Exec(t, conn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
 	pgtest.Exec(t, conn, "GRANT DELETE ON payments TO payonce_api") // what the later release may do
-	if err := migrate(t, url); err != nil {
-		t.Error(err)
+	said := func() string {
+		var said strings.Builder
+		if err := postgres.Migrate(t.Context(), url, slog.New(slog.NewTextHandler(&said, nil))); err != nil {
+			t.Error(err)
+		}
+		return said.String()
+	}
+	text := said()
+	if !strings.Contains(text, "later release; nothing was changed") || strings.Contains(text, "no rights") {
+		t.Errorf("it says %s", text)
+	}
+	err := postgres.Distribute(t.Context(), url, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "nothing was distributed") {
+		t.Errorf("a schema that it does not know was distributed: %v", err)
 	}
 	if kept := pgtest.Values[bool](t, conn, "SELECT has_table_privilege('payonce_api', 'payments', 'DELETE')"); !kept[0] {
 		t.Error("the later release has lost a right")
+	}
+	pgtest.Exec(t, conn, "REVOKE ALL ON payments FROM payonce_api") // as after api roles alone, of an older release
+	text = said()
+	if !strings.Contains(text, "no rights") || !strings.Contains(text, "role=payonce_api") ||
+		strings.Contains(text, "role=payonce_reconciler") {
+		t.Errorf("payonce_api has no rights, and it says %s", text)
+	}
+	pgtest.Exec(t, conn, "REVOKE ALL ON SCHEMA public FROM payonce_api") // as where the role is another installation's
+	if text := said(); strings.Contains(text, "no rights") {
+		t.Errorf("payonce_api does not use this database, and it says %s", text)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestStartersRefuseABodyAndServeTheNext(t *testing.T) {
 			_, number, _ := strings.Cut(port.Address, ":")
 			p := &world.Process{Name: interpreter, Address: port.Address, Operator: port.Address, Program: program,
 				Args: []string{filepath.Join("../../course/starters", file)}, Log: filepath.Join(t.TempDir(), "log"),
-				Env: []string{"PORT=" + number, "PSP_URL=http://127.0.0.1:1", "PSP_SECRET=none", "API_KEYS=key=acme"},
+				Env:   []string{"PORT=" + number, "PSP_URL=http://127.0.0.1:1", "PSP_SECRET=none", "API_KEYS=key=acme"},
 				Probe: "http://" + port.Address, Accepts: func(int) bool { return true }}
 			if err := p.Start(t.Context()); err != nil {
 				t.Fatal(err)

@@ -32,9 +32,10 @@ type Operation struct {
 	Intent string
 	Body   []byte // as it was sent
 
-	// Call and Return count from the beginning of the history. Return is 0 for an operation that was never answered as
-	// a whole: the client hung up, the connection was reset, the process was killed.
-	Call, Return time.Duration
+	// Call, Return and Failed count from the beginning of the history. Return is 0 for an operation that was never
+	// answered as a whole: the client hung up, the connection was reset, the process was killed. Failed is when the
+	// client saw that; 0 if it still waits, or has its answer.
+	Call, Return, Failed time.Duration
 	// At is Call on the machine's clock, by which the PSP dates its ledger.
 	At time.Time
 
@@ -77,6 +78,7 @@ type line struct {
 	Body    content     `json:"body,omitzero"`
 	Call    int64       `json:"callNanos"`
 	Return  int64       `json:"returnNanos,omitzero"`
+	Failed  int64       `json:"failedNanos,omitzero"`
 	At      time.Time   `json:"at,omitzero"`
 	Status  int         `json:"status,omitzero"`
 	Header  http.Header `json:"header,omitempty"`
@@ -99,8 +101,7 @@ func contentOf(b []byte) content {
 func (o Operation) marshal() ([]byte, error) {
 	raw, err := json.Marshal(line{
 		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Life, o.Intent, contentOf(o.Body), int64(o.Call),
-		int64(o.Return), o.At,
-		o.Status, o.Header, contentOf(o.Answer), o.Failure,
+		int64(o.Return), int64(o.Failed), o.At, o.Status, o.Header, contentOf(o.Answer), o.Failure,
 	}, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("marshal operation: %w", err)

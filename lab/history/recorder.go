@@ -35,7 +35,7 @@ type Pending struct {
 
 // Begin notes that a request is about to be sent. It sets the time of the call and forgets what o says of an answer.
 func (r *Recorder) Begin(o Operation) *Pending {
-	o.Return, o.Status, o.Header, o.Answer, o.Failure = 0, 0, nil, nil, ""
+	o.Return, o.Failed, o.Status, o.Header, o.Answer, o.Failure = 0, 0, 0, nil, nil, ""
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o.At = time.Now().Round(0) // without the monotonic clock, as a file has it
@@ -53,7 +53,9 @@ func (p *Pending) End(status int, header http.Header, answer []byte) {
 }
 
 // Fail notes that there will be no answer, and why.
-func (p *Pending) Fail(why string) { p.end(func(o *Operation) { o.Failure = why }) }
+func (p *Pending) Fail(why string) {
+	p.end(func(o *Operation) { o.Failed, o.Failure = max(p.recorder.Now(), o.Call+1), why })
+}
 
 // Response reads an answer of net/http to its end and notes it, or the failure to read it. It returns the body, or that
 // failure.

@@ -40,6 +40,9 @@ func TestHistoryIsWrittenForPeople(t *testing.T) {
 		got[3].Answered() {
 		t.Errorf("history: %+v", got)
 	}
+	if got[2].Failed <= got[2].Call || got[3].Failed != 0 || got[3].Call < got[2].Failed {
+		t.Errorf("times of failures: %v", got)
+	}
 	if got[0].Call < 0 || got[0].Return <= got[0].Call || got[1].Call < got[0].Return {
 		t.Errorf("times: %v", got)
 	}

@@ -60,7 +60,7 @@ func (b *balancer) look(ctx context.Context) {
 	b.ready = ready
 }
 
-// choose is nobody's if no API is ready: then the last known one is asked, and refuses.
+// choose takes turns. If no API is ready, it names one all the same, so that the client's failure is counted.
 func (b *balancer) choose(_, _ int) *world.Process {
 	b.mu.Lock()
 	defer b.mu.Unlock()

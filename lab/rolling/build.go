@@ -49,13 +49,12 @@ func build(ctx context.Context, ref, dir string, say func(string)) (v versions, 
 		ref = newestRelease(ctx, root)
 	}
 	tree := root
-	v.name = "this tree without two migrations"
 	if ref != "" {
-		v.name = ref
 		if tree, err = checkout(ctx, root, ref, filepath.Join(dir, "old-tree")); err != nil {
 			return v, err
 		}
 	}
+	v.name = nameOf(ctx, root, ref)
 	say("building " + v.name)
 	if v.old, err = world.Build(ctx, tree, filepath.Join(dir, "old"), nil); err != nil {
 		return v, err
@@ -65,13 +64,28 @@ func build(ctx context.Context, ref, dir string, say func(string)) (v versions, 
 	return v, err
 }
 
-// newestRelease is the tag of the last release before this tree, or "" if there is none.
+// newestRelease is the tag of the last release before this tree, or "" if there is none. A tag of this commit is this
+// tree's own.
 func newestRelease(ctx context.Context, root string) string {
-	out, err := gitIn(ctx, root, "describe", "--tags", "--abbrev=0", "--match", "v*")
+	out, err := gitIn(ctx, root, "-c", "versionsort.suffix=-", "tag", "--list", "v*", "--merged", "HEAD",
+		"--no-contains", "HEAD", "--sort=-version:refname")
 	if err != nil {
 		return ""
 	}
-	return out
+	newest, _, _ := strings.Cut(out, "\n")
+	return newest
+}
+
+// nameOf says what the old version is, and if it differs from this tree by the migrations alone.
+func nameOf(ctx context.Context, root, ref string) string {
+	const same = "this tree without two migrations"
+	if ref == "" {
+		return same
+	}
+	if _, err := gitIn(ctx, root, "diff", "--quiet", ref, "--"); err != nil {
+		return ref
+	}
+	return ref + ", which is " + same
 }
 
 // checkout puts the files of a git ref into dir.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"payonce/lab/invariants"
@@ -53,6 +54,9 @@ func (s *stage) judge(ctx context.Context) error {
 	}
 	if len(found) == 0 {
 		s.report.tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
+	}
+	for _, p := range slices.Clone(s.running) {
+		s.stop(p)
 	}
 	return nil
 }

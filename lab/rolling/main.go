@@ -7,8 +7,8 @@
 // The order is that of docs/production.md: the migration, then one API after the other, then the reconcilers.
 //
 // What payments must keep to is told by lab/invariants. This package counts what an update may cost its clients:
-// answers that were lost, refused connections and errors of the server, of which there must be none. Times are told
-// and not judged: they are this machine's.
+// answers that were lost, refused connections, and answers that nobody has without an update. There must be none. Each
+// process must end in good order. Times are told and not judged: they are this machine's.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 
 // settings of a run.
 type settings struct {
-	Old    string `env:"OLD" desc:"git ref of the old version (default: the newest tag v*, or this tree if there is none)"`
+	Old    string `env:"OLD" desc:"git ref of the old version (default: the newest tag v* before this commit, or this tree if there is none)"`
 	Seed   uint64 `env:"SEED" desc:"of what the clients ask for; 0: a new one, which is printed"`
 	Quick  bool   `env:"QUICK" desc:"1: fewer payments in each step, and no crash of a reconciler, whose job is taken up again a minute and a half later"`
 	Keep   string `env:"KEEP" desc:"where history and logs are kept when something is wrong (default: bin/rolling-SEED)"`

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"payonce/internal/problem"
 	"payonce/lab/history"
 	"payonce/lab/payers"
 )
@@ -17,15 +20,21 @@ type tally struct {
 	crashed int            // requests that a process had when it was killed
 	lost    []string       // requests that were taken, and had no answer; by process and key
 	refused []string       // connections that nobody took
-	errors  []string       // answers of 500 and above, without those of
-	psp     int            // payments that the PSP was asked to fail
+	wrong   []string       // answers that an update may not cause
+	psp     int            // answers 503 because the PSP was asked to fail
 	gap     time.Duration  // the longest time in which no payment was done
 }
 
-// crash is a process that was killed, and when it served again. What it lost is not the update's.
+// crash is a process that was killed, when that was, and when it served again. What it lost then is not the update's.
 type crash struct {
-	process string
-	back    time.Duration
+	process      string
+	killed, back time.Duration
+}
+
+// caused reports whether a client had no answer because of it: the client had one asked before, and lost it at that
+// instant or later.
+func (c crash) caused(o history.Operation) bool {
+	return o.API == c.process && o.Call < c.back && o.Failed >= c.killed
 }
 
 // count counts what clients have asked. Nothing may be under way any more.
@@ -35,16 +44,17 @@ func count(operations []history.Operation, c crash) tally {
 	for _, o := range operations {
 		what := o.API + " " + o.Key
 		switch {
-		case !o.Answered() && o.API == c.process && o.Call < c.back:
+		case !o.Answered() && c.caused(o):
 			t.crashed++
 		case !o.Answered() && strings.Contains(o.Failure, "connection refused"):
 			t.refused = append(t.refused, what)
 		case !o.Answered():
 			t.lost = append(t.lost, what+": "+o.Failure)
-		case o.Status == http.StatusServiceUnavailable && strings.Contains(string(o.Body), payers.NotCharged):
+		case o.Status == http.StatusServiceUnavailable && strings.Contains(string(o.Body), payers.NotCharged) &&
+			codeOf(o) == problem.PSPUnavailable:
 			t.psp++
-		case o.Status >= http.StatusInternalServerError:
-			t.errors = append(t.errors, what+": "+string(o.Answer))
+		case !usual(o):
+			t.wrong = append(t.wrong, fmt.Sprintf("%s: %d %s", what, o.Status, o.Answer))
 		}
 		if o.Answered() {
 			t.answers[o.API]++
@@ -58,6 +68,25 @@ func count(operations []history.Operation, c crash) tally {
 		t.gap = max(t.gap, done[i]-done[i-1])
 	}
 	return t
+}
+
+// usual reports whether an answer is one that clients have without an update, too.
+func usual(o history.Operation) bool {
+	switch o.Status {
+	case http.StatusCreated, http.StatusAccepted, http.StatusPaymentRequired:
+		return true
+	case http.StatusConflict:
+		return codeOf(o) == problem.IdempotencyKeyInProgress
+	}
+	return false
+}
+
+func codeOf(o history.Operation) problem.Code {
+	var body struct {
+		Code problem.Code `json:"code"`
+	}
+	_ = json.Unmarshal(o.Answer, &body) // what cannot be read has no code
+	return body.Code
 }
 
 // tell writes the figures into the report, and what may not be among them.
@@ -74,7 +103,7 @@ func (t tally) tell(r *report) {
 	for _, each := range []struct {
 		name  string
 		found []string
-	}{{"answers lost", t.lost}, {"connections refused", t.refused}, {"answers of 5xx", t.errors}} {
+	}{{"answers lost", t.lost}, {"connections refused", t.refused}, {"wrong answers", t.wrong}} {
 		r.tell(each.name, "%d", len(each.found))
 		for _, what := range each.found {
 			r.broken("case", each.name, "%s", what)

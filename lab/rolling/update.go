@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"payonce/internal/postgres"
@@ -37,6 +38,7 @@ type stage struct {
 	balancer    *balancer
 	payers      *payers.Payers
 	apis        []*world.Process // all that there were
+	running     []*world.Process // all that should run
 	old, behind []*world.Process // the old version's APIs and reconcilers
 	crash       crash
 	workers     int // reconcilers that were started
@@ -124,6 +126,7 @@ func (s *stage) startAPI(ctx context.Context, of world.Programs, name string) (*
 	if err := p.Start(ctx); err != nil {
 		return nil, err
 	}
+	s.running = append(s.running, p)
 	s.balancer.add(p)
 	return p, s.awaitChosen(ctx, p)
 }
@@ -144,7 +147,16 @@ func (s *stage) startReconciler(ctx context.Context, of world.Programs, name str
 	}
 	p.Program = of.Path(world.Reconciler)
 	s.workers++
+	s.running = append(s.running, p)
 	return p, p.Start(ctx)
+}
+
+// stop ends a process. One that has to be killed, or has ended before, could have lost what it had begun.
+func (s *stage) stop(p *world.Process) {
+	s.running = slices.DeleteFunc(s.running, func(each *world.Process) bool { return each == p })
+	if !p.Stop() {
+		s.report.broken("case", p.Name, "it has not ended in good order; its last words:\n%s", p.LastWords())
+	}
 }
 
 func (s *stage) load(ctx context.Context) error {
@@ -193,9 +205,11 @@ func (s *stage) migrate(ctx context.Context) error {
 // A job that a killed reconciler had is taken up again after 90 seconds, so a quick run stops it in good order.
 func (s *stage) crashAndReturn(ctx context.Context) error {
 	api, reconciler := s.old[pairs-1], s.behind[pairs-1]
+	killed := s.payers.Recorder.Now()
 	api.Kill()
 	if s.settings.Quick {
-		reconciler.Stop()
+		s.stop(reconciler)
+		s.running = append(s.running, reconciler) // again, in a moment
 	} else {
 		reconciler.Kill()
 	}
@@ -209,7 +223,7 @@ func (s *stage) crashAndReturn(ctx context.Context) error {
 	if err := s.awaitChosen(ctx, api); err != nil {
 		return err
 	}
-	s.crash = crash{api.Name, s.payers.Recorder.Now()}
+	s.crash = crash{api.Name, killed, s.payers.Recorder.Now()}
 	if err := s.payers.AwaitMore(ctx, s.settings.payments()); err != nil {
 		return err
 	}
@@ -226,7 +240,7 @@ func (s *stage) replaceAPIs(ctx context.Context) error {
 			return err
 		}
 		began := s.payers.Recorder.Now()
-		old.Stop()
+		s.stop(old)
 		s.report.tell(old.Name+" drained", "%s", (s.payers.Recorder.Now() - began).Round(time.Millisecond))
 		if err := s.payers.AwaitMore(ctx, s.settings.payments()); err != nil {
 			return err
@@ -243,7 +257,7 @@ func (s *stage) replaceReconcilers(ctx context.Context) error {
 		if err := s.awaitWorkers(ctx); err != nil {
 			return err
 		}
-		old.Stop()
+		s.stop(old)
 	}
 	return nil
 }

@@ -220,10 +220,10 @@ func hardened(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	set := regexp.MustCompile(`\$\{(\w+):\?\}`).ReplaceAll(content, []byte("$${$1:-$1}"))
-	if err := write(dir, "bin/compose.yaml", set); err != nil {
+	if err := write(dir, "set.yaml", set); err != nil {
 		t.Fatal(err)
 	}
-	in(t, filepath.Join(root, "deploy", "composecheck"), "go", "run", ".", filepath.Join(dir, "bin", "compose.yaml"))
+	in(t, filepath.Join(root, "deploy", "composecheck"), "go", "run", ".", filepath.Join(dir, "set.yaml"))
 }
 
 func lastLines(out string) string {

@@ -152,18 +152,19 @@ func stillThere(done <-chan struct{}) error {
 // to lose.
 func (p *Process) Kill() { p.end(syscall.SIGKILL, readyLimit) }
 
-// Stop ends the process in good order. One that is paused goes on first.
-func (p *Process) Stop() {
+// Stop ends the process in good order, and reports whether that is how it has ended: by itself, with the exit code 0.
+// It is killed if it takes longer than stopLimit. One that is paused goes on first.
+func (p *Process) Stop() (inGoodOrder bool) {
 	p.Resume()
-	p.end(syscall.SIGTERM, stopLimit)
+	return p.end(syscall.SIGTERM, stopLimit)
 }
 
-func (p *Process) end(sig syscall.Signal, limit time.Duration) {
+func (p *Process) end(sig syscall.Signal, limit time.Duration) (inGoodOrder bool) {
 	p.mu.Lock()
 	cmd, done := p.cmd, p.done
 	p.mu.Unlock()
 	if cmd == nil || stillThere(done) != nil {
-		return
+		return false
 	}
 	p.tell(cmd, done, sig)
 	select {
@@ -175,6 +176,7 @@ func (p *Process) end(sig syscall.Signal, limit time.Duration) {
 	if p.Group { // what it has started, and has not ended with it
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
+	return cmd.ProcessState.ExitCode() == 0
 }
 
 // tell signals the process, or its group. It does nothing to one that has been waited for, so it cannot reach another

@@ -316,7 +316,9 @@ func TestRecord(t *testing.T) {
 }
 
 // emptied makes a folder without the files of the recording before: its keys were other ones, and perhaps its provider.
-func emptied(folder string) error { return errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)) }
+func emptied(folder string) error {
+	return errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700))
+}
 
 // eventPairs are one event of each type.
 func eventPairs(t *testing.T, all []mail) (pairs []pair) {
