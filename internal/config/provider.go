@@ -94,7 +94,7 @@ func (c API) checkWebhooks(bad *refusals) {
 func (c Shared) CheckDatabase() error {
 	if c.DatabaseURL == "" {
 		return errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
-			"make demo runs everything without settings")
+			"README.md says what runs without settings")
 	}
 	return nil
 }

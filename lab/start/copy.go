@@ -31,6 +31,9 @@ const (
 // make makes the copy under another name first, so that half a copy is never left.
 func (w wish) make(ctx context.Context) (counts, error) {
 	parent := filepath.Dir(w.dir)
+	if _, err := os.Stat(w.dir); err == nil {
+		parent = w.dir // The copy must not cross file systems, and nobody may have rights to the parent.
+	}
 	if err := os.MkdirAll(parent, ownerMode); err != nil {
 		return counts{}, fmt.Errorf("make the folder: %w", err)
 	}
@@ -44,13 +47,34 @@ func (w wish) make(ctx context.Context) (counts, error) {
 	if err != nil {
 		return counts{}, err
 	}
-	if err := os.Remove(w.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return counts{}, fmt.Errorf("take the place of the empty folder: %w", err)
+	if parent == w.dir {
+		return counted, fill(w.dir, half, whole)
 	}
 	if err := os.Rename(whole, w.dir); err != nil {
 		return counts{}, fmt.Errorf("name the copy: %w", err)
 	}
 	return counted, nil
+}
+
+// fill moves what is in whole into dir, where only half may be. The folder itself stays: a shell may be in it.
+func fill(dir, half, whole string) error {
+	there, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look into the folder: %w", err)
+	}
+	if len(there) != 1 || there[0].Name() != filepath.Base(half) {
+		return fmt.Errorf("something came into %s meanwhile: nothing is copied there", dir)
+	}
+	entries, err := os.ReadDir(whole)
+	if err != nil {
+		return fmt.Errorf("list the copy: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.Rename(filepath.Join(whole, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("fill the folder: %w", err)
+		}
+	}
+	return nil
 }
 
 func (w wish) copyTo(ctx context.Context, dir string) (counts, error) {
@@ -103,7 +127,7 @@ func (w wish) copyTo(ctx context.Context, dir string) (counts, error) {
 func (w wish) kindOf(name, sqlc string) string {
 	ring := archtest.RingOf(name)
 	switch {
-	case strings.HasPrefix(name, "db/migrations/released"), name == "db/migrations/beside_test.go":
+	case name == places["released.txt"]:
 		return "" // Nobody has deployed the new service yet.
 	case strings.HasPrefix(name, starter), archtest.Supports(name),
 		w.operations && strings.HasPrefix(name, "demo/mockpsp/stripe/") && !strings.HasSuffix(name, "_stage_test.go"):

@@ -73,12 +73,20 @@ func (c *counts) write(stdout io.Writer, w wish) error {
 	fmt.Fprintf(&b, `%8d  files
 next:
   cd %s
-  git init && git add . && git commit -m 'Begin with a copy of Payonce'
+  git init -b main && git add . && git commit -m 'Begin with a copy of Payonce' && git branch payonce
   make test     # its tests, each on a database of its own
   make grade    # it charges once, whatever fails
   make run      # look around
 docs/start.md says what to change first, and what never to change.
-`, c.files, w.dir)
+`, c.files, quoted(w.dir))
 	_, err := io.WriteString(stdout, b.String())
 	return err
+}
+
+// quoted is a path as a shell takes it for one word.
+func quoted(path string) string {
+	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -20,7 +20,11 @@ var left embed.FS
 var places = map[string]string{
 	"README.md": "README.md", "Makefile": "Makefile", "compose.yaml": "compose.yaml", "Dockerfile": "Dockerfile",
 	"ci.yml": ".github/workflows/ci.yml", "gitignore": ".gitignore", "dockerignore": ".dockerignore",
+	"CHANGELOG.md": "CHANGELOG.md", "released.txt": "db/migrations/released.txt",
 }
+
+// coreOnly is what only a copy without operations must be told.
+var coreOnly = regexp.MustCompile(`(?s)<!-- core -->\n(.*?)<!-- end -->\n`)
 
 const profile = "lab/grade/profile/profiles/payonce.json"
 
@@ -34,6 +38,11 @@ func (w wish) leave(ctx context.Context, dir string) error {
 		if err != nil {
 			return fmt.Errorf("read a file to leave: %w", err)
 		}
+		kept := "$1"
+		if w.operations {
+			kept = ""
+		}
+		text = coreOnly.ReplaceAll(text, []byte(kept))
 		if err := write(dir, to, []byte(values.Replace(string(text)))); err != nil {
 			return err
 		}
@@ -45,26 +54,30 @@ func (w wish) leave(ctx context.Context, dir string) error {
 	return write(dir, "grade.json", []byte(strings.Replace(string(spoken), `"payonce"`, `"`+w.name()+`"`, 1)))
 }
 
-// name is the last part of the module's path that is no version.
+// name is the last part of the module's path that is no version, as Docker takes it for a project and an image.
 func (w wish) name() string {
 	name := filepath.Base(w.module)
 	if regexp.MustCompile(`^v[0-9]+$`).MatchString(name) {
 		name = filepath.Base(filepath.Dir(w.module))
 	}
-	return strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(name, "-"))
+	name = strings.Trim(regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(name, "-"), "-")
+	if name == "" {
+		return "service"
+	}
+	return strings.ToLower(name)
 }
 
 // values are what the files of left leave open. The images are those that Payonce itself is made of.
 func (w wish) values(ctx context.Context) (*strings.Replacer, error) {
-	commit, err := w.output(ctx, w.from, "git", "rev-parse", "--short=12", "HEAD")
+	commit, err := w.commit(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask which commit is copied: %w", err)
+		return nil, err
 	}
 	rings := "core"
 	if w.operations {
 		rings = "core,operations"
 	}
-	pairs := []string{"@MODULE@", w.module, "@NAME@", w.name(), "@COMMIT@", strings.TrimSpace(commit), "@RINGS@", rings}
+	pairs := []string{"@MODULE@", w.module, "@NAME@", w.name(), "@COMMIT@", commit, "@RINGS@", rings}
 	for mark, where := range map[string]struct{ file, line string }{
 		"@GO_IMAGE@":       {"deploy/Dockerfile", `(?m)^FROM (golang:\S+) AS build$`},
 		"@BASE_IMAGE@":     {"deploy/Dockerfile", `(?m)^FROM (gcr\.io/distroless/\S+)$`},

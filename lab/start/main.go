@@ -28,7 +28,8 @@ Makes a service of your own from Payonce: tools/start ../pay example.com/shop/pa
   MODULE  the path of the Go module there, such as example.com/shop/pay
 
 The folder gets the core of Payonce (the API, the reconciler, their tables and tests), what its tests need, a mock of
-the payment provider, and the grader as bin/grade. It needs Go, and downloads only modules that Payonce itself uses.
+the payment provider, and the grader as bin/grade. It needs Go, git and a checkout of Payonce, and downloads only
+modules that Payonce itself uses.
 
 Environment variables:
   RINGS  core (default); or core,operations: with the console, events, statements and Stripe, too
@@ -46,10 +47,10 @@ type wish struct {
 }
 
 func main() {
-	cli.Main("start", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout) })
+	cli.Main("start", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if cli.AsksForHelp(args) {
 		_, err := io.WriteString(stdout, usage)
 		return err
@@ -57,6 +58,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	w, err := readWish(ctx, args, getenv)
 	if err != nil {
 		return err
+	}
+	status, err := w.uncommitted(ctx)
+	if err != nil {
+		return err
+	}
+	if status != "" {
+		fmt.Fprintf(stderr, "not committed in Payonce: the copy has what is changed, and not what is new (??)\n%s", status)
 	}
 	fmt.Fprintln(stdout, "copying to", w.dir, "…")
 	counted, err := w.make(ctx)
@@ -96,7 +104,11 @@ func readWish(ctx context.Context, args []string, getenv func(string) string) (w
 	if w.dir, err = filepath.Abs(w.dir); err != nil {
 		return w, fmt.Errorf("find the folder: %w", err)
 	}
-	return w, w.checkDir(ctx)
+	w.dir = real(w.dir)
+	if err := w.checkDir(ctx); err != nil {
+		return w, err
+	}
+	return w, w.checkGit(ctx)
 }
 
 // A module path begins with a domain, so that it never meets a package of Go's own.
@@ -115,6 +127,9 @@ func (w wish) checkDir(ctx context.Context) error {
 	entries, err := os.ReadDir(w.dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		if _, err := os.Lstat(w.dir); err == nil {
+			return cli.Usagef("%s is a link to nothing: name a folder", w.dir)
+		}
 	case err != nil:
 		return cli.Usagef("DIR is no folder: %w", err)
 	case len(entries) > 0:

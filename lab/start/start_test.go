@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -37,6 +38,11 @@ func asked(t *testing.T, rings string, args ...string) (wish, error) {
 func copied(t *testing.T, rings string) (string, counts) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pay")
+	return dir, copiedTo(t, rings, dir)
+}
+
+func copiedTo(t *testing.T, rings, dir string) counts {
+	t.Helper()
 	w, err := asked(t, rings, dir, module)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func copied(t *testing.T, rings string) (string, counts) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir, counted
+	return counted
 }
 
 // in runs a program in a copy, without a proxy: all modules are those of Payonce.
@@ -71,8 +77,8 @@ func TestWrongWishesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(root, link); err != nil {
+	link, nowhere := filepath.Join(t.TempDir(), "link"), filepath.Join(t.TempDir(), "nowhere")
+	if err := errors.Join(os.Symlink(root, link), os.Symlink(filepath.Join(full, "gone"), nowhere)); err != nil {
 		t.Fatal(err)
 	}
 	empty := t.TempDir()
@@ -84,6 +90,7 @@ func TestWrongWishesAreRefused(t *testing.T) {
 		`argument "more" is not known`:                 {"", []string{empty, module, "more"}},
 		`RINGS is "stage", must be`:                    {"stage", []string{empty, module}},
 		"is not empty":                                 {"", []string{full, module}},
+		"is a link to nothing":                         {"", []string{nowhere, module}},
 		"DIR is no folder":                             {"", []string{filepath.Join(full, "a"), module}},
 		"new is inside of Payonce":                     {"", []string{filepath.Join(root, "new"), module}},
 		"deep is inside of Payonce":                    {"", []string{filepath.Join(link, "new", "deep"), module}},
@@ -120,16 +127,18 @@ func TestRightWishesAreTaken(t *testing.T) {
 func TestFailedCopyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
-	w, err := asked(t, "", filepath.Join(parent, "pay"), module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.goCommand = "no-such-go"
-	if _, err := w.make(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-go") {
-		t.Errorf("copied without Go: %v", err)
-	}
-	if left, err := os.ReadDir(parent); len(left) > 0 || err != nil {
-		t.Errorf("left behind: %v, %v", left, err)
+	for _, dir := range []string{filepath.Join(parent, "pay"), parent} { // a new folder, and one that is there
+		w, err := asked(t, "", dir, module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.goCommand = "no-such-go"
+		if _, err := w.make(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-go") {
+			t.Errorf("copied without Go: %v", err)
+		}
+		if left, err := os.ReadDir(parent); len(left) > 0 || err != nil {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
 	}
 }
 
@@ -175,8 +184,14 @@ func TestCopyOfTheCoreWorks(t *testing.T) {
 	in(t, dir, "go", "build", "./...")
 	in(t, dir, "go", "vet", "./...")
 	// About a tenth of the tests. That of cmd/local pays through the API.
-	in(t, dir, "go", "test", "-short", "-count=1", "./cmd/local", "./internal/judge", "./internal/idempotency")
+	in(t, dir, "go", "test", "-short", "-count=1", "./cmd/local", "./internal/judge", "./internal/idempotency",
+		"./db/migrations")
 	in(t, dir, "make", "-s", "grade", "LEVEL=2")
+	in(t, dir, "make", "-s", "freeze")
+	released, err := os.ReadFile(filepath.Join(dir, "db/migrations/released.txt"))
+	if err != nil || !regexp.MustCompile(`\n1\.0\.0\n[0-9a-f]{64}  00001_`).Match(released) {
+		t.Errorf("no migration is frozen: %v\n%s", err, released)
+	}
 }
 
 // Two copies of one commit are the same, so that a later copy can be compared with an earlier one.
@@ -185,10 +200,19 @@ func TestCopyIsTheSameEachTime(t *testing.T) {
 		t.Skip("makes two copies")
 	}
 	t.Parallel()
-	first, _ := copied(t, "")
-	second, _ := copied(t, "")
-	if err := exec.CommandContext(t.Context(), "diff", "-r", "--exclude=bin", first, second).Run(); err != nil {
-		t.Errorf("two copies differ: %v", err)
+	first, second := filepath.Join(t.TempDir(), "pay"), t.TempDir()
+	before, err := os.Stat(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copiedTo(t, "", first)
+	copiedTo(t, "", second)
+	said, err := exec.CommandContext(t.Context(), "diff", "-r", "--exclude=bin", first, second).CombinedOutput()
+	if err != nil {
+		t.Errorf("two copies differ: %v\n%s", err, said)
+	}
+	if after, err := os.Stat(second); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the folder that was there is another one: %v", err)
 	}
 }
 
@@ -242,7 +266,7 @@ func TestEachFileIsOfItsKind(t *testing.T) {
 		"internal/console/a_stage_test.go":         {"", ""},
 		"db/migrations/00112_idempotency_keys.sql": {core, core},
 		"db/migrations/released.txt":               {"", ""},
-		"db/migrations/beside_test.go":             {"", ""},
+		"db/migrations/beside_test.go":             {core, core},
 		"db/queries/payments.sql":                  {other, other},
 		"db/queries/events.sql":                    {"", ""}, // as sqlc.yaml says
 		"demo/mockpsp/server.go":                   {support, support},
