@@ -71,13 +71,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return config.Describe(stdout, nil, config.Reconciler{})
 	case "version", "--version", "-version":
 		return cli.PrintVersion(stdout, "reconciler")
-	case "":
-		return cli.Usagef("name a command; see reconciler --help")
 	}
 	if operations {
 		if known, err := operators.operate(ctx, command, args); known {
 			return err
 		}
+	}
+	if command == "" {
+		return cli.Usagef("name a command: run or healthcheck; see reconciler --help")
 	}
 	return cli.Usagef("command %q is not known; see reconciler --help", command)
 }
@@ -101,9 +102,6 @@ func work(ctx context.Context, args []string, getenv func(string) string, stdout
 	if err != nil {
 		return err
 	}
-	if tuned, ok := any(reconciler).(app.Tuned); ok {
-		tuned.Tune(ctx, getenv)
-	}
 	return reconciler.Run(ctx, func() {})
 }
 
@@ -118,5 +116,9 @@ func open(
 	if err := settings.CheckProcess(); err != nil {
 		return nil, err
 	}
-	return app.NewReconciler(ctx, settings, log(stderr, settings.LogLevel))
+	reconciler, err := app.NewReconciler(ctx, settings, log(stderr, settings.LogLevel))
+	if tuned, ok := any(reconciler).(app.Tuned); ok && err == nil {
+		tuned.Tune(ctx, getenv)
+	}
+	return reconciler, err
 }

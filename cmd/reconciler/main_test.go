@@ -28,7 +28,7 @@ func command(t *testing.T, settings []string, args ...string) (stdout, stderr st
 func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"": "name a command", "frobnicate": `command "frobnicate" is not known`,
+		"": "name a command: run", "frobnicate": `command "frobnicate" is not known`,
 		"--frob":        `command "--frob" is not known`,
 		"run now":       `argument "now" is not known; see reconciler run --help`,
 		"run --fast":    "flag provided but not defined: -fast",

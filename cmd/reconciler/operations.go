@@ -24,6 +24,8 @@ func (commandLine) usage() string {
 
 func (c commandLine) operate(ctx context.Context, command string, args []string) (known bool, err error) {
 	switch command {
+	case "":
+		err = cli.Usagef("name a command: run, statement, scan, key, timeline or healthcheck; see reconciler --help")
 	case "statement":
 		err = commands.Statement(ctx, args, commands.StatementDeps{
 			Deps:   forTerminal(ctx, c, certain((*app.Reconciler).StatementConfig)),

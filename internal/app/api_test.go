@@ -366,8 +366,9 @@ func TestIdleConnectionsAreClosedAfterTheTimeOfTheSetting(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for path, listener := range map[string]net.Listener{"/nothing": opened[0], "/livez": opened[1]} {
-		c, err := net.DialTimeout("tcp", listener.Addr().String(), patience)
+	for i, path := range []string{"/nothing", "/livez"} {
+		status := []string{"404", "200"}[i]
+		c, err := net.DialTimeout("tcp", opened[i].Addr().String(), patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +380,7 @@ func TestIdleConnectionsAreClosedAfterTheTimeOfTheSetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It ends where the server closes the connection.
-		if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+		if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+status+" ") {
 			t.Errorf("%s: %v, %.60s", path, err, answer)
 		}
 	}

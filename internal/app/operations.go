@@ -33,7 +33,6 @@ import (
 // and further dialects. Only this file names them. A service that does without them deletes this file.
 var (
 	_ extendsParts      = (*parts)(nil)
-	_ extendsReceivers  = (*API)(nil)
 	_ extendsAPI        = (*API)(nil)
 	_ extendsReconciler = (*Reconciler)(nil)
 	_ Tuned             = (*API)(nil)
@@ -85,7 +84,11 @@ func (p *parts) trace(ctx context.Context, c config.Shared, service string) (*tr
 }
 
 // addDialects adds the providers of further dialects, where we have a secret.
-func (p *parts) addDialects(psps gateway.PSPs, c config.API, installation func() string) (err error) {
+func (p *parts) addDialects(ctx context.Context, psps gateway.PSPs, c config.API) (err error) {
+	installation := func() string {
+		id, _ := p.db.Installation(ctx) // checkSchema says why it cannot be read.
+		return id
+	}
 	further := gateway.PSPs{}
 	if c.StripeSecret != "" {
 		if further[stripe.Name], err = stripe.New(stripe.Config{

@@ -41,10 +41,9 @@ type parts struct {
 	leaving   atomic.Bool
 }
 
-// Tuned is a process that follows what it has to do: how much memory it takes, and how many processors. The processes
-// have the method if operations.go is there.
+// Tuned is a process that follows what it has to do: how much memory it takes, and how many processors. A program of
+// one process calls Tune once, which returns at once. The processes have the method if operations.go is there.
 type Tuned interface {
-	// Tune returns at once. It is called once, by a program of one process.
 	Tune(ctx context.Context, getenv func(string) string)
 }
 
@@ -53,15 +52,13 @@ type Tuned interface {
 type (
 	// extendsParts adds the providers of further dialects, and sends traces to a collector.
 	extendsParts interface {
-		addDialects(psps gateway.PSPs, c config.API, installation func() string) error
+		addDialects(ctx context.Context, psps gateway.PSPs, c config.API) error
 		trace(ctx context.Context, c config.Shared, service string) (*tracing.Tracer, error)
 	}
-	// extendsReceivers adds what takes the webhooks of further dialects in.
-	extendsReceivers interface {
-		addReceivers(all map[string]*webhooks.Receiver)
-	}
-	// extendsAPI adds to the public API what payments do without, and makes the operator's side.
+	// extendsAPI adds what takes the webhooks of further dialects in. It adds to the public API what payments do
+	// without, and makes the operator's side.
 	extendsAPI interface {
+		addReceivers(all map[string]*webhooks.Receiver)
 		extend(public *httpapi.Config) (operator http.Handler, err error)
 	}
 	// extendsReconciler adds the jobs that no key's outcome depends on, and makes the operator's side.
@@ -89,19 +86,13 @@ func newParts(
 	if p.db, err = openDB(ctx, c.Shared); err != nil {
 		return nil, err
 	}
-	installation := func() string {
-		id, _ := p.db.Installation(ctx) // checkSchema says why it cannot be read.
-		return id
+	p.psps, err = p.newPSPs(ctx, c)
+	if more, ok := any(p).(extendsParts); ok && err == nil {
+		p.tracer, err = more.trace(ctx, c.Shared, service)
 	}
-	if p.psps, err = p.newPSPs(c, installation); err != nil {
-		p.db.Close()
+	if err != nil {
+		p.Close()
 		return nil, err
-	}
-	if more, ok := any(p).(extendsParts); ok {
-		if p.tracer, err = more.trace(ctx, c.Shared, service); err != nil {
-			p.Close()
-			return nil, err
-		}
 	}
 	p.Keys = idempotency.New(p.db, terms, time.Now)
 	p.Payments = payments.New(payments.Config{

@@ -30,6 +30,21 @@ func StatementsOf(psp PSP) Statements {
 	return noStatements{}
 }
 
+// Publishes reports whether a PSP publishes statements. A PSP that this process has no settings for may do so: its
+// absence must be noticed.
+func Publishes(psp PSP) bool {
+	if o, ok := psp.(observed); ok {
+		psp = o.PSP
+	}
+	_, published := psp.(Statements)
+	return published
+}
+
+var (
+	_ Statements = absent("")
+	_ Statements = observed{}
+)
+
 type noStatements struct{}
 
 func (noStatements) Statement(context.Context, string, time.Time, func(Line) error) error {

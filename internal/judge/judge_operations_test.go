@@ -33,6 +33,37 @@ func (evidence) ofOperations() (all []Evidence) {
 	return all
 }
 
+func (OperatorDecision) further() {}
+func (Break) further()            {}
+
+// The rules are tried with evidence of every type. So a switch of judge_test.go that does not list a type fails. Those
+// switches cannot name the types of the operations, so the linter does not hold them: it holds this one.
+func TestThereIsEvidenceOfEveryType(t *testing.T) {
+	t.Parallel()
+	tried := make([]int, 7)
+	for _, e := range allEvidence() {
+		switch e.(type) {
+		case Reply:
+			tried[0]++
+		case Record:
+			tried[1]++
+		case Nothing:
+			tried[2]++
+		case Waiting:
+			tried[3]++
+		case NoAnswer:
+			tried[4]++
+		case OperatorDecision:
+			tried[5]++
+		case Break:
+			tried[6]++
+		}
+	}
+	if slices.Contains(tried, 0) {
+		t.Errorf("a type has no evidence: %v", tried)
+	}
+}
+
 func (d OperatorDecision) releases(s Seen, step Step) string {
 	nothing, _ := d.Answer.(gateway.NotFound)
 	if _, asked := d.Answer.(gateway.LookupFailed); asked || d.Answer == nil || s.GraceLeft > 0 && !nothing.Final ||

@@ -50,9 +50,15 @@ func planned(p LookupPolicy, e Evidence) Evidence {
 		p.Chance = e.Policy.Chance
 		e.Policy = p
 		return e
+	case Reply, furtherEvidence:
+	default:
+		panic(unlisted(e))
 	}
 	return e
 }
+
+// unlisted is what a switch says of evidence that it does not list.
+func unlisted(e any) string { return fmt.Sprintf("this switch has no case for %T", e) }
 
 // own is the execution of the movement that all evidence here is about.
 func own() idempotency.Execution {
@@ -203,6 +209,9 @@ func allEvidence() []Evidence {
 // evidence has a method if operators and statements bring evidence, too.
 type evidence struct{}
 
+// furtherEvidence is the evidence that operators and statements bring.
+type furtherEvidence interface{ further() }
+
 // operators is the evidence that an operator decides, if there are operators.
 type operators interface {
 	// releases says what is wrong with the release of an unknown key.
@@ -288,8 +297,10 @@ func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
 func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	switch any(e).(type) {
 	case Reply, Record:
-	default:
+	case Nothing, Waiting, NoAnswer, furtherEvidence:
 		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
+	default:
+		return unlisted(e)
 	}
 	after := s.After(step)
 	after.IDTaken, after.ShareGone = s.IDTaken, s.ShareGone
@@ -315,6 +326,9 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		if e.Record.Executed() {
 			id = e.Record.ID
 		}
+	case Nothing, Waiting, NoAnswer, furtherEvidence:
+	default:
+		return unlisted(e)
 	}
 	known := s.Row.Status == payment.Succeeded && (s.Row.PSPID == id ||
 		strings.HasPrefix(s.Row.PSPID, payment.OperatorPSPID))

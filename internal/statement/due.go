@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"payonce/internal/gateway"
 	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -24,7 +25,8 @@ type Due struct {
 
 // Due lists the days that must be judged: the days that no run has judged completely, each account's oldest first, and
 // then the days whose pending movements can be judged now. It looks at so many days up to the last day whose statement
-// should be published, and before them back to the last day that was judged.
+// should be published, and before them back to the last day that was judged. An account whose PSP publishes no
+// statements has no such days: a run would wait for a file that never comes.
 func (r *Reconciler) Due(ctx context.Context, days int32) ([]Due, error) {
 	now, err := r.config.DB.Clock(ctx)
 	if err != nil {
@@ -35,13 +37,20 @@ func (r *Reconciler) Due(ctx context.Context, days int32) ([]Due, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list days without a run: %w", err)
 	}
-	var due []Due
-	for _, m := range missing {
-		due = append(due, Due{Account: m.Account, Day: m.Day.Time})
-	}
 	tenants, err := q.FindAccounts(ctx, []string{})
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	without := map[string]bool{}
+	tenants = slices.DeleteFunc(tenants, func(t dbsqlc.FindAccountsRow) bool {
+		without[t.Account] = !gateway.Publishes(r.config.PSPs.Of(t.Psp))
+		return without[t.Account]
+	})
+	var due []Due
+	for _, m := range missing {
+		if !without[m.Account] {
+			due = append(due, Due{Account: m.Account, Day: m.Day.Time})
+		}
 	}
 	for _, t := range tenants {
 		ripe, err := r.ripe(ctx, t)

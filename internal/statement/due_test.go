@@ -1,11 +1,14 @@
 package statement
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -65,6 +68,41 @@ func TestEachAccountsDayIsMissingUntilARunHasJudgedItWhole(t *testing.T) {
 	wants("when one account's run has failed", "acct_acme 2026-03-09", "acct_globex 2026-03-10")
 	d.exec("UPDATE statement_runs SET status = 'partial'")
 	wants("when the day was not over", "acct_acme 2026-03-09", "acct_acme 2026-03-10", "acct_globex 2026-03-10")
+}
+
+// silent is a PSP without statements: only its traits are those of another one.
+type silent struct{ gateway.PSP }
+
+// Its days would fail every hour and end in a dead letter each, for a file that never comes.
+func TestNoDayIsDueOfAnAccountWhosePSPPublishesNothing(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.exec("INSERT INTO tenants (id, psp, psp_account) VALUES ('initech', 'silent', 'acct_initech')")
+	d.exec("UPDATE tenants SET created_at = payonce_now() - interval '9 days'")
+	quiet := silent{d.config.PSPs.Of(native.Name)}
+	d.config.PSPs["silent"] = gateway.Observed(quiet, time.Now, func(string, time.Duration) {})
+	d.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+		VALUES (gen_random_uuid(), 'acct_initech', $1, payonce_now(), 'complete', 0, 0, 1)`, d.day)
+	d.exec("INSERT INTO statement_pending VALUES ('acct_initech', $1, 'charge', $2)", d.previous(),
+		d.paid("ch_i", -40, func(m *movement) { m.tenant = "initech" }).id)
+	accounts := func() []string {
+		due, err := d.reconciler().Due(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, day := range due {
+			names = append(names, day.Account)
+		}
+		return slices.Compact(names)
+	}
+	if got := accounts(); !slices.Equal(got, []string{"acct_acme", "acct_globex"}) {
+		t.Errorf("days of %v are due", got)
+	}
+	delete(d.config.PSPs, "silent") // It may have statements. A process without its settings must be noticed.
+	if got := accounts(); !slices.Contains(got, "acct_initech") {
+		t.Errorf("without settings, days of %v are due", got)
+	}
 }
 
 // No reconciler has run for longer than the days that each pass looks at.

@@ -22,6 +22,8 @@ const (
 	statementDelay = 10 * time.Minute
 )
 
+var _ gateway.Statements = (*Client)(nil)
+
 // Statement calls each with every balance transaction of the day (UTC), oldest first. Those about a charge of ours, or
 // about a refund or a dispute of any intent, have a record in the currency in which the customer paid. The transaction
 // itself may be in another currency, that of the payout
