@@ -54,7 +54,7 @@ break: need-go ## the demo with one planted bug, on data of its own: make break 
 	@DEMO_DATA_DIR="$${DEMO_DATA_DIR:-bin/break/$(BUG)/data}" exec bin/break/$(BUG)/demo
 
 # A test that takes long asks testing.Short() and is left to test-all. With the race detector, tests take two to three times the CPU time, so CI has it
-# for the product's packages, and make race for all.
+# for the product's packages that import sync, and make race for all.
 # The linters vet everything, with more checks than go test does. What the tests build has no tables for debuggers (-w): linking takes a third less
 # CPU time, and a panic has its trace all the same. With GOGC=400, the linker and the tests spend less of it on collecting garbage.
 FRUGAL = GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w"
@@ -64,7 +64,7 @@ test: ## run the tests of every package, without the long ones, in two and a hal
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) -short -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-all
-test-all: ## run all tests in random order, those of internal/ with the race detector where it works, in twelve minutes; CI does
+test-all: ## run all tests in random order, those of internal/ that share something between goroutines with the race detector, in twelve minutes; CI does
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(patsubst -race,-race-in=payonce/internal,$(shell tools/race-flag $(GO))) \
 		-shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
@@ -207,7 +207,7 @@ proof: ## the short version of matrix, chaos, mutations, mutants and model, in f
 	SEED=$(SEED) QUICK=1 bin/matrix
 	SEED=$(SEED) QUICK=1 PSP=$(if $(filter %0 %2 %4 %6 %8,$(SEED)),stripe,native) bin/chaos
 	SEED=$(SEED) QUICK=1 MUTATIONS=1 bin/mutations
-	SEED=$(or $(MUTANTS_SEED),$(SEED)) COUNT=2 bin/mutants
+	SEED=$(or $(MUTANTS_SEED),$(SEED)) COUNT=1 bin/mutants
 	@command -v spin >/dev/null && command -v gcc >/dev/null || { echo "model: skipped, spin or gcc is not installed"; exit 0; }; \
 		set -x; bin/model $(QUICK_VARIANTS)
 

@@ -30,10 +30,6 @@ import (
 // silence is the longest time without a line.
 const silence = 15 * time.Second
 
-// sequential packages are pure functions. The race detector would find nothing in them, and make their tests take seven
-// times as long.
-var sequential = []string{"payonce/internal/judge"}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -73,10 +69,10 @@ func run(
 			flags = flags[1:]
 		}
 	}
-	packages := make([][]string, len(modules))
+	packages, shares := make([][]string, len(modules)), map[string]bool{}
 	for i, dir := range modules {
 		var err error
-		if packages[i], err = tested(ctx, goCommand, dir, patterns); err != nil {
+		if packages[i], err = tested(ctx, goCommand, dir, patterns, shares); err != nil {
 			return 1, err
 		}
 		total += len(packages[i])
@@ -88,7 +84,7 @@ func run(
 		// go test keeps the order, and drops what the pattern names once more.
 		groups := [][]string{slices.Concat(flags, packages[i], patterns)}
 		if races {
-			groups = apart(packages[i], raced, flags)
+			groups = apart(packages[i], shares, raced, flags)
 		}
 		for _, group := range groups {
 			runs[i] = append(runs[i], testRun{dir, group})
@@ -123,13 +119,13 @@ func inTurn(ctx context.Context, goCommand string, runs []testRun, r *report) (c
 }
 
 // apart are the arguments of two runs: of the packages below one path with the race detector, and of the others without
-// it. The others are first: they wait for programs, and would leave the processors idle at the end. A run of no
-// packages is left out.
-func apart(packages []string, below string, flags []string) (runs [][]string) {
-	for _, race := range []bool{false, true} {
+// it. Of those below, only packages that share something between goroutines are in the first run. A run of no packages
+// is left out.
+func apart(packages []string, shares map[string]bool, below string, flags []string) (runs [][]string) {
+	for _, race := range []bool{true, false} {
 		group := slices.DeleteFunc(slices.Clone(packages), func(name string) bool {
 			inside := name == below || strings.HasPrefix(name, below+"/")
-			return (inside && !slices.Contains(sequential, name)) != race
+			return (inside && shares[name]) != race
 		})
 		if len(group) > 0 {
 			runs = append(runs, slices.Concat([]string{fmt.Sprintf("-race=%t", race)}, flags, group))
@@ -171,9 +167,13 @@ func parallel(processors int) int { return max(processors, min(3*processors, 8))
 func packages(processors int) int { return processors + 1 }
 
 // tested lists the packages with tests in a module, that with the most code of tests first. As a rule, it takes the
-// longest, so it should not be the last to begin.
-func tested(ctx context.Context, goCommand, dir string, patterns []string) ([]string, error) {
-	const files = `{{.ImportPath}}{{range .TestGoFiles}}|{{$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}}|{{$.Dir}}/{{.}}{{end}}`
+// longest, so it should not be the last to begin. It notes those that share something between goroutines: their own
+// code imports sync.
+func tested(
+	ctx context.Context, goCommand, dir string, patterns []string, shares map[string]bool,
+) ([]string, error) {
+	const files = `{{.ImportPath}} {{range .Imports}}{{if eq . "sync" "sync/atomic"}}sync{{end}}{{end}}` +
+		`{{range .TestGoFiles}}|{{$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}}|{{$.Dir}}/{{.}}{{end}}`
 	cmd := exec.CommandContext(ctx, goCommand, append([]string{"list", "-f", files}, patterns...)...)
 	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
@@ -188,7 +188,8 @@ func tested(ctx context.Context, goCommand, dir string, patterns []string) ([]st
 		if !found {
 			continue // no tests
 		}
-		names = append(names, name)
+		name, sync, _ := strings.Cut(name, " ")
+		names, shares[name] = append(names, name), sync != ""
 		for path := range strings.SplitSeq(paths, "|") {
 			if info, err := os.Stat(path); err == nil {
 				code[name] += info.Size()

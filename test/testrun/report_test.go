@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -96,7 +97,7 @@ func TestModulesAreCountedAsOne(t *testing.T) {
 //nolint:paralleltest // it changes the directory
 func TestPackageWithTheMostTestsBeginsFirst(t *testing.T) {
 	runOn(t, []string{"."}, "./well")
-	names, err := tested(t.Context(), "go", ".", []string{"./..."})
+	names, err := tested(t.Context(), "go", ".", []string{"./..."}, map[string]bool{})
 	want := []string{"payonce/well", "payonce/failing", "payonce/panicked", "payonce/unbuilt"}
 	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("the order is %q, want %q: %v", names, want, err)
@@ -105,16 +106,26 @@ func TestPackageWithTheMostTestsBeginsFirst(t *testing.T) {
 
 func TestRaceDetectorIsForPackagesBelowOnePath(t *testing.T) {
 	t.Parallel()
-	got := apart([]string{"m/in/a", "m/inner", "m/in", "m/b"}, "m/in", []string{"-short"})
-	want := [][]string{{"-race=false", "-short", "m/inner", "m/b"}, {"-race=true", "-short", "m/in/a", "m/in"}}
+	shares := map[string]bool{"m/in/a": true, "m/in": true, "m/b": true}
+	got := apart([]string{"m/in/a", "m/inner", "m/in", "m/b", "m/in/pure"}, shares, "m/in", []string{"-short"})
+	want := [][]string{
+		{"-race=true", "-short", "m/in/a", "m/in"}, {"-race=false", "-short", "m/inner", "m/b", "m/in/pure"},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got = apart([]string{"lab/a"}, "m/in", nil); len(got) != 1 {
+	if got = apart([]string{"lab/a"}, shares, "m/in", nil); len(got) != 1 {
 		t.Errorf("a run of no packages: %q", got)
 	}
-	if got = apart(sequential, "payonce/internal", nil); len(got) != 1 || got[0][0] != "-race=false" {
-		t.Errorf("a package without goroutines: %q", got)
+}
+
+func TestPackagesThatShareAreThoseThatImportSync(t *testing.T) {
+	t.Parallel()
+	shares := map[string]bool{}
+	_, err := tested(t.Context(), "go", "../..", []string{"./internal/judge", "./internal/postgres"}, shares)
+	if want := map[string]bool{"payonce/internal/judge": false, "payonce/internal/postgres": true}; err != nil ||
+		!maps.Equal(shares, want) {
+		t.Errorf("%v, want %v: %v", shares, want, err)
 	}
 }
 
