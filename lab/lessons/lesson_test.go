@@ -39,7 +39,7 @@ func TestLessonsAnswerAsShown(t *testing.T) {
 	for range lessonsAtOnce {
 		readers.Go(func() {
 			for page := range queue {
-				t.Run(nameOf(page), func(t *testing.T) { run(t, page, builds) })
+				t.Run(nameOf(page), func(t *testing.T) { playTwice(t, page, builds) })
 			}
 		})
 	}
@@ -60,7 +60,23 @@ func orderOf(page string) int {
 	return place
 }
 
-func run(t *testing.T, page string, builds *builder) {
+// playTwice plays a lesson once more if it answers otherwise than its page. A lesson races a reader's hands against
+// leases and webhooks, so a machine that is busy with other tests can be too slow for it; twice in a row, it is the
+// lesson.
+func playTwice(t *testing.T, page string, builds *builder) {
+	t.Helper()
+	differences := play(t, page, builds)
+	if len(differences) > 0 {
+		t.Logf("played once more, since it was otherwise than shown: %s", strings.Join(differences, "\n"))
+		differences = play(t, page, builds)
+	}
+	for _, difference := range differences {
+		t.Error(difference)
+	}
+}
+
+// play returns where a lesson answers otherwise than its page.
+func play(t *testing.T, page string, builds *builder) (differences []string) {
 	t.Helper()
 	text := readFile(t, page)
 	blocks, err := parseBlocks(text)
@@ -99,26 +115,32 @@ func run(t *testing.T, page string, builds *builder) {
 			t.Fatalf("%s: %v\n%s\nprints\n%s\nthe program says\n%s", where, err, b.text, output, said(running))
 		}
 		if want := failsOnPurpose(b.text); !slices.Equal(slices.Compact(failed), want) {
-			t.Errorf("%s: these lines of the block have failed: %d; marked with %q are %d\n%s\nprints\n%s", where, failed,
-				failing, want, b.text, output)
+			differences = append(differences, fmt.Sprintf(
+				"%s: these lines of the block have failed: %d; marked with %q are %d\n%s\nprints\n%s", where, failed,
+				failing, want, b.text, output))
 		}
-		judge(t, page, i, b, output, shown(blocks, i))
+		if difference := judge(t, page, i, b, output, shown(blocks, i)); difference != "" {
+			differences = append(differences, difference)
+		}
 		for _, name := range picturesAfter(text, blocks, i) {
 			comparePicture(t, reader, page, name)
 		}
 	}
+	if running != nil {
+		running.stop(t)
+	}
+	return differences
 }
 
 // judge compares what a block prints with what the page shows, or writes it into the page.
-func judge(t *testing.T, page string, index int, b block, got, want string) {
+func judge(t *testing.T, page string, index int, b block, got, want string) (difference string) {
 	t.Helper()
 	if normal(got) == normal(want) {
-		return // also with -update: a page does not change for another id or time
+		return "" // also with -update: a page does not change for another id or time
 	}
 	if !*update {
-		t.Errorf("%s:%d:\n%s\nprints\n%s\nthe page shows\n%s\nif the new output is right: cd lab && go test ./lessons -run 'Shown/%s' -update",
-			page, b.line, b.text, got, want, nameOf(page))
-		return
+		return fmt.Sprintf("%s:%d:\n%s\nprints\n%s\nthe page shows\n%s\nif the new output is right: "+
+			"cd lab && go test ./lessons -run 'Shown/%s' -update", page, b.line, b.text, got, want, nameOf(page))
 	}
 	rewrite(t, page, func(now string) string {
 		changed, err := withOutput(now, index, strings.TrimRight(got, "\n")+"\n")
@@ -128,6 +150,7 @@ func judge(t *testing.T, page string, index int, b block, got, want string) {
 		}
 		return changed
 	})
+	return ""
 }
 
 // failing marks a line of a block that is to fail: a page must not show a command that fails without a word about it.
