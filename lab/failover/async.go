@@ -41,8 +41,8 @@ func asyncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	o.tell("acknowledged", "%d payments", len(s.crowd.Acknowledged()))
-	o.tell("acknowledged and lost", "%d: what this case is about", len(missing))
+	o.Facts.Tell("acknowledged", "%d payments", len(s.crowd.Acknowledged()))
+	o.Facts.Tell("acknowledged and lost", "%d: what this case is about", len(missing))
 	if len(missing) == 0 {
 		o.broken("nothing was lost, so this shows nothing")
 	}
@@ -61,7 +61,7 @@ func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
-	o.tell("charges that nothing here knows", "%d", len(orphans))
+	o.Facts.Tell("charges that nothing here knows", "%d", len(orphans))
 	began, found := s.crowd.Recorder.Now(), 0
 	limited, cancel := context.WithTimeout(ctx, deadLettersLimit)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 		o.broken("%d charges have been forgotten, and %d of them have a dead letter", len(orphans), found)
 		return nil
 	}
-	o.tell("dead letters about them", "%d, all within %s of the end of the load", found,
+	o.Facts.Tell("dead letters about them", "%d, all within %s of the end of the load", found,
 		rounded(s.crowd.Recorder.Now()-began))
 	return err
 }
@@ -112,7 +112,7 @@ func (s *stage) payAgain(ctx context.Context, o *outcome, keys []string) error {
 		}
 		answers[a.Status]++
 	}
-	o.tell("the lost keys, sent again", "%s", counted(answers))
+	o.Facts.Tell("the lost keys, sent again", "%s", counted(answers))
 	limited, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
 	if err := invariants.Quiet(limited, s.evidence()); ctx.Err() != nil {
@@ -145,8 +145,8 @@ func (s *stage) judgeLoss(ctx context.Context, o *outcome) error {
 		parts = append(parts, fmt.Sprintf("%s %d times", name, n))
 	}
 	slices.Sort(parts)
-	o.tell("broken by the loss", "%s", strings.Join(parts, ", "))
-	o.tell("webhooks not at rest", "%d", webhooks)
-	o.tell("charged twice", "%d", counts["I1"])
+	o.Facts.Tell("broken by the loss", "%s", strings.Join(parts, ", "))
+	o.Facts.Tell("webhooks not at rest", "%d", webhooks)
+	o.Facts.Tell("charged twice", "%d", counts["I1"])
 	return nil
 }

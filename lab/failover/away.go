@@ -43,7 +43,7 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.payUntilCharged(ctx, "after-the-standby-was-back"); err != nil {
 		return err
 	}
-	o.tell("standby back: a payment is done", "after %s (PostgreSQL dials every 5s)",
+	o.Facts.Tell("standby back: a payment is done", "after %s (PostgreSQL dials every 5s)",
 		rounded(s.crowd.Recorder.Now()-back))
 
 	second, err := s.withoutStandby(ctx, o, "second")
@@ -59,7 +59,7 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 			return err
 		}
 	}
-	o.tell("after the failover", "each of the %d keys was charged once, when it was sent again", len(first)+len(second))
+	o.Facts.Tell("after the failover", "each of the %d keys was charged once, when it was sent again", len(first)+len(second))
 	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *stage) tellAway(o *outcome, time string, charged answered, answers []an
 			o.broken("a new payment was answered %d while the standby was away", a.status)
 		}
 	}
-	o.tell("standby away, "+time+" time", "new %s; charged before %d; a replay %d; the longest took %s",
+	o.Facts.Tell("standby away, "+time+" time", "new %s; charged before %d; a replay %d; the longest took %s",
 		counted(counts), charged.status, replay.Status, rounded(longest))
 	if charged.status != http.StatusAccepted || replay.Status != http.StatusCreated {
 		o.broken("what was charged is answered %d, want 202; a replay %d, want 201", charged.status, replay.Status)

@@ -30,7 +30,7 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	o.tell("first new payment done", "%s after the kill", rounded(s.crowd.FirstNewAfter(lost)))
+	o.Facts.Tell("first new payment done", "%s after the kill", rounded(s.crowd.FirstNewAfter(lost)))
 	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	o.tell("acknowledged", "%d payments", len(s.crowd.Acknowledged()))
-	o.tell("acknowledged and lost", "%d", len(missing))
+	o.Facts.Tell("acknowledged", "%d payments", len(s.crowd.Acknowledged()))
+	o.Facts.Tell("acknowledged and lost", "%d", len(missing))
 	for _, key := range missing {
 		o.broken("%s was acknowledged, and is lost", key)
 	}
@@ -66,8 +66,8 @@ func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (
 		return 0, fmt.Errorf("after the failover: %w", err)
 	}
 	s.crowd.Stop()
-	o.tell("standby promoted, it says", "%s after the kill", rounded(promoted-lost))
-	o.tell("answers from the kill on", "%s", counted(s.crowd.AnswersAfter(lost)))
+	o.Facts.Tell("standby promoted, it says", "%s after the kill", rounded(promoted-lost))
+	o.Facts.Tell("answers from the kill on", "%s", counted(s.crowd.AnswersAfter(lost)))
 	return lost, nil
 }
 
@@ -85,7 +85,8 @@ func (s *stage) rest(ctx context.Context, o *outcome) error {
 		return err
 	}
 	median, longest := invariants.MedianAndMax(episodes)
-	o.tell("unknown, and resolved", "%d, after %s (median) to %s", len(episodes), rounded(median), rounded(longest))
+	o.Facts.Tell("unknown, and resolved", "%d, after %s (median) to %s", len(episodes),
+		rounded(median), rounded(longest))
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (s *stage) judge(ctx context.Context, o *outcome) error {
 		o.violations = append(o.violations, program.Broken(v.Invariant, o.Name+" "+v.Key, v.Detail))
 	}
 	if len(found) == 0 {
-		o.tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
+		o.Facts.Tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.payUntilCharged(ctx, "first-with-room-again"); err != nil {
 		return err
 	}
-	o.tell("ready again: a payment is done", "after %s", rounded(s.crowd.Recorder.Now()-room))
+	o.Facts.Tell("ready again: a payment is done", "after %s", rounded(s.crowd.Recorder.Now()-room))
 	if err := s.logFull(ctx, o, small); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *stage) inFlight(ctx context.Context, o *outcome, what string, fill func
 			o.broken("a payment that was charged when the %s filled up is answered %d", what, a.status)
 		}
 	}
-	o.tell(what+" full: what was charged", "%s", counted(counts))
+	o.Facts.Tell(what+" full: what was charged", "%s", counted(counts))
 	return err
 }
 
@@ -153,8 +153,8 @@ func (s *stage) whileFull(ctx context.Context, o *outcome, done string) error {
 	if err != nil {
 		return err
 	}
-	o.tell("disk full: new payments", "%s; the longest took %s", counted(counts), rounded(longest))
-	o.tell("disk full: a replay", "%d", replay.Status)
+	o.Facts.Tell("disk full: new payments", "%s; the longest took %s", counted(counts), rounded(longest))
+	o.Facts.Tell("disk full: a replay", "%d", replay.Status)
 	if !payers.Final(replay.Status) {
 		o.broken("a replay is answered %d while the disk is full", replay.Status)
 	}
@@ -185,7 +185,7 @@ func (s *stage) logFull(ctx context.Context, o *outcome, small *disk) error {
 		return err
 	}
 	a := s.ask(ctx, "paid-on-a-full-log-000", 0)
-	o.tell("log full: a new payment", "%d, after %s", a.status, rounded(a.took))
+	o.Facts.Tell("log full: a new payment", "%d, after %s", a.status, rounded(a.took))
 	if a.status != http.StatusServiceUnavailable {
 		o.broken("a payment is answered %d while the log is full", a.status)
 	}
@@ -203,7 +203,7 @@ func (s *stage) logFull(ctx context.Context, o *outcome, small *disk) error {
 	if err := s.payUntilCharged(ctx, "paid-on-a-full-log-000"); err != nil {
 		return err
 	}
-	o.tell("PostgreSQL started again", "a payment is done after %s", rounded(s.crowd.Recorder.Now()-started))
+	o.Facts.Tell("PostgreSQL started again", "a payment is done after %s", rounded(s.crowd.Recorder.Now()-started))
 	return nil
 }
 
@@ -229,6 +229,6 @@ func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int)
 			return nil
 		}
 	}
-	o.tell(what, "%d, after %s", want, rounded(s.crowd.Recorder.Now()-began))
+	o.Facts.Tell(what, "%d, after %s", want, rounded(s.crowd.Recorder.Now()-began))
 	return nil
 }

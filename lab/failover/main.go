@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	if len(r.Violations) > 0 {
-		l.keep()
+		program.Keep(l.settings.Keep, filepath.Join(l.dir, kept), l.say)
 	}
 	r.print(stdout)
 	if err := program.Write(s.Report, r); err != nil {
@@ -124,16 +124,6 @@ func (l *lab) runCases(ctx context.Context, r *report) (err error) {
 		r.PostgreSQL = l.version
 	}
 	return nil
-}
-
-// keep moves logs and histories to where they outlive the run.
-func (l *lab) keep() {
-	_ = os.RemoveAll(l.settings.Keep)
-	if err := os.CopyFS(l.settings.Keep, os.DirFS(filepath.Join(l.dir, kept))); err != nil {
-		l.say("keep logs: " + err.Error())
-		return
-	}
-	l.say("history and logs are kept in " + l.settings.Keep)
 }
 
 // settings of a run.
@@ -187,19 +177,10 @@ type outcome struct {
 	Name    string `json:"name"`
 	Says    string `json:"claim"`
 	Skipped string `json:"skipped,omitzero"` // why
-	Facts   []fact `json:"facts,omitzero"`   // in the order in which they are told
+
+	Facts program.Facts `json:"facts,omitzero"`
 
 	violations []program.Violation
-}
-
-// fact is something that was seen or measured.
-type fact struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-func (o *outcome) tell(name, format string, args ...any) {
-	o.Facts = append(o.Facts, fact{name, fmt.Sprintf(format, args...)})
 }
 
 // broken notes that the case did not go as it has to.
@@ -214,12 +195,7 @@ func (r report) print(w io.Writer) {
 		if o.Skipped != "" {
 			fmt.Fprintf(w, "  skipped: %s\n", o.Skipped)
 		}
-		for _, f := range o.Facts {
-			fmt.Fprintf(w, "  %-34s %s\n", f.Name, f.Value)
-		}
+		o.Facts.Print(w)
 	}
-	fmt.Fprintf(w, "\nviolations: %d\n", len(r.Violations))
-	for _, v := range r.Violations {
-		fmt.Fprintf(w, "  %-5s %s: %s\n", v.Invariant, v.Where, strings.ReplaceAll(v.Detail, "\n", " "))
-	}
+	program.PrintViolations(w, r.Violations)
 }

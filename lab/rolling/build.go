@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +49,12 @@ func build(ctx context.Context, ref, dir string, say func(string)) (v versions, 
 	}
 	tree := root
 	if ref != "" {
-		if tree, err = checkout(ctx, root, ref, filepath.Join(dir, "old-tree")); err != nil {
+		tree = filepath.Join(dir, "old-tree")
+		commit, err := world.Commit(ctx, root, ref)
+		if err != nil {
+			return v, fmt.Errorf("OLD=%w", err)
+		}
+		if err := world.CheckOut(ctx, root, commit, tree); err != nil {
 			return v, err
 		}
 	}
@@ -88,24 +92,6 @@ func nameOf(ctx context.Context, root, ref string) string {
 	return ref + ", which is " + same
 }
 
-// checkout puts the files of a git ref into dir.
-func checkout(ctx context.Context, root, ref, dir string) (string, error) {
-	commit, err := gitIn(ctx, root, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if err != nil {
-		return "", fmt.Errorf("OLD=%s is no commit of this repository", ref)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	if _, err := gitIn(ctx, root, "archive", "--format=tar", "-o", dir+".tar", commit); err != nil {
-		return "", err
-	}
-	if out, err := exec.CommandContext(ctx, "tar", "-xf", dir+".tar", "-C", dir).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("unpack %s: %w\n%s", ref, err, out)
-	}
-	return dir, nil
-}
-
 func gitIn(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
@@ -122,13 +108,7 @@ func buildNew(ctx context.Context, root, dir string) (_ world.Programs, schema i
 	if err != nil {
 		return world.Programs{}, 0, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-w", "-overlay", overlay,
-		"-o", dir+string(filepath.Separator), "./cmd/api", "./cmd/reconciler", "./cmd/mockpsp")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return world.Programs{}, 0, fmt.Errorf("build the new version: %w\n%s", err, out)
-	}
-	programs, err := world.Existing(dir)
+	programs, err := world.BuildOver(ctx, root, dir, overlay)
 	return programs, schema, err
 }
 
@@ -151,12 +131,8 @@ func writeAdded(migrations, dir string) (overlay string, last int, err error) {
 			return "", 0, err
 		}
 	}
-	raw, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", 0, err
-	}
-	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, last, os.WriteFile(overlay, raw, 0o600)
+	overlay, err = world.WriteAdded(dir, replace)
+	return overlay, last, err
 }
 
 // nextVersion is the number after those of the migrations in dir.

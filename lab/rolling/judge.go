@@ -31,7 +31,7 @@ func (s *stage) rest(ctx context.Context) error {
 		return err
 	}
 	median, longest := invariants.MedianAndMax(episodes)
-	s.report.tell("unknown, and resolved", "%d, after %s (median) to %s", len(episodes),
+	s.report.Facts.Tell("unknown, and resolved", "%d, after %s (median) to %s", len(episodes),
 		median.Round(time.Millisecond), longest.Round(time.Millisecond))
 	return nil
 }
@@ -53,7 +53,7 @@ func (s *stage) judge(ctx context.Context) error {
 		s.report.broken(v.Invariant, v.Key, "%s", v.Detail)
 	}
 	if len(found) == 0 {
-		s.report.tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
+		s.report.Facts.Tell("invariants", "I1 to I10 hold; every key was replayed, byte for byte")
 	}
 	for _, p := range slices.Clone(s.running) {
 		s.stop(p)

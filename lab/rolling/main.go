@@ -18,7 +18,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"payonce/internal/cli"
 	"payonce/lab/program"
@@ -59,17 +58,7 @@ type report struct {
 	Seed       uint64              `json:"seed"`
 	Old        string              `json:"old"`
 	Violations []program.Violation `json:"violations"`
-	Facts      []fact              `json:"facts"` // in the order in which they are told
-}
-
-// fact is something that was seen or measured.
-type fact struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-func (r *report) tell(name, format string, args ...any) {
-	r.Facts = append(r.Facts, fact{name, fmt.Sprintf(format, args...)})
+	Facts      program.Facts       `json:"facts"`
 }
 
 func (r *report) broken(invariant, where, format string, args ...any) {
@@ -102,7 +91,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	if len(r.Violations) > 0 {
-		keep(s.Keep, dir, say)
+		program.Keep(s.Keep, filepath.Join(dir, kept), say)
 	}
 	r.print(stdout)
 	if err := program.Write(s.Report, r); err != nil {
@@ -114,23 +103,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return nil
 }
 
-// keep moves logs and history to where they outlive the run.
-func keep(to, dir string, say func(string)) {
-	_ = os.RemoveAll(to)
-	if err := os.CopyFS(to, os.DirFS(filepath.Join(dir, kept))); err != nil {
-		say("keep logs: " + err.Error())
-		return
-	}
-	say("history and logs are kept in " + to)
-}
-
 func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "rolling  seed %d  from %s to this tree\n\n", r.Seed, r.Old)
-	for _, f := range r.Facts {
-		fmt.Fprintf(w, "  %-34s %s\n", f.Name, f.Value)
-	}
-	fmt.Fprintf(w, "\nviolations: %d\n", len(r.Violations))
-	for _, v := range r.Violations {
-		fmt.Fprintf(w, "  %-5s %s: %s\n", v.Invariant, v.Where, strings.ReplaceAll(v.Detail, "\n", " "))
-	}
+	r.Facts.Print(w)
+	program.PrintViolations(w, r.Violations)
 }

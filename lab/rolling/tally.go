@@ -93,18 +93,18 @@ func codeOf(o history.Operation) problem.Code {
 func (t tally) tell(r *report) {
 	total := 0
 	for _, process := range slices.Sorted(maps.Keys(t.answers)) {
-		r.tell("answers of "+process, "%d", t.answers[process])
+		r.Facts.Tell("answers of "+process, "%d", t.answers[process])
 		total += t.answers[process]
 	}
-	r.tell("answers in all", "%d", total)
-	r.tell("lost with the API that was killed", "%d, sent again by their clients", t.crashed)
-	r.tell("503 because the PSP failed", "%d, as was asked for", t.psp)
-	r.tell("longest time without a payment", "%s", t.gap.Round(time.Millisecond))
+	r.Facts.Tell("answers in all", "%d", total)
+	r.Facts.Tell("lost with the API that was killed", "%d, sent again by their clients", t.crashed)
+	r.Facts.Tell("503 because the PSP failed", "%d, as was asked for", t.psp)
+	r.Facts.Tell("longest time without a payment", "%s", t.gap.Round(time.Millisecond))
 	for _, each := range []struct {
 		name  string
 		found []string
 	}{{"answers lost", t.lost}, {"connections refused", t.refused}, {"wrong answers", t.wrong}} {
-		r.tell(each.name, "%d", len(each.found))
+		r.Facts.Tell(each.name, "%d", len(each.found))
 		for _, what := range each.found {
 			r.broken("case", each.name, "%s", what)
 		}

@@ -190,7 +190,7 @@ func (s *stage) migrate(ctx context.Context) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	s.report.tell("migration under load", "%s", (s.payers.Recorder.Now() - began).Round(time.Millisecond))
+	s.report.Facts.Tell("migration under load", "%s", (s.payers.Recorder.Now() - began).Round(time.Millisecond))
 	var version int
 	if err := s.DB.QueryRow(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&version); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (s *stage) replaceAPIs(ctx context.Context) error {
 		}
 		began := s.payers.Recorder.Now()
 		s.stop(old)
-		s.report.tell(old.Name+" drained", "%s", (s.payers.Recorder.Now() - began).Round(time.Millisecond))
+		s.report.Facts.Tell(old.Name+" drained", "%s", (s.payers.Recorder.Now() - began).Round(time.Millisecond))
 		if err := s.payers.AwaitMore(ctx, s.settings.payments()); err != nil {
 			return err
 		}

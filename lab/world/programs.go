@@ -28,13 +28,21 @@ func (p Programs) Path(name string) string { return filepath.Join(p.dir, name) }
 // paths; without one the programs are unchanged. A file that would be replaced has to exist: go build would add it
 // without a word.
 func Build(ctx context.Context, root, dir string, overlay map[string]string) (Programs, error) {
+	if len(overlay) == 0 {
+		return BuildOver(ctx, root, dir, "")
+	}
+	file, err := WriteOverlay(root, dir, overlay)
+	if err != nil {
+		return Programs{}, err
+	}
+	return BuildOver(ctx, root, dir, file)
+}
+
+// BuildOver is Build with the file of an overlay, or with "".
+func BuildOver(ctx context.Context, root, dir, overlay string) (Programs, error) {
 	args := []string{"build", "-buildvcs=false", "-ldflags=-w", "-o", dir + string(filepath.Separator)}
-	if len(overlay) > 0 {
-		file, err := WriteOverlay(root, dir, overlay)
-		if err != nil {
-			return Programs{}, err
-		}
-		args = append(args, "-overlay", file)
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/api", "./cmd/reconciler", "./cmd/mockpsp")...)
 	cmd.Dir = root
@@ -57,7 +65,7 @@ func FindOrBuild(ctx context.Context, given, dir string, say func(string)) (Prog
 	return Build(ctx, root, filepath.Join(dir, "bin"), nil)
 }
 
-// WriteOverlay writes the file for go build -overlay into dir.
+// WriteOverlay writes the file for go build -overlay into dir. Each file that it replaces must be there.
 func WriteOverlay(root, dir string, overlay map[string]string) (string, error) {
 	replace := map[string]string{}
 	for old, by := range overlay {
@@ -69,6 +77,11 @@ func WriteOverlay(root, dir string, overlay map[string]string) (string, error) {
 		}
 		replace[old] = by
 	}
+	return WriteAdded(dir, replace)
+}
+
+// WriteAdded is WriteOverlay for files that need not be there. Their paths are absolute.
+func WriteAdded(dir string, replace map[string]string) (string, error) {
 	raw, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err

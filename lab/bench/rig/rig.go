@@ -130,13 +130,11 @@ func runIn(ctx context.Context, dir, program string, args ...string) error {
 
 // Commit is the full hash of a commit, which may be named as git takes it.
 func (r *Rig) Commit(ctx context.Context, ref string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	cmd.Dir = r.root
-	out, err := cmd.Output()
+	commit, err := world.Commit(ctx, r.root, ref)
 	if err != nil {
-		return "", fmt.Errorf("REF=%s is no commit of this repository", ref)
+		return "", fmt.Errorf("REF=%w", err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return commit, nil
 }
 
 // NewDatabase makes a database with one tenant, by the commands that an operator would use.
@@ -149,9 +147,7 @@ func (r *Rig) NewDatabase(ctx context.Context, name string) (*Database, error) {
 func (r *Rig) NewDatabaseOf(ctx context.Context, name, commit string) (*Database, error) {
 	bin, tree := r.bin(commit), filepath.Join(r.dir, commit)
 	if _, err := os.Stat(bin); err != nil { // not yet built for another section
-		if err := errors.Join(os.MkdirAll(tree, 0o755),
-			runIn(ctx, r.root, "git", "archive", "--format=tar", "-o", tree+".tar", commit),
-			runIn(ctx, tree, "tar", "-xf", tree+".tar"), r.build(ctx, tree, bin)); err != nil {
+		if err := errors.Join(world.CheckOut(ctx, r.root, commit, tree), r.build(ctx, tree, bin)); err != nil {
 			return nil, fmt.Errorf("build %s: %w", commit, err)
 		}
 	}
