@@ -158,6 +158,25 @@ func TestListOfSomethingElseProvesNothing(t *testing.T) {
 		"answer is not oldest first")
 }
 
+// The charge of a known id is read alone. What could not be read is no record: the caller would take it for somebody
+// else's.
+func TestOnlyTheAnswerThatAChargeIsMissingIsNotFound(t *testing.T) {
+	t.Parallel()
+	ch := aCharge()
+	ch.ObjectID = "ch_1"
+	read := func(status int, body string) gateway.Lookup {
+		c := newClient(t, answering(t, status, body).URL)
+		return c.lookedUp(c.Lookup(t.Context(), ch, gateway.EndNothing))
+	}
+	found(t, read(200, chargeHeld), parsed(t, chargeHeld))
+	if l := read(404, "{}"); l != (gateway.NotFound{}) {
+		t.Fatalf("lookup %T %+v", l, l)
+	}
+	lookupFailed(t, read(500, "{}"), "PSP answered 500")
+	lookupFailed(t, read(200, "{}"), "record with a malformed object")
+	lookupFailed(t, read(200, chargeRefused), "answer has another id")
+}
+
 func TestLookupWithoutKeyOrAccountIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
