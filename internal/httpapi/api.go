@@ -36,8 +36,7 @@ type Config struct {
 	NewID     func() (uuid.UUID, error) // UUIDv7
 	Tracer    *tracing.Tracer           // nil: off
 	Now       func() time.Time
-	// InFlightWait is how long a request waits for the end of the first request with its key, unless it prefers
-	// otherwise.
+	// InFlightWait is how long a request waits for the end of the first one with its key, unless it prefers otherwise.
 	InFlightWait time.Duration
 }
 

@@ -11,8 +11,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Answer is the result of a keyed request: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten,
-// Held.
+// Answer is the result of a keyed request: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten, Held.
 //
 //sumtype:decl
 type Answer interface{ answer() }

@@ -61,6 +61,9 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	if err != nil {
 		return nil, errUnreadableURL
 	}
+	if cfg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeDescribeExec {
+		return nil, errDescribeExec
+	}
 	if l.MaxConns > 0 {
 		cfg.MaxConns = l.MaxConns
 	}

@@ -239,6 +239,19 @@ func TestURLThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
+// With DB_POOLER=true, the mode of the URL would not be used. Without it there may be a pooler all the same.
+func TestModeThatRunsTheStatementsOfOthersBehindAPoolerIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, pooler := range []bool{false, true} {
+		l := limits()
+		l.Pooler = pooler
+		_, err := postgres.Open(t.Context(), "postgres://u:secret@host/db?default_query_exec_mode=describe_exec", l)
+		if err == nil || !strings.Contains(err.Error(), "remove it") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("pooler %v: the error is %v", pooler, err)
+		}
+	}
+}
+
 // backends fills the pool and gives the server's process behind each connection.
 func backends(t *testing.T, db *postgres.DB, n int) map[int]bool {
 	t.Helper()

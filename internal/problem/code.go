@@ -1,8 +1,7 @@
 package problem
 
 // Code names one kind of failure. It is the machine-readable member of every problem document, the last segment of its
-// type URL and the path of the page that explains it. Codes are part of the public contract: they are added, never
-// renamed.
+// type URL and the path of the page that explains it. Codes are part of the public contract: none is renamed.
 type Code string
 
 // The catalogue's codes, grouped by who can do something about them.

@@ -11,14 +11,12 @@ import (
 	"payonce/internal/webhooks"
 )
 
-// The queues. Lookups wait for the PSP, so they have their own workers. A PSP that hangs must not make webhooks
-// wait.
+// The queues. Lookups wait for the PSP, so they have their own workers. A PSP that hangs must not make webhooks wait.
 const (
 	scheduleQueue = river.QueueDefault
 	lookupQueue   = "resolve"
 	webhookQueue  = "webhook"
-	// ledgerQueue has two jobs for each tenant. If they shared the schedule's queue, the sweep would have to wait for
-	// them.
+	// ledgerQueue has two jobs for each tenant. If they shared the schedule's queue, the sweep would wait for them.
 	ledgerQueue = "ledger"
 )
 
