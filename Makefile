@@ -69,6 +69,13 @@ test-all: ## run all tests in random order, those of internal/ that share someth
 	@$(FRUGAL) exec bin/testrun $(GO) $(TESTED) $(patsubst -race,-race-in=payonce/internal,$(shell tools/race-flag $(GO))) \
 		-shuffle=on -vet=off -count=1 -timeout $(TEST_TIMEOUT) ./...
 
+# npm's packages of PostgreSQL, the newest of each major version when this was written.
+VERSIONS ?= 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17
+.PHONY: postgres
+postgres: ## run the short tests that need a database with PostgreSQL 15 to 18, in twenty minutes; needs npm; VERSIONS=18.4.0-beta.17 for one
+	@$(BUILD) -o bin/testrun ./test/testrun
+	@$(FRUGAL) exec tools/postgres $(GO) bin/testrun $(VERSIONS)
+
 .PHONY: race
 race: ## run all tests with the race detector, in twenty minutes
 	@$(BUILD) -o bin/testrun ./test/testrun
@@ -77,7 +84,7 @@ race: ## run all tests with the race detector, in twenty minutes
 # What CI has no time for, or what it lacks. Everything here is also a target of its own.
 .PHONY: proof-all
 proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hours; before an issue is closed
-	$(MAKE) race
+	$(MAKE) race postgres
 	$(MAKE) matrix
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
 	RELEASE=all $(GO) test -count=1 ./test/release

@@ -36,7 +36,7 @@ func main() {
 	if len(os.Args) < 4 {
 		fmt.Fprintln(os.Stderr,
 			"usage: testrun <go command> <directories of modules, separated by commas> [-race-in=<package>] "+
-				"[flags of go test] ./...")
+				"[flags of go test] ./<package> …")
 		os.Exit(2)
 	}
 	code, err := runShared(ctx)
@@ -58,11 +58,15 @@ func runShared(ctx context.Context) (code int, err error) {
 }
 
 // run returns the exit code of go test: that of the first module in which it is not 0. A module that fails keeps no
-// other one from running.
+// other one from running. The last args name the packages.
 func run(
 	ctx context.Context, goCommand string, modules, args []string, out io.Writer, now func() time.Time,
 ) (int, error) {
-	flags, patterns, total := args[:len(args)-1], args[len(args)-1:], 0
+	named := len(args) - 1
+	for named > 0 && strings.HasPrefix(args[named-1], "./") {
+		named--
+	}
+	flags, patterns, total := args[:named], args[named:], 0
 	raced, races := "", false
 	if len(flags) > 0 {
 		if raced, races = strings.CutPrefix(flags[0], "-race-in="); races {

@@ -57,6 +57,14 @@ func TestWhatIsWellIsALineForEachPackage(t *testing.T) {
 }
 
 //nolint:paralleltest // it changes the directory
+func TestEachPackageThatIsNamedIsRun(t *testing.T) {
+	_, lines := runOn(t, []string{"."}, "-short", "./well", "./failing", "./untested")
+	if last := lines[len(lines)-1]; last != "2 passed, 1 failed, 1 skipped in 2 of 2 packages, N s" {
+		t.Errorf("the last line is %q", last)
+	}
+}
+
+//nolint:paralleltest // it changes the directory
 func TestFailuresAreToldWholeAtTheEnd(t *testing.T) {
 	code, lines := runOn(t, []string{"."}, "./...")
 	if last := lines[len(lines)-1]; code != 1 || last != "2 passed, 3 failed, 1 skipped in 4 of 4 packages, N s" {
