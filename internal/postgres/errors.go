@@ -15,10 +15,9 @@ import (
 var errUnreadableURL = errors.New("DATABASE_URL cannot be read: it must be like postgres://user:password@host:5432/name, with special characters " +
 	"percent-encoded, or like host=… user=… password=… dbname=…")
 
-// errDescribeExec refuses a mode of pgx that sends a statement first and its values later. In between, a pooler lets
-// others use the session: the values go into another client's statement, and nobody gets an error.
-var errDescribeExec = errors.New("DATABASE_URL must not have default_query_exec_mode=describe_exec, which lets a pooler run another client's statement: " +
-	"remove it, and behind a pooler set DB_POOLER=true")
+// errMode refuses to have the URL choose a mode of pgx. In describe_exec, a statement and its values are two messages.
+// Behind a pooler, the values may go into another client's statement, without an error. exec cannot write our arrays.
+var errMode = errors.New("DATABASE_URL must not have default_query_exec_mode: remove it, and behind a pooler set DB_POOLER=true")
 
 // opRun is the Op of an error with which the server has refused a running transaction.
 const opRun = "run transaction"

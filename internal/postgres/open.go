@@ -61,8 +61,8 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	if err != nil {
 		return nil, errUnreadableURL
 	}
-	if cfg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeDescribeExec {
-		return nil, errDescribeExec
+	if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return nil, errMode
 	}
 	if l.MaxConns > 0 {
 		cfg.MaxConns = l.MaxConns

@@ -239,15 +239,17 @@ func TestURLThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// With DB_POOLER=true, the mode of the URL would not be used. Without it there may be a pooler all the same.
-func TestModeThatRunsTheStatementsOfOthersBehindAPoolerIsRefused(t *testing.T) {
+// DB_POOLER=true would replace the mode. Without it there may be a pooler all the same.
+func TestModeOfPgxIsNotTheURLsToChoose(t *testing.T) {
 	t.Parallel()
-	for _, pooler := range []bool{false, true} {
-		l := limits()
-		l.Pooler = pooler
-		_, err := postgres.Open(t.Context(), "postgres://u:secret@host/db?default_query_exec_mode=describe_exec", l)
-		if err == nil || !strings.Contains(err.Error(), "remove it") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("pooler %v: the error is %v", pooler, err)
+	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		for _, pooler := range []bool{false, true} {
+			l := limits()
+			l.Pooler = pooler
+			_, err := postgres.Open(t.Context(), "postgres://u:secret@host/db?default_query_exec_mode="+mode, l)
+			if err == nil || !strings.Contains(err.Error(), "remove it") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s, pooler %v: the error is %v", mode, pooler, err)
+			}
 		}
 	}
 }
