@@ -72,7 +72,7 @@ test-all: ## run all tests in random order, those of internal/ that share someth
 # npm's packages of PostgreSQL, the newest of each major version when this was written.
 VERSIONS ?= 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17
 .PHONY: postgres
-postgres: ## run the short tests that need a database with PostgreSQL 15 to 18, in twenty minutes; needs npm; VERSIONS=18.4.0-beta.17 for one
+postgres: ## run the short tests that need a database with PostgreSQL 15 to 18, in twelve minutes; needs npm; VERSIONS=18.4.0-beta.17 for one
 	@$(BUILD) -o bin/testrun ./test/testrun
 	@$(FRUGAL) exec tools/postgres $(GO) bin/testrun $(VERSIONS)
 
