@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -144,12 +143,8 @@ func stepProgram(t *testing.T, step string, edits ...edit) string {
 			t.Fatal(err)
 		}
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	file, err := world.WriteAdded(dir, replace)
 	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "server")

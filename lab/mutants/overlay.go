@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	_ "embed"
+
+	"payonce/lab/world"
 )
 
 // switchImport is the package that exists in this build alone.
@@ -148,10 +149,5 @@ func (p plan) write(root, dir string) (string, error) {
 		}
 		replace[filepath.Join(root, name)] = path
 	}
-	raw, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, raw, 0o644)
+	return world.WriteAdded(dir, replace)
 }
