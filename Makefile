@@ -102,6 +102,7 @@ verify: verify-generated verify-tidy verify-format lint verify-compose verify-tr
 .PHONY: generate
 generate: ## write the query code from db/
 	$(SQLC) generate
+	@$(GO) test -count=1 ./db/migrations/citus -update
 
 # A release does it. It changes no line that is there: a file that has been released is never edited.
 .PHONY: freeze

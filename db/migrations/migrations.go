@@ -15,11 +15,10 @@ import (
 	"io/fs"
 )
 
-//go:embed *.sql roles/*.sql citus/*.sql
+//go:embed *.sql roles/*.sql
 var files embed.FS
 
-// FS returns the goose files, all in its root directory, those about the roles in roles, and what distributes the
-// tables in citus.
+// FS returns the goose files, all in its root directory, and those about the roles in roles.
 func FS() fs.FS {
 	return files
 }

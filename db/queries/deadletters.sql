@@ -120,8 +120,7 @@ SELECT r.id, r.version - 1, r.actor, r.action, r.resolution_reason, 'done' FROM 
 -- name: RecomputeHold :exec
 -- Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold of a key, and of its tombstone, to what the dead
 -- letters that are still open forbid. It is a separate statement: only a statement that begins after the key was locked
--- sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus joins it to the
--- keys only in a query of its own.
+-- sees every dead letter that other transactions have opened. What they forbid is computed in a step of its own.
 WITH still AS (
     SELECT coalesce(max(d.hold), 'none') AS hold
     FROM dead_letters AS d

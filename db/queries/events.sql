@@ -26,7 +26,7 @@ WHERE a.tenant_id || '' = a.tenant_id AND e.tenant_id = a.tenant_id AND e.paymen
 
 -- name: AddDeliveries :exec
 -- A delivery of each event to each endpoint that wants it. Of a disabled endpoint they wait, until it is enabled or the
--- event is pruned. With Citus, a dispatcher that has died may have added them (a distributed commit).
+-- event is pruned. A dispatcher whose commit was not acknowledged may have added them.
 INSERT INTO event_deliveries (tenant_id, endpoint_id, payment_id, version)
 SELECT e.tenant_id, w.id, e.payment_id, e.version
 FROM (

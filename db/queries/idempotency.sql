@@ -238,8 +238,7 @@ FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @ope
 -- Reads only: which of these keys are in progress or unknown, and which of them are in flight, under a lease.
 --
 -- For each name it searches one key. Without statistics, PostgreSQL may begin a plain join with all keys of a tenant
--- (ADR 0052). DISTINCT ON drops nothing here: it keeps PostgreSQL from the plain join. LIMIT 1 would do the same, but
--- Citus refuses it in such a subquery.
+-- (ADR 0052). DISTINCT ON drops nothing here: it keeps PostgreSQL from the plain join.
 SELECT k.tenant_id, k.operation, k.key, coalesce(k.locked_until > payonce_now(), false)::boolean AS in_flight
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
              unnest(@keys::text[]) AS key) AS asked
@@ -275,7 +274,7 @@ SELECT count(*) FROM lost;
 --
 -- The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
 -- all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
--- are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
+-- are due. So a run locks the keys of one tenant at a time.
 (SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
  WHERE sqlc.arg(walk)::text = 'sweep' AND k.locked_until <= payonce_now()
  ORDER BY k.locked_until LIMIT sqlc.arg(max_rows)::int)
@@ -367,8 +366,7 @@ SELECT expires_at FROM postponed;
 -- name: NoteEvent :exec
 -- Writes a line of the timeline without a transition: evidence confirms what is known, and the key is still of the same
 -- generation. Competes with the pruner: without the lock, the line could be written after the line of the expiry, as if
--- the key were still completed. The INSERT is a step of its own, as for all lines. So with Citus one server numbers the
--- lines, and their numbers are their order.
+-- the key were still completed. The INSERT is a step of its own, as for all lines: their numbers are their order.
 WITH seen AS (
     SELECT k.* FROM idempotency_keys AS k
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation

@@ -47,8 +47,7 @@ WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'processing'
 -- name: RecordPayments :many
 -- processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
 -- payment that is not returned was not written. updated_at is written only for an outcome that comes a second after the
--- payment, or later: it outlives the key, which has the time of each outcome. Both times come with the outcomes: Citus
--- refuses an UPDATE that calls payonce_now() in a CASE, or that adds an interval to a column.
+-- payment, or later: it outlives the key, which has the time of each outcome. Both times come with the outcomes.
 UPDATE payments AS p
 SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, ''),
     updated_at = CASE WHEN p.created_at < o.late THEN greatest(p.updated_at, o.at) ELSE p.updated_at END
@@ -116,7 +115,7 @@ SELECT id FROM recorded;
 --
 -- The payment's row must be locked by this transaction, so that a greater version is never older. CompleteKeys explains
 -- the comparison of object. OFFSET 0 and the subselects keep PostgreSQL from reading all events, or all payments of a
--- tenant, to join them. Citus sends CASE object WHEN 'charge' to its workers wrongly, so each WHEN compares.
+-- tenant, to join them.
 INSERT INTO events (
     tenant_id, payment_id, version, type, status, psp_charge_id, decline_code, refunded_minor, changed_at, disputes,
     refund, dispute_id)
@@ -185,12 +184,12 @@ WHERE asked.version + 0 = asked.version;
 -- them. The first lookup that does not resolve the key tells of it.
 WITH lost AS MATERIALIZED (
     SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,
-           CASE WHEN e.refund THEN (SELECT r.payment_id FROM refunds AS r
-                                    WHERE r.tenant_id = e.tenant_id AND r.id = e.subject)
-                ELSE e.subject END AS payment_id
+           CASE WHEN e.refund THEN r.payment_id ELSE e.subject END AS payment_id
     FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@refunds::boolean[]) AS refund,
                  unnest(@subjects::uuid[]) AS subject) AS e
     JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
+    LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
+                       WHERE i.tenant_id = e.tenant_id AND i.id = e.subject) AS r ON true
 )
 SELECT p.tenant_id, p.id, l.refund_id::uuid AS refund_id
 FROM lost AS l JOIN payments AS p ON p.tenant_id = l.tenant_id AND p.id = l.payment_id
@@ -390,8 +389,7 @@ LIMIT @max_rows;
 -- name: NameMovement :exec
 -- Stores the PSP's id of a charge or refund that an operator has confirmed without knowing the id. Competes with other
 -- evidence: the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the
--- tenant. The object is asked in a subquery: Citus loses a table that is to be changed under a condition that is false
--- when the statement is planned.
+-- tenant. The object is asked in a subquery, so each of the two statements finds its row by id, or none.
 WITH charge AS (
     UPDATE payments AS p SET psp_charge_id = @psp_id::text
     WHERE p.tenant_id = @tenant_id AND p.id = (SELECT @id::uuid WHERE sqlc.arg(object)::text = 'charge')
@@ -500,9 +498,7 @@ WHERE t.psp_account = @account;
 
 -- name: FindChanged :many
 -- What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
--- charge, with what is stored of the record's object. For Citus, which refuses the statement
--- otherwise, the subqueries ask for the payment's tenant, and the object is asked in ON: a subquery that is empty when
--- the statement is planned counts as a join that is not by tenant.
+-- charge, with what is stored of the record's object. ON says which of the two is asked for.
 SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
        0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
        false::boolean AS of_another, false::boolean AS fresh

@@ -18,8 +18,7 @@ SELECT pg_try_advisory_xact_lock(hashtextextended(@name, 0)) AS locked, payonce_
 
 -- name: FetchOurs :exec
 -- Copies our movements that the day's lines refer to, or that have the PSP's id of a line, into statement_ours. The
--- comparison then reads only the temporary tables: with Citus (docs/scaling.md), one statement cannot write a local
--- table and read a distributed one for each row. The SQL is the same on one server.
+-- comparison then reads only the temporary tables, in statements that are each about one tenant.
 --
 -- If we do not know the PSP's id of a charge, it is that of the line which says that the charge was executed. The day's
 -- other lines name the charge by it.

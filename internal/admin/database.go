@@ -76,16 +76,16 @@ const migrateHelp = `Usage: api migrate [--distribute]
 Brings the database at DATABASE_URL to the newest schema. If api roles has created roles, gives these roles the rights that
 they need. You may run the command in several processes at the same time, and again after an interruption.
 
-  --distribute   distribute the tables of tenants over the workers of Citus, too (docs/scaling.md). DATABASE_URL must name the
+  --distribute   distribute the tables of tenants over the workers of Citus, too (docs/citus.md). DATABASE_URL must name the
                  coordinator, and no api and no reconciler may run. The tables stay distributed, so later runs do not need
                  this flag.
 `
 
 // Migrate is the command api migrate.
 func Migrate(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	do := postgres.Migrate
-	if len(args) == 1 && args[0] == "--distribute" {
-		do, args = postgres.Distribute, nil
+	distribute := len(args) == 1 && args[0] == "--distribute"
+	if distribute {
+		args = nil
 	}
 	if asked, err := cli.Help(stdout, migrateHelp, "api migrate", args); asked || err != nil {
 		return err
@@ -94,7 +94,21 @@ func Migrate(ctx context.Context, args []string, getenv func(string) string, std
 	if err != nil {
 		return err
 	}
-	if err := do(ctx, settings.DatabaseURL, telemetry.NewTextLogger(stderr, settings.LogLevel)); err != nil {
+	m, err := postgres.NewMigration(settings.DatabaseURL, telemetry.NewTextLogger(stderr, settings.LogLevel))
+	if err != nil {
+		return err
+	}
+	do := m.Run
+	if distribute {
+		many, ok := any(m).(interface {
+			Distribute(ctx context.Context) error
+		})
+		if !ok {
+			return cli.Usagef("this program knows no --distribute")
+		}
+		do = many.Distribute
+	}
+	if err := do(ctx); err != nil {
 		return err
 	}
 	ours, err := postgres.SchemaVersion()

@@ -19,12 +19,6 @@ func newBench(t *testing.T) *bench {
 	if _, err := conn.PgConn().Exec(t.Context(), explains).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	if pgtest.OnCitus() {
-		// The coordinator alone is asked. A role that is set, and a right that is taken away for a moment, are not for
-		// the workers.
-		pgtest.Exec(t, b.tx, "SET LOCAL citus.propagate_set_commands = 'none'")
-		pgtest.Exec(t, b.tx, "SET LOCAL citus.enable_ddl_propagation = off")
-	}
 	// Who may make temporary tables may use them.
 	run := "SET LOCAL ROLE payonce_reconciler"
 	for _, name := range utilities {
@@ -41,29 +35,17 @@ func newBench(t *testing.T) *bench {
 		if err != nil {
 			t.Fatalf("prepare %s: %v", name, err)
 		}
-		b.takes[name] = b.arguments(t, prepared.ParamOIDs)
+		b.takes[name] = arguments(len(prepared.ParamOIDs))
 	}
 	return b
 }
 
-// arguments are NULLs. Citus needs the name of a tenant, to find a worker to ask.
-func (b *bench) arguments(t *testing.T, types []uint32) string {
-	t.Helper()
-	var all []string
-	for _, oid := range types {
-		argument := "NULL"
-		if pgtest.OnCitus() {
-			name := pgtest.Value[string](t, b.tx, "SELECT format_type($1, NULL)", oid)
-			if value, ok := ofType[name]; ok {
-				argument = "'" + value + "'"
-			}
-		}
-		all = append(all, argument)
-	}
-	if all == nil {
+// arguments are NULLs.
+func arguments(n int) string {
+	if n == 0 {
 		return ""
 	}
-	return "(" + strings.Join(all, ", ") + ")"
+	return "(NULL" + strings.Repeat(", NULL", n-1) + ")"
 }
 
 func TestEveryStatementHasItsRights(t *testing.T) {
@@ -155,28 +137,8 @@ func (b *bench) rights(t *testing.T, role postgres.Role) []right {
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%s has no rights: %v", role, err)
 	}
-	if pgtest.OnCitus() {
-		// What a role may do to columns of a distributed table, it may do to the whole of it. Who takes that away takes
-		// both. The sequence is asked when a line is written, and EXPLAIN writes none.
-		given := slices.Clone(all)
-		all = slices.DeleteFunc(all, func(r right) bool {
-			return r.Column != "" && slices.Contains(given, right{Table: r.Table, Privilege: r.Privilege}) ||
-				r.Table == "idempotency_key_events_id_seq"
-		})
-	}
 	return all
 }
 
-// ours are relations that no extension has made. Citus puts views of its own beside our tables.
+// ours are relations that no extension has made.
 const ours = "NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')"
-
-// ofType are values for parameters: whatever fits their type.
-var ofType = map[string]string{
-	"text": "acme", "text[]": "{acme}", "uuid": "01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44",
-	"uuid[]": "{01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44}",
-	"bytea":  `\x00`, "bytea[]": `{"\\x00"}`, "integer": "1", "integer[]": "{1}", "smallint": "1", "smallint[]": "{1}",
-	"bigint": "1", "bigint[]": "{1}",
-	"boolean": "true", "boolean[]": "{true}", "interval": "1 s", "timestamp with time zone": "2026-01-01Z",
-	"timestamp with time zone[]": "{2026-01-01Z}", "date": "2026-01-01", "date[]": "{2026-01-01}",
-	"jsonb": "{}", "jsonb[]": "{null}", "name": "acme", "oid": "1", "bigint[][]": "{1}", "regclass": "payments",
-}

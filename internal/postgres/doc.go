@@ -3,9 +3,8 @@
 // table of the domain.
 //
 // A transaction of the request path is a Pipeline: statements that are sent together, outside any explicit BEGIN.
-// PostgreSQL runs them in one implicit transaction that commits at the end, in a single round trip. Where tables are
-// distributed, the same statements are sent between BEGIN and COMMIT. Transact is for work whose statements depend on
-// each other.
+// PostgreSQL runs them in one implicit transaction that commits at the end, in a single round trip. Transact is for
+// work whose statements depend on each other.
 //
 // Apart from the migrations and the job queue, no other code commits. So the lost acknowledgement of a commit is
 // noticed only here. Both functions return one of three results: nil (committed), an error that satisfies RolledBack

@@ -58,8 +58,8 @@ func Unavailable(err error) bool {
 	return unavailable || ambiguous
 }
 
-// ofShard finds the name of a constraint in a message: the quoted word after "constraint", with any kind of quotes.
-var ofShard = regexp.MustCompile(`\bconstraint [^\w\s]+([a-z][a-z_]*?)(?:_[0-9]{6,})?[^\w\s]`)
+// inMessage finds the name of a constraint in a message: the quoted word after "constraint", with any kind of quotes.
+var inMessage = regexp.MustCompile(`\bconstraint [^\w\s]+([a-z][a-z_]*?)(?:_[0-9]{6,})?[^\w\s]`)
 
 // Violates reports whether err says that the named constraint was violated.
 func Violates(err error, constraint string) bool {
@@ -67,8 +67,8 @@ func Violates(err error, constraint string) bool {
 	if !answered || pg.ConstraintName == constraint {
 		return answered
 	}
-	// Citus passes on a worker's error without this field, and adds the number of a shard to some names.
-	named := ofShard.FindStringSubmatch(pg.Message)
+	// A server that passes on another one's error leaves out this field. Some names have a number then.
+	named := inMessage.FindStringSubmatch(pg.Message)
 	return pg.ConstraintName == "" && strings.HasPrefix(pg.Code, "23") && named != nil && named[1] == constraint
 }
 
@@ -114,7 +114,7 @@ const onlyReads = "25006"
 //   - 42P01, 42703, 42883, 42501: a table, a column, a function or a right does not exist yet. The schema is older than
 //     this program: it waits for api migrate
 //   - 58: a system error
-//   - XX000: an internal error; with it, Citus says that a worker is away
+//   - XX000: an internal error, such as that a server behind this one is away
 //
 // Damaged data (XX001, XX002) is not among them, because waiting does not help.
 func shortOfMeans(sqlstate string) bool {

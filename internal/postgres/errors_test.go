@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -129,68 +128,6 @@ func TestOnlyWhatWasRolledBackIsTriedAlone(t *testing.T) {
 	} {
 		if got := mayBeAnothers(row.err); got != row.want {
 			t.Errorf("%s: %v, want %v", name, got, row.want)
-		}
-	}
-}
-
-func TestNobodySharesATransactionWhereTablesAreDistributed(t *testing.T) {
-	t.Parallel()
-	for _, want := range []int{2, 1} {
-		db := &DB{}
-		db.slots.Members = 2
-		if want == 1 {
-			db.becomeSpread()
-		}
-		g := NewGroup[string, string](db, strings.Clone, nil)
-		g.waiting = []*member[string, string]{{key: "a"}, {key: "b"}}
-		if got := g.take(); len(got) != want {
-			t.Errorf("%d share a transaction, want %d", len(got), want)
-		}
-	}
-}
-
-// Only by a condition on the column does Citus know which worker has the rows.
-func TestStatementOverArraysNamesItsTenants(t *testing.T) {
-	t.Parallel()
-	const sql = "SELECT k.* FROM (SELECT unnest($1::text[]) AS key, unnest($2::text[]) AS tenant_id) AS a " +
-		"JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.key = a.key"
-	want := strings.Replace(sql, " AND", " AND k.tenant_id = ANY ($2::text[]) AND", 1)
-	if got := NameTenant(sql); got != want {
-		t.Errorf("it is %s, want %s", got, want)
-	}
-	const other = "SELECT p.id FROM payments AS p JOIN refunds AS r ON r.tenant_id = p.tenant_id"
-	if got := NameTenant(other); got != other {
-		t.Errorf("a statement without such an array has become %s", got)
-	}
-}
-
-// A coordinator that has lost the worker's answer to a COMMIT calls it an error.
-func TestErrorOfACommitIsNoRollbackWhereTablesAreDistributed(t *testing.T) {
-	t.Parallel()
-	refused := fmt.Errorf("commit: %w", &pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "XX000"})
-	db := &DB{}
-	if !RolledBack(db.classifyEnd(refused)) {
-		t.Error("one server's error at the end is a rollback")
-	}
-	db.spread.Store(true)
-	var ambiguous *AmbiguousError
-	if !errors.As(db.classifyEnd(refused), &ambiguous) {
-		t.Error("the coordinator's is not")
-	}
-}
-
-// Citus passes a worker's refusal on without the field for the name, and puts the number of a shard behind some names.
-func TestRefusalOfAWorkerIsKnownByItsMessage(t *testing.T) {
-	t.Parallel()
-	for message, constraint := range map[string]string{
-		`new row for relation "refunds_102042" violates check constraint "refunds_amount_positive"`:                                   "refunds_amount_positive",
-		`duplicate key value violates unique constraint "payments_psp_charge_unique_102050"`:                                          "payments_psp_charge_unique",
-		`payment 01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44 in status succeeded violates check constraint "payments_refunds_within_amount"`: "payments_refunds_within_amount",
-		`insert or update on table "refunds_102042" violates foreign key constraint "refunds_payment_id_fkey_102042"`:                 "refunds_payment_id_fkey",
-	} {
-		err := &pgconn.PgError{Severity: "ERROR", Code: "23514", Message: message}
-		if !Violates(err, constraint) || Violates(err, "payments_charge_iff_succeeded") {
-			t.Errorf("%s: is not known for %s", message, constraint)
 		}
 	}
 }

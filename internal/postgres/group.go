@@ -29,6 +29,7 @@ type Group[In, Out any] struct {
 	send  func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
+	passed  int  // groups in a row that had not the member that has waited longest
 	queued  bool // whether the Group is in slots.next
 }
 
@@ -55,6 +56,9 @@ type result[Out any] struct {
 // and never two with the same key. It sends one transaction, by GroupPipeline. The transaction of several members locks
 // the rows in that order, and no other rows, so two groups never wait for each other. send returns one Out for each
 // member, in the same order.
+//
+// If the tables lie on many servers, only members whose keys begin with the same word, the tenant, are in one group.
+// The next one may be without the member that has waited longest.
 func NewGroup[In, Out any](
 	db *DB, key func(In) string, send func(ctx context.Context, members []In) ([]Out, error),
 ) *Group[In, Out] {
@@ -197,14 +201,19 @@ func (g *Group[In, Out]) begin() bool {
 	return true
 }
 
-// take removes the members of the next group from those that wait, and sorts them by key. The member that has waited
-// longest is always among them. Two members with the same key are never in one group, because a statement over many
-// rows must not write a row twice. The caller holds the mutex.
+// take removes the members of the next group from those that wait, and sorts them by key. On one server, the member
+// that has waited longest is among them. Two members with the same key are never in one group, because a statement over
+// many rows must not write a row twice. The caller holds the mutex.
 func (g *Group[In, Out]) take() []*member[In, Out] {
 	var members, left []*member[In, Out]
 	keys := map[string]bool{}
+	var waiting []string
 	for _, m := range g.waiting {
-		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] {
+		waiting = append(waiting, m.key)
+	}
+	together := g.db.servers.together(waiting, &g.passed)
+	for _, m := range g.waiting {
+		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] || !together(m.key) {
 			left = append(left, m)
 			continue
 		}

@@ -38,9 +38,6 @@ type groups struct {
 // oneSlot opens groups whose only slot is taken until free.
 func oneSlot(t *testing.T, edit ...func(*postgres.Limits)) *groups {
 	t.Helper()
-	if pgtest.OnCitus() {
-		t.Skip("nobody shares a transaction there")
-	}
 	l := limits()
 	l.Groups = postgres.GroupLimits{AtOnce: 1, Members: 64}
 	for _, e := range edit {

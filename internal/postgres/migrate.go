@@ -33,57 +33,68 @@ var ErrDevelopmentVersion = errors.New("the database is of an older development 
 // need for this schema. A database of a later release is left as it is, also its rights: those of this program could be
 // fewer than what the later processes need.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
-	return migrate(ctx, url, false, log)
+	m, err := NewMigration(url, log)
+	if err != nil {
+		return err
+	}
+	return m.Run(ctx)
 }
 
-// migrate is Migrate, and also Distribute. If the tables are distributed already, the tables of new migrations are
-// distributed, too.
-func migrate(ctx context.Context, url string, distribute bool, log *slog.Logger) error {
+// Migration is a run of Migrate.
+type Migration struct {
+	cfg *pgx.ConnConfig
+	log *slog.Logger
+
+	spread, distribute bool // the tables lie on many servers; they shall
+}
+
+// NewMigration prepares a run.
+func NewMigration(url string, log *slog.Logger) (*Migration, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errUnreadableURL
+		return nil, errUnreadableURL
 	}
-	var spreads bool
-	err = connected(ctx, cfg, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, distributed).Scan(&spreads) })
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	own := cfg.Copy()
-	if spreads {
-		// Migrations may bring triggers for tables that are distributed.
-		own.RuntimeParams["citus.enable_unsafe_triggers"] = "on"
+	return &Migration{cfg: cfg, log: log}, nil
+}
+
+// Run migrates.
+func (m *Migration) Run(ctx context.Context) error {
+	own := m.cfg.Copy()
+	more, many := any(m).(distributes)
+	if many {
+		if err := more.begin(ctx, own); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
 	}
 	setDefault(own.RuntimeParams, "lock_timeout", milliseconds(migrateWaits))
-	applied, err := migrateBesideOthers(ctx, own, log)
+	applied, err := migrateBesideOthers(ctx, own, m.log)
 	if err != nil {
 		return err
 	}
 	var later bool
-	err = connected(ctx, cfg, func(conn *pgx.Conn) (err error) {
-		later, err = ofLaterRelease(ctx, conn, log)
+	err = connected(ctx, m.cfg, func(conn *pgx.Conn) (err error) {
+		later, err = ofLaterRelease(ctx, conn, m.log)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	switch {
-	case later && distribute:
+	case later && m.distribute:
 		return errors.New("the schema is that of a later release, so nothing was distributed: " +
 			"run api migrate --distribute of that release")
 	case later:
 		return nil
 	}
-	spreads = spreads || distribute
-	if spreads {
-		if err := spread(ctx, cfg, log); err != nil {
+	if many {
+		if err := more.end(ctx); err != nil {
 			return err
 		}
 	}
-	err = connected(ctx, cfg, func(conn *pgx.Conn) error { return grantRights(ctx, conn, spreads, log) })
-	if err != nil {
+	if err := connected(ctx, m.cfg, func(conn *pgx.Conn) error { return m.grantRights(ctx, conn) }); err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "schema is current", slog.Int("applied", applied))
+	m.log.InfoContext(ctx, "schema is current", slog.Int("applied", applied))
 	return nil
 }
 

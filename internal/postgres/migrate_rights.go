@@ -15,28 +15,27 @@ import (
 // grantRights gives each role exactly the rights in its file, if CreateRoles has given the role access to this
 // database. An installation without roles is not changed. All is done in one transaction, so that no process loses its
 // rights in between.
-func grantRights(ctx context.Context, conn *pgx.Conn, spread bool, log *slog.Logger) error {
+func (m *Migration) grantRights(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Other migrations and CreateRoles take this lock, too: two that change a table's rights at once would fail.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
 			return err
 		}
-		if spread {
-			// Rights on several tables are sent over one connection to each worker.
-			if _, err := tx.Exec(ctx, "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"); err != nil {
+		if more, many := any(m).(distributes); many {
+			if err := more.beforeGrants(ctx, tx); err != nil {
 				return err
 			}
 		}
 		for _, role := range []Role{API, Reconciler} {
 			in, err := letIn(ctx, tx.Conn(), role)
 			if err == nil && in {
-				err = grantTo(ctx, tx, role, spread)
+				err = m.grantTo(ctx, tx, role)
 			}
 			if err != nil {
 				return fmt.Errorf("grant rights to %s: %w", role, err)
 			}
 		}
-		return warnOfOtherOwner(ctx, tx, log)
+		return warnOfOtherOwner(ctx, tx, m.log)
 	})
 }
 
@@ -73,34 +72,24 @@ func letIn(ctx context.Context, conn *pgx.Conn, role Role) (in bool, err error) 
 	return in, err
 }
 
-func grantTo(ctx context.Context, tx pgx.Tx, role Role, spread bool) error {
-	if err := runAnswer(ctx, tx, "roles/revoke.sql", role); err != nil {
-		return err
+func (m *Migration) grantTo(ctx context.Context, tx pgx.Tx, role Role) error {
+	revoke, err := fs.ReadFile(migrations.FS(), "roles/revoke.sql")
+	if err == nil {
+		err = runAnswer(ctx, tx, string(revoke), role)
 	}
-	if !spread {
-		return runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql")
-	}
-	// Citus cannot pass on rights on columns. So the role's file runs on the coordinator only. Then the same rights are
-	// given on whole tables, on all servers.
-	if _, err := tx.Exec(ctx, "SET LOCAL citus.enable_ddl_propagation TO off"); err != nil {
-		return err
-	}
-	if err := runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql"); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, "SET LOCAL citus.enable_ddl_propagation TO on"); err != nil {
-		return err
-	}
-	return runAnswer(ctx, tx, "citus/widen.sql", role)
-}
-
-// runAnswer runs a query about a role, and then the statements that the query has returned.
-func runAnswer(ctx context.Context, tx pgx.Tx, name string, role Role) error {
-	query, err := fs.ReadFile(migrations.FS(), name)
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, string(query), role)
+	file := func() error { return runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql") }
+	if more, many := any(m).(distributes); many {
+		return more.grant(ctx, tx, role, file)
+	}
+	return file()
+}
+
+// runAnswer runs a query about a role, and then the statements that the query has returned.
+func runAnswer(ctx context.Context, tx pgx.Tx, query string, role Role) error {
+	rows, err := tx.Query(ctx, query, role)
 	if err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 	if !strings.Contains(text, "later release; nothing was changed") || strings.Contains(text, "no rights") {
 		t.Errorf("it says %s", text)
 	}
-	err := postgres.Distribute(t.Context(), url, slog.New(slog.DiscardHandler))
+	err := distribute(t, url)
 	if err == nil || !strings.Contains(err.Error(), "nothing was distributed") {
 		t.Errorf("a schema that it does not know was distributed: %v", err)
 	}
@@ -237,10 +237,7 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 
 func TestOneServerIsNotDistributed(t *testing.T) {
 	t.Parallel()
-	if pgtest.OnCitus() {
-		t.Skip("it is several")
-	}
-	err := postgres.Distribute(t.Context(), pgtest.NewURL(t), slog.New(slog.DiscardHandler))
+	err := distribute(t, pgtest.NewURL(t))
 	if err == nil || !strings.Contains(err.Error(), "there is nothing to distribute over") {
 		t.Error(err)
 	}
@@ -280,7 +277,6 @@ func goBack(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.RuntimeParams["citus.multi_shard_modify_mode"] = "sequential" // or Citus refuses to go on after the first table
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS(),
@@ -291,4 +287,13 @@ func goBack(t *testing.T, url string) {
 	if _, err := provider.DownTo(t.Context(), 116); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func distribute(t *testing.T, url string) error {
+	t.Helper()
+	m, err := postgres.NewMigration(url, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	return m.Distribute(t.Context())
 }

@@ -49,7 +49,7 @@ type DB struct {
 	acquire      time.Duration
 	answer       time.Duration // longest wait for the server's answer; zero is no limit
 	slots        slots
-	spread       atomic.Bool            // whether the tables of tenants are distributed
+	servers      servers
 	installation atomic.Pointer[string] // its id, once it was read
 	durable      chan struct{}          // a place for each durable read that a client has asked for
 }
@@ -84,9 +84,12 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	// The server itself enforces statement_timeout. The limit answer is for a server that does not answer at all.
 	db := Wrap(nil, l.Acquire)
 	db.answer, db.slots.GroupLimits = 2*l.StatementTimeout, l.Groups
+	if m, ok := any(db).(interface{ cluster() servers }); ok {
+		db.servers = m.cluster()
+	}
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		register(c.TypeMap())
-		return db.askWhetherSpread(ctx, c)
+		return db.servers.connected(ctx, c)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -120,7 +123,7 @@ func setTimeouts(params map[string]string, l Limits) {
 
 // Wrap makes a DB from an existing pool. Tests use it. Its Groups have one member each.
 func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB {
-	return &DB{pool: pool, acquire: acquire, durable: make(chan struct{}, mostDurableReads)}
+	return &DB{pool: pool, acquire: acquire, servers: oneServer{}, durable: make(chan struct{}, mostDurableReads)}
 }
 
 // Close waits for the connections that are in use, and closes all.

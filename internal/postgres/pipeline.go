@@ -46,10 +46,7 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 		return err
 	}
 	defer db.giveBack(ctx, conn)
-	if db.spread.Load() {
-		return db.sendSpread(ctx, conn, batch)
-	}
-	return classifyCommit(conn.SendBatch(ctx, batch).Close()) // It hands each call its rows, until a call fails.
+	return db.servers.send(ctx, conn, batch, calls)
 }
 
 // Sender sends calls as one transaction, as Pipeline does, or in a transaction.
@@ -65,6 +62,11 @@ func PipelineTx(ctx context.Context, tx pgx.Tx, calls ...Call) error {
 	batch, err := batchOf(ctx, calls)
 	if err != nil {
 		return err
+	}
+	if as, other := tx.Conn().PgConn().CustomData()[statementAs].(func(sql string) string); other {
+		for _, q := range batch.QueuedQueries {
+			q.SQL = as(q.SQL)
+		}
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("run statements: %w", err)
@@ -138,7 +140,9 @@ func execute(sql string, args ...any) Call {
 }
 
 // setting is a Call that sets a parameter for the rest of the transaction.
-func setting(name, value string) Call { return execute("SELECT set_config($1, $2, true)", name, value) }
+func setting(name, value string) Call { return execute(setsLocally, name, value) }
+
+const setsLocally = "SELECT set_config($1, $2, true)"
 
 // Text reads a nullable column. NULL is the empty text.
 func Text(s *string) string {

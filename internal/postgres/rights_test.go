@@ -29,9 +29,6 @@ BEGIN
 EXCEPTION
     WHEN insufficient_privilege THEN
         RETURN false;
-    -- PostgreSQL has asked for the rights. Then Citus plans some INSERT ... SELECT again for EXPLAIN, without arguments.
-    WHEN feature_not_supported THEN
-        RETURN true;
 END $$`
 
 // What a process must not be able to do even when somebody else has its password. Each line is one attempt, and its
@@ -86,9 +83,7 @@ var forbidden = []string{
 	"SELECT * FROM river_migration", "SELECT * FROM river_notification",
 }
 
-// forbiddenByColumn, and forbiddenByColumnToReconciler, are refused by rights on columns. Citus hands on none, so there
-// the guards alone are in the way. Nothing protects dates, a payment's first status, and whose a new refund is, or
-// against LOCK TABLE.
+// forbiddenByColumn, and forbiddenByColumnToReconciler, are refused by rights on columns.
 var (
 	forbiddenByColumn = []string{
 		"UPDATE tenants SET psp_account = 'evil'", "UPDATE tenants SET psp = 'evil'",
@@ -179,12 +174,9 @@ func TestForbiddenThingsAreRefused(t *testing.T) {
 		postgres.Reconciler: forbiddenToReconciler} {
 		t.Run(string(role), func(t *testing.T) {
 			t.Parallel()
-			attempts := slices.Concat(forbidden, more)
-			if !pgtest.OnCitus() {
-				attempts = append(attempts, forbiddenByColumn...)
-				if role == postgres.Reconciler {
-					attempts = append(attempts, forbiddenByColumnToReconciler...)
-				}
+			attempts := slices.Concat(forbidden, more, forbiddenByColumn)
+			if role == postgres.Reconciler {
+				attempts = append(attempts, forbiddenByColumnToReconciler...)
 			}
 			for _, table := range tables {
 				attempts = append(attempts, "TRUNCATE "+table)

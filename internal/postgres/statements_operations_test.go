@@ -2,19 +2,14 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -130,68 +125,4 @@ func TestNoReaderWrites(t *testing.T) {
 			t.Errorf("%s is run by a Reader, and found: %t, %s", name, ok, sql)
 		}
 	}
-}
-
-// asked finds what a statement compares a parameter with. PostgreSQL evaluates that when it plans the statement, and
-// another part of it is left for Citus.
-var asked = regexp.MustCompile(`\$(\d+)::text = '(\w+)'`)
-
-// Citus refuses some statements when it plans them, whatever is in the tables.
-func TestCitusPlansEveryStatement(t *testing.T) {
-	if !pgtest.OnCitus() {
-		t.Skip("for make citus: " + pgtest.Citus + " is not set")
-	}
-	conn := pgtest.Connect(t, pgtest.NewURL(t))
-	all := statements(t)
-	pgtest.Exec(t, conn, strings.ReplaceAll(all["statement.createTables"], "ON COMMIT DROP", ""))
-	pgtest.Exec(t, conn, "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme')")
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasPrefix(name, "river.") || !runs(postgres.API, name) && !runs(postgres.Reconciler, name) ||
-			strings.HasPrefix(name, "postgres.") {
-			continue
-		}
-		for _, choice := range append([][]string{{"", "", ""}}, asked.FindAllStringSubmatch(all[name], -1)...) {
-			if err := try(t.Context(), conn, all[name], choice[1], choice[2]); err != nil {
-				t.Errorf("%s, %s: %v", name, choice[0], err)
-			}
-		}
-	}
-}
-
-// try runs a statement in a transaction that is rolled back, and fails if Citus cannot plan it. A parameter
-// may have a value of its own.
-func try(ctx context.Context, conn *pgx.Conn, sql, parameter, own string) (err error) {
-	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	defer func() {
-		_, end := conn.Exec(ctx, "ROLLBACK")
-		err = errors.Join(err, end)
-	}()
-	d, err := conn.PgConn().Prepare(ctx, "", sql, nil)
-	if err != nil {
-		return err
-	}
-	var values [][]byte
-	for i, oid := range d.ParamOIDs {
-		var name string
-		if err := conn.QueryRow(ctx, "SELECT format_type($1, NULL)", oid).Scan(&name); err != nil {
-			return err
-		}
-		value, ok := ofType[name]
-		if !ok {
-			return errors.New("no value of type " + name)
-		}
-		if strconv.Itoa(i+1) == parameter {
-			value = own
-		}
-		values = append(values, []byte(value))
-	}
-	_, err = conn.PgConn().ExecParams(ctx, sql, values, d.ParamOIDs, nil, nil).Close()
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == "0A000" || strings.HasPrefix(refused.Code, "42") ||
-		strings.HasPrefix(refused.Code, "XX")) {
-		return err
-	}
-	return nil
 }

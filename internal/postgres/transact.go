@@ -38,7 +38,7 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 		_ = tx.Rollback(rollback) // If the connection is lost, the server rolls back by itself.
 		return classifyWork(err, conn.Conn().IsClosed())
 	}
-	return db.classifyEnd(tx.Commit(ctx))
+	return db.servers.ended(tx.Commit(ctx))
 }
 
 // OrFind returns the error of a transaction whose work can be read afterwards. If the error is a lost acknowledgement,

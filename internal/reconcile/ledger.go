@@ -40,7 +40,7 @@ const (
 func (r *Reconciler) Scan(
 	ctx context.Context, o gateway.Object, account string, pages int, enough <-chan struct{},
 ) (progress Progress, effects []payments.Effect, err error) {
-	// A statement of its own: under an INSERT … SELECT, Citus gives NULL for a subquery in RETURNING.
+	// A statement of its own: where rows lie on several servers, a subquery in RETURNING may give NULL.
 	psp, err := dbsqlc.New(r.DB.Reader()).PSPOfAccount(ctx, account)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ReachedEnd, nil, nil // The account belongs to no tenant, so there is nothing to read.

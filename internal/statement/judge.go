@@ -97,7 +97,7 @@ func (j *judgement) begin(ctx context.Context) error {
 	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle. It does
 	// while the lines of a payout are read.
 	// The temporary tables have no indexes: they are read as a whole.
-	// Citus may pass on a setting to the workers, with all that the message has beside it: the tables have their own.
+	// In messages of their own: a setting may be passed on to other servers with all that its message has beside it.
 	settings := "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;" + scansOn
 	for _, message := range []string{settings, createTables} {
 		if _, err := j.tx.Exec(ctx, message); err != nil {

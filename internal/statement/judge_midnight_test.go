@@ -252,7 +252,7 @@ func TestKeyOfANeighbourDatesNothing(t *testing.T) {
 			d := setup(t)
 			m := d.paid("ch_1", 10)
 			d.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-			// Citus changes no tenant of a row, so the row comes back as another.
+			// The row comes back as another: where rows lie by tenant, no row can change its tenant.
 			d.exec("CREATE TABLE moved AS SELECT * FROM idempotency_keys")
 			d.exec("DELETE FROM idempotency_keys")
 			d.exec("UPDATE moved SET " + change)

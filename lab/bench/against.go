@@ -94,7 +94,7 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 			return err
 		}
 		replays[i] = b.loaded("replays: "+each.name, apis[i],
-			load.Plan{Kind: load.Replay, Keys: keys, Clients: 8, APIKey: each.db.APIKey})
+			load.Plan{Kind: load.Replay, Keys: keys, Clients: 8, APIKeys: []string{each.db.APIKey}})
 	}
 	replayed, err := b.rounds(ctx, b.settings.Rounds, replays...)
 	if err != nil {
@@ -139,7 +139,7 @@ func (b *bench) fill(ctx context.Context, of version) error {
 		return err
 	}
 	plan := load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Requests: againstPayments, Seconds: 120,
-		APIKey: of.db.APIKey}
+		APIKeys: []string{of.db.APIKey}}
 	if _, err := generate(ctx, plan); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (b *bench) sideBySide(
 	var contenders []contender
 	for i, each := range versions {
 		contenders = append(contenders, b.loaded(name(each.name), apis[i],
-			load.Plan{Kind: load.New, Clients: clients, APIKey: each.db.APIKey}))
+			load.Plan{Kind: load.New, Clients: clients, APIKeys: []string{each.db.APIKey}}))
 	}
 	slices, err := b.rounds(ctx, b.settings.Rounds, contenders...)
 	if err != nil {

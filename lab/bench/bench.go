@@ -159,7 +159,7 @@ func (b *bench) database(ctx context.Context, name string, rows int) (*rig.Datab
 		return nil, err
 	}
 	if _, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 1, Requests: 1, Seconds: 10,
-		APIKey: d.APIKey}); err != nil {
+		APIKeys: []string{d.APIKey}}); err != nil {
 		return nil, err
 	}
 	if b.sample, err = sampleOf(ctx, d); err != nil {
@@ -189,7 +189,8 @@ func (b *bench) serve(ctx context.Context, d *rig.Database, env ...string) (*wor
 
 func (b *bench) warmUp(ctx context.Context, p *world.Process, d *rig.Database) error {
 	b.progress("warming up")
-	_, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Seconds: 1, APIKey: d.APIKey})
+	_, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Seconds: 1,
+		APIKeys: []string{d.APIKey}})
 	return err
 }
 

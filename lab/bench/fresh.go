@@ -85,7 +85,8 @@ func (b *bench) grow(ctx context.Context, s *report.Section, of version) (*world
 		return nil, err
 	}
 	slices, err := b.rounds(ctx, growSteps, b.loaded(of.name+", growing", api, load.Plan{Kind: load.New, Clients: 64,
-		Requests: int64(b.settings.Rows / growSteps), Seconds: growSeconds / growSteps, APIKey: of.db.APIKey}))
+		Requests: int64(b.settings.Rows / growSteps), Seconds: growSeconds / growSteps,
+		APIKeys: []string{of.db.APIKey}}))
 	if err != nil {
 		return nil, err
 	}

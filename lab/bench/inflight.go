@@ -175,7 +175,8 @@ func (b *bench) waitersCost(ctx context.Context, s *report.Section) error {
 		return err
 	}
 	const clients = 8
-	alone := b.loaded("API, nobody waits", api, load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey})
+	alone := b.loaded("API, nobody waits", api, load.Plan{Kind: load.New, Clients: clients,
+		APIKeys: []string{b.db.APIKey}})
 	beside := alone
 	beside.name = "API, others wait"
 	beside.run = func(ctx context.Context) (effort, error) {

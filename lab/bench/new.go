@@ -30,7 +30,7 @@ func (b *bench) newPayments(ctx context.Context, s *report.Section) error {
 	for _, clients := range b.settings.Clients {
 		name := withClients(clients)
 		slices, err := b.rounds(ctx, b.settings.Rounds, b.scripted(b.db, script, clients),
-			b.loaded(name("API"), api, load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey}))
+			b.loaded(name("API"), api, load.Plan{Kind: load.New, Clients: clients, APIKeys: []string{b.db.APIKey}}))
 		if err != nil {
 			return err
 		}

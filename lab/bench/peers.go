@@ -35,8 +35,8 @@ func (b *bench) peers(ctx context.Context, s *report.Section) error {
 		return err
 	}
 	slices, err := b.rounds(ctx, b.settings.few(),
-		b.loaded("API", api, load.Plan{Kind: load.New, Clients: 8, APIKey: b.db.APIKey}),
-		b.loaded("DBOS", other, load.Plan{Kind: load.New, Clients: 8, APIKey: d.APIKey}))
+		b.loaded("API", api, load.Plan{Kind: load.New, Clients: 8, APIKeys: []string{b.db.APIKey}}),
+		b.loaded("DBOS", other, load.Plan{Kind: load.New, Clients: 8, APIKeys: []string{d.APIKey}}))
 	if err != nil {
 		return err
 	}

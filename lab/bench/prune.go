@@ -107,7 +107,7 @@ func (b *bench) pruneWhilePaying(
 	loadCtx, kill := context.WithCancel(ctx)
 	defer kill()
 	generator, wait, err := startLoad(loadCtx, load.Plan{Address: api.Address, Kind: load.New, Clients: payingClients,
-		APIKey: b.db.APIKey, Seconds: payingAtMost})
+		APIKeys: []string{b.db.APIKey}, Seconds: payingAtMost})
 	if err != nil {
 		return effort{}, err
 	}

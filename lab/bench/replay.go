@@ -38,8 +38,9 @@ func (b *bench) replays(ctx context.Context, s *report.Section) error {
 	slices, err := b.rounds(ctx, b.settings.few(),
 		b.scripted(b.db, find, clients),
 		b.scripted(b.db, same, clients),
-		b.loaded("API, replay", api, load.Plan{Kind: load.Replay, Keys: keys, Clients: clients, APIKey: b.db.APIKey}),
-		b.loaded("API, new", api, load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey}),
+		b.loaded("API, replay", api, load.Plan{Kind: load.Replay, Keys: keys, Clients: clients,
+			APIKeys: []string{b.db.APIKey}}),
+		b.loaded("API, new", api, load.Plan{Kind: load.New, Clients: clients, APIKeys: []string{b.db.APIKey}}),
 	)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func newSide(t *testing.T) side {
 	s.b.db.APIKey = "bench-key-of-a-test"
 	addTenant(t, s.b.db)
 	s.address = serveAPI(t, s.b.db.URL)
-	s.send(t, load.Plan{Kind: load.New, APIKey: s.b.db.APIKey})
+	s.send(t, load.Plan{Kind: load.New, APIKeys: []string{s.b.db.APIKey}})
 	if s.b.sample, err = sampleOf(t.Context(), s.b.db); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (b *bench) size(ctx context.Context, s *report.Section) error {
 		if err != nil {
 			return err
 		}
-		plan := load.Plan{Kind: load.New, Clients: clients, APIKey: each.db.APIKey,
+		plan := load.Plan{Kind: load.New, Clients: clients, APIKeys: []string{each.db.APIKey},
 			Seconds: max(b.settings.slice().Seconds()/2, 1)}
 		contenders = append(contenders, b.loaded("new, "+each.name, api, plan))
 		plan.Kind, plan.Keys = load.Replay, keys

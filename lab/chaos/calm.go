@@ -36,7 +36,7 @@ func (r *trial) calm(ctx context.Context) {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
 		return
 	}
-	if r.settings.Only == "" && !r.settings.Citus {
+	if r.settings.Only == "" && r.settings.Servers.Can(world.EndKeys) {
 		r.useEndedKeys(ctx)
 	}
 	r.untilToldOf(ctx)

@@ -16,8 +16,8 @@ func TestUnknownBlowIsRefused(t *testing.T) {
 	for name, environment := range map[string]map[string]string{
 		"blow": {"ONLY": "kill-api,kill-cat"}, "target": {"TARGET": "nobody"}, "duration": {"DURATION": "1s"},
 		"clients": {"CLIENTS": "0"}, "dialect": {"PSP": "paypal"},
-		"dialect of naive": {"PSP": "stripe", "TARGET": "naive"},
-		"dialect on Citus": {"PSP": "stripe", "CITUS": "1"},
+		"dialect of naive":           {"PSP": "stripe", "TARGET": "naive"},
+		"dialect on several servers": {"PSP": "stripe", "SERVERS": "3"},
 	} {
 		if _, err := loadSettings(func(name string) string { return environment[name] }); err == nil {
 			t.Errorf("%s: taken without a word", name)

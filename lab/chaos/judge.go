@@ -92,8 +92,8 @@ func (r *trial) judge(ctx context.Context) error {
 	}
 	if r.settings.Only == "" {
 		must := mustHappen(r.length(), r.settings.stripe(), r.without)
-		if r.settings.Citus {
-			must = mustHappenOnCitus()
+		if r.settings.Servers.Can(world.MoveTenants) {
+			must = mustHappenToParts()
 		}
 		r.report.Violations = append(r.report.Violations, never(r.report.Counts, must)...)
 	}
@@ -127,7 +127,7 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		{"dead letter open", `SELECT kind, count(*) FROM dead_letters WHERE status = 'open' GROUP BY 1`},
 		{"key", `SELECT status, count(*) FROM idempotency_keys GROUP BY 1`},
 	} {
-		if r.settings.Citus && strings.Contains(of.sql, "FROM lab.") {
+		if !r.settings.Servers.Can(world.EndKeys) && strings.Contains(of.sql, "FROM lab.") {
 			continue // nothing has ended
 		}
 		rows, err := r.stage.world.DB.Query(ctx, of.sql)

@@ -95,7 +95,7 @@ func (r *trial) prepare() {
 		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce,
 			plan.Lie, plan.Reuse}
 	} else {
-		if !r.settings.Citus {
+		if r.settings.Servers.Can(world.EndKeys) {
 			o.Retention = retention
 		}
 		o.Operators, o.OperatorKey = g.addresses(func(p *world.Process) string { return p.Operator }),

@@ -23,7 +23,7 @@ type settings struct {
 	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
 	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, or naive: step 01 of the course"`
 	PSP      string        `env:"PSP" envDefault:"native" desc:"the dialect that the mock PSP speaks: native, or stripe, with payments of two steps and the faults of that dialect"`
-	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; no key ends in the storm then"`
+	Servers  world.Servers `env:"SERVERS" envDefault:"1" desc:"PostgreSQL servers, 1 or 3: the rows of tenants are spread over two of three, and no key ends in the storm"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
 	Only     string        `env:"ONLY" desc:"blows to strike, separated by commas; then nothing else must have happened"`
 	Keep     string        `env:"KEEP" desc:"where history, logs and ledger are kept; default: bin/chaos-SEED, and only of a run that fails"`
@@ -65,8 +65,8 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	if s.PSP != string(tenants.Native) && s.PSP != string(tenants.Stripe) {
 		return s, fmt.Errorf("PSP is %q, must be native or stripe", s.PSP)
 	}
-	if s.stripe() && (s.Citus || s.Target != payonce) {
-		return s, errors.New("PSP=stripe is for TARGET=payonce on one server: the naive server and Citus are at the native PSP")
+	if s.stripe() && (!s.Servers.Can(world.ChangeProvider) || s.Target != payonce) {
+		return s, errors.New("PSP=stripe is for TARGET=payonce on one server: all others are at the native PSP")
 	}
 	_, err = s.without()
 	return s, err
@@ -82,13 +82,12 @@ const (
 	pspMemory = 18 * time.Second
 )
 
-// lasting is the retention where no key is to end: what ends is kept for the verdict by triggers that write to a table
-// (invariants.Archive), and on a worker they cannot.
+// lasting is the retention where no key is to end, as what ends could not be kept for the verdict.
 const lasting = 48 * time.Hour
 
 // retention is how long a key is kept.
 func (s settings) retention() time.Duration {
-	if s.Citus {
+	if !s.Servers.Can(world.EndKeys) {
 		return lasting
 	}
 	return retention
@@ -97,20 +96,20 @@ func (s settings) retention() time.Duration {
 // memory is how long the PSP remembers a key. It must end within the run: a key whose record at the PSP always names
 // another key is resolved only then.
 func (s settings) memory() time.Duration {
-	if s.Citus {
+	if !s.Servers.Can(world.EndKeys) {
 		return 2 * pspMemory
 	}
 	return pspMemory
 }
 
 // slowest is how long a statement may take between the two readings of the clock that a line of a timeline is judged
-// by. One that goes to several servers writes a key's row first, and its line some round trips later.
+// by, where lines come later than rows.
 const slowest = 1500 * time.Millisecond
 
 // toldRetention is what expiries are judged by. By lines of timelines they cannot be where those come later than the
 // rows.
 func (s settings) toldRetention() time.Duration {
-	if s.Citus {
+	if !s.Servers.Can(world.DateLines) {
 		return 0
 	}
 	return retention
@@ -118,7 +117,7 @@ func (s settings) toldRetention() time.Duration {
 
 // window is the least time between the lines of a key that became unknown and was given back.
 func (s settings) window() time.Duration {
-	if s.Citus {
+	if !s.Servers.Can(world.DateLines) {
 		return world.GracePeriod - slowest
 	}
 	return world.GracePeriod
@@ -145,8 +144,8 @@ func (s settings) without() ([]plan.BlowKind, error) {
 			out = slices.DeleteFunc(out, func(k plan.BlowKind) bool { return k == kind })
 		}
 	}
-	if !s.Citus {
-		out = append(out, plan.OfCitus()...)
+	if !s.Servers.Can(world.MoveTenants) {
+		out = append(out, plan.OfParts()...)
 	}
 	if !s.stripe() {
 		out = append(out, plan.OfStripe()...)

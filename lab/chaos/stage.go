@@ -61,7 +61,7 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 	}
 	say("starting PostgreSQL and the programs")
 	if g.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: g.dir, Say: say,
-		Citus: s.Citus}); err != nil {
+		Servers: s.Servers}); err != nil {
 		return nil, err
 	}
 	return g, g.start(ctx, s)
@@ -98,7 +98,7 @@ func (g *stage) start(ctx context.Context, s settings) error {
 	if err := g.addTenants(ctx, s); err != nil {
 		return err
 	}
-	if !s.Citus {
+	if s.Servers.Can(world.EndKeys) {
 		if err := invariants.Archive(ctx, g.world.DB); err != nil {
 			return err
 		}

@@ -20,16 +20,19 @@ import (
 
 	"payonce/demo/embeddedpg"
 	"payonce/internal/cli"
+	"payonce/internal/config"
 	"payonce/lab/program"
 	"payonce/lab/world"
 	"payonce/test/cituscluster"
 )
 
 const usage = `Usage:
-  citus           run the end-to-end tests, a short crash matrix and the storm on Citus; PG_BINDIR names a PostgreSQL that has it
-  citus PART…     only these parts: tests, matrix, chaos; or cost, which says what a payment takes, on one server and on Citus
+  citus           run the end-to-end tests, a short crash matrix and the storm on Citus
+  citus PART…     only these parts: tests, matrix, chaos; or cost, which says what a payment takes on Citus and on one
+                  server, and fails if that is too much (docs/citus.md)
 
-Settings, as environment variables: those of matrix and chaos; DURATION is 3m by default.
+PG_BINDIR names a PostgreSQL that has Citus. Other settings, as environment variables: those of matrix and chaos, where
+DURATION is 3m by default, and of cost:
 `
 
 func main() {
@@ -44,8 +47,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	for _, part := range parts {
 		switch part {
 		case "help", "--help", "-help", "-h":
-			_, err := io.WriteString(stdout, usage)
-			return err
+			fmt.Fprint(stdout, usage)
+			return config.Describe(stdout, nil, costSettings{})
 		case "tests", "matrix", "chaos", "cost":
 		default:
 			return cli.Usagef("part %q is not known; see citus --help", part)
@@ -93,7 +96,7 @@ const (
 // play runs one part as a program of its own.
 func play(ctx context.Context, root, part string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if part == "cost" {
-		return cost(ctx, root, stdout, stderr)
+		return cost(ctx, root, getenv, stdout, stderr)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -116,7 +119,7 @@ func play(ctx context.Context, root, part string, getenv func(string) string, st
 	}
 	fmt.Fprintf(stderr, "citus: %s\n", strings.Join(command, " "))
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), "CITUS=1", "PGTEST_CITUS=1") // as the labs and test/pgtest call it
+	cmd.Env = append(os.Environ(), "SERVERS=3", "PGTEST_CITUS=1") // as the labs and test/pgtest call it
 	for name, value := range env {
 		if getenv(name) == "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"payonce/internal/tenants"
+	"payonce/lab/world"
 )
 
 // flows lists all of them, in the order of the grid.
@@ -29,11 +30,19 @@ type cell struct {
 // name is what a selection calls the cell.
 func (c cell) name() string { return c.flow + "/" + c.label + "/" + string(c.fault) }
 
-// notOnCitus reports whether the cell can be played on one server only. So it is where keys or webhooks end, for which
-// the pruner comes more often than it does by itself: what becomes of such keys is kept by triggers that write to a
-// table, which on a worker they cannot. The worlds of a cluster are at the native provider.
-func (c cell) notOnCitus() bool {
-	return c.row.oneServer || c.row.env["PRUNE_EVERY"] != "" || c.row.psp != ""
+// needs is what must be possible on the site, so that the cell can be played there. Where keys or webhooks end, the
+// pruner comes more often than it does by itself.
+func (c cell) needs() (all []world.Ability) {
+	if c.row.seesLocks {
+		all = append(all, world.SeeLocks)
+	}
+	if c.row.env["PRUNE_EVERY"] != "" {
+		all = append(all, world.EndKeys)
+	}
+	if c.row.psp != "" {
+		all = append(all, world.ChangeProvider)
+	}
+	return all
 }
 
 // labels name the rows of a flow.
@@ -140,7 +149,7 @@ type row struct {
 	// noWebhooks: the PSP tells nobody, so that lookups and the scan have to find out.
 	noWebhooks bool
 	client     bool // who waits for an answer to what begin has sent
-	oneServer  bool // it looks at who waits for a lock, which on Citus is to be asked in another way
+	seesLocks  bool // it looks at who waits for a lock
 	env        map[string]string
 
 	// script is the whole play of a scene, from the beginning to a final answer; it has no boundary.

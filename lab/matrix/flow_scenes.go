@@ -36,7 +36,7 @@ func sceneFlow() flow {
 		{
 			window: 1, step: "attempt 2 waits for a lock before it has its lease",
 			env:       map[string]string{"LEASE": "12s"}, // a third of it is longer than the wait
-			oneServer: true, script: (*stage).leaseBehindALock, want: want{posts: [2]int{1, 1}, replayed: "false"},
+			seesLocks: true, script: (*stage).leaseBehindALock, want: want{posts: [2]int{1, 1}, replayed: "false"},
 		},
 		{
 			window: 1, step: "two tenants have the same key",

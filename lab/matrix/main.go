@@ -13,6 +13,7 @@ import (
 
 	"payonce/internal/cli"
 	"payonce/lab/program"
+	"payonce/lab/world"
 )
 
 const usage = `Usage:
@@ -93,7 +94,7 @@ type settings struct {
 	Only     string        `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
 	Workers  int           `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
 	Limit    time.Duration `env:"LIMIT" envDefault:"75s" desc:"longest time for a cell; what has come to no end by then is taken for stuck"`
-	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; without the rows in which a key ends, or that look at locks"`
+	Servers  world.Servers `env:"SERVERS" envDefault:"1" desc:"PostgreSQL servers, 1 or 3: the rows of tenants are spread over two of three, and cells that need one server are left out"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
 	Keep     string        `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
 	Report   string        `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`
@@ -122,10 +123,9 @@ func loadSettings(getenv func(string) string) (settings, error) {
 
 // choose lists the cells of the run.
 func (s settings) choose() ([]cell, error) {
-	played := cells(flows())
-	if s.Citus {
-		played = slices.DeleteFunc(played, cell.notOnCitus)
-	}
+	played := slices.DeleteFunc(cells(flows()), func(c cell) bool {
+		return slices.ContainsFunc(c.needs(), func(a world.Ability) bool { return !s.Servers.Can(a) })
+	})
 	all, err := selected(played, s.Only)
 	if err == nil && s.Quick {
 		all = sample(all, s.Seed)

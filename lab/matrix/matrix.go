@@ -49,7 +49,7 @@ func (m *matrix) open(ctx context.Context, dir string) error {
 		return err
 	}
 	m.site, err = world.Open(ctx, world.Options{
-		Programs: programs, Dir: dir, Citus: m.settings.Citus, Say: func(line string) { m.say("%s", line) },
+		Programs: programs, Dir: dir, Servers: m.settings.Servers, Say: func(line string) { m.say("%s", line) },
 		Settings: map[string]string{"max_connections": "1000"},
 	})
 	return err

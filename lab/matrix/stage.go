@@ -168,7 +168,7 @@ func (m *matrix) openStage(ctx context.Context, c cell) (_ *stage, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.w.Close)
-	if !m.settings.Citus { // its triggers write to a table, which on a worker they cannot
+	if m.settings.Servers.Can(world.EndKeys) {
 		if err := invariants.Archive(ctx, s.w.DB); err != nil {
 			return nil, err
 		}

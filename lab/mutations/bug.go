@@ -25,8 +25,12 @@ type change struct {
 	old, new []string
 }
 
-// catch is one run that may find the bug.
+// catch is one run that may find the bug. only is what it plays, or settings that it needs, as "SERVERS=3".
 type catch struct{ lab, only string }
+
+// setting reports whether the run has settings of its own. Not every machine has what they need, so such a bug is
+// planted only by its name.
+func (c catch) setting() bool { return strings.Contains(c.only, "=") }
 
 func (c catch) String() string { return strings.TrimSpace(c.lab + " " + c.only) }
 

@@ -90,6 +90,7 @@ func (s settings) choose(bugs []bug) ([]bug, error) {
 		}
 		return chosen, nil
 	}
+	bugs = slices.DeleteFunc(slices.Clone(bugs), func(b bug) bool { return b.catches[0].setting() })
 	if !s.Quick {
 		return bugs, nil
 	}
@@ -159,6 +160,9 @@ func (f field) look(ctx context.Context, dir string, c catch) ([]program.Violati
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+filepath.Join(dir, "bin"), "LIMIT="+cellLimit.String(),
 		"ONLY="+c.only, fmt.Sprintf("SEED=%d", f.seed), "REPORT="+report, "KEEP="+filepath.Join(dir, "kept"))
+	if c.setting() {
+		cmd.Env = append(append(cmd.Env, "ONLY=", "QUICK="), strings.Fields(c.only)...)
+	}
 	out, runErr := cmd.CombinedOutput()
 	raw, err := os.ReadFile(report)
 	if err != nil {

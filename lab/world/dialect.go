@@ -56,8 +56,8 @@ func (w *World) moveTenants(ctx context.Context) error {
 	if psp == tenants.Native {
 		return nil
 	}
-	if w.site.citus != nil {
-		return errors.New("the worlds of a cluster of Citus are at the native provider")
+	if !w.site.count.Can(ChangeProvider) {
+		return errors.New("the worlds of several servers are at the native provider")
 	}
 	err := pgx.BeginFunc(ctx, w.DB, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {

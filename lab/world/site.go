@@ -17,7 +17,6 @@ import (
 	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
 	"payonce/lab/invariants"
-	"payonce/test/cituscluster"
 )
 
 // Options of a site.
@@ -27,11 +26,11 @@ type Options struct {
 	Settings map[string]string // of PostgreSQL, beside ours
 	// fsync and the like; without it a crash of PostgreSQL loses nothing, one of the machine does
 	Durable bool
-	Citus   bool // the site is a coordinator of Citus with two workers, and its databases are distributed
+	Servers Servers // one, unless it is given
 	Say     func(string)
 }
 
-// Site is one PostgreSQL server, or a cluster of Citus.
+// Site is one PostgreSQL server, or several that share the rows of tenants.
 type Site struct {
 	Programs Programs
 	Dir      string
@@ -39,11 +38,11 @@ type Site struct {
 	Keys     Keys
 
 	options embeddedpg.Options
+	count   Servers
 
-	mu     sync.Mutex
-	server *embeddedpg.Server
-	citus  *cituscluster.Cluster // or nil: server is its coordinator
-	next   int
+	mu      sync.Mutex
+	servers servers
+	next    int
 
 	hastyOnce sync.Mutex
 	hasty     string // path of the reconciler that judges days which are not over; built when it is needed
@@ -63,7 +62,7 @@ const stopLimit = 20 * time.Second
 
 // Open starts the server and makes the template.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
-	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say}
+	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say, count: o.Servers}
 	settings := map[string]string{
 		"max_connections": "400", "shared_buffers": "128MB", "jit": "off",
 		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was
@@ -75,12 +74,7 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 		DataDir: filepath.Join(o.Dir, "postgres"), Durable: o.Durable, Install: true, Progress: o.Say,
 		Settings: settings,
 	}
-	if o.Citus {
-		if s.citus, err = cituscluster.Start(ctx, s.options); err != nil {
-			return nil, err
-		}
-		s.server = s.citus.Coordinator()
-	} else if s.server, err = embeddedpg.Start(ctx, s.options); err != nil {
+	if s.servers, err = o.Servers.start(ctx, s.options); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -92,19 +86,15 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 }
 
 func (s *Site) makeTemplate(ctx context.Context) error {
-	if err := s.createTemplate(ctx); err != nil {
+	if err := s.servers.create(ctx, template); err != nil {
 		return err
 	}
 	// As an administrator would: the roles by himself, the schema by the role that owns it.
-	url := s.server.URL(template)
+	url := s.URL(template)
 	if _, err := s.run(ctx, url, "roles"); err != nil {
 		return err
 	}
-	migrate := []string{"migrate"}
-	if s.citus != nil {
-		migrate = append(migrate, "--distribute")
-	}
-	if _, err := s.run(ctx, s.server.URLAs(string(postgres.Migrator), template), migrate...); err != nil {
+	if _, err := s.run(ctx, s.URLAs(postgres.Migrator, template), s.servers.migrate()...); err != nil {
 		return err
 	}
 	if err := s.makeKeys(ctx, url); err != nil {
@@ -119,17 +109,7 @@ func (s *Site) makeTemplate(ctx context.Context) error {
 	if err := errors.Join(err, conn.Close(ctx)); err != nil {
 		return fmt.Errorf("lift the tenants' limits: %w", err)
 	}
-	if s.citus != nil {
-		return s.citus.Freeze(ctx, template)
-	}
-	return s.admin(ctx, "ALTER DATABASE "+template+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
-}
-
-func (s *Site) createTemplate(ctx context.Context) error {
-	if s.citus != nil {
-		return s.citus.CreateDatabase(ctx, template)
-	}
-	return s.admin(ctx, "CREATE DATABASE "+template)
+	return s.servers.freeze(ctx, template)
 }
 
 // makeKeys makes the API keys of all worlds, as an administrator does.
@@ -181,43 +161,42 @@ func (s *Site) run(ctx context.Context, url string, args ...string) (string, err
 
 // admin runs one statement as the superuser, beside all databases of ours.
 func (s *Site) admin(ctx context.Context, sql string) error {
-	if s.citus != nil {
-		return s.citus.Everywhere(ctx, sql)
-	}
-	conn, err := pgx.Connect(ctx, s.URL("postgres"))
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, sql)
-	if err := errors.Join(err, conn.Close(ctx)); err != nil {
-		return fmt.Errorf("%s: %w", sql, err)
-	}
-	return nil
+	s.mu.Lock()
+	servers := s.servers
+	s.mu.Unlock()
+	return servers.everywhere(ctx, sql)
 }
 
 // URL is the superuser's connection string of a database, straight to the server.
 func (s *Site) URL(database string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.server.URL(database)
+	return s.servers.first().URL(database)
+}
+
+// Servers are the PostgreSQL servers, by name.
+func (s *Site) Servers() map[string]*embeddedpg.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.servers.all()
 }
 
 // CrashPostgres ends the server as pg_ctl stop -m immediate does, and starts it again: it recovers from its log.
 func (s *Site) CrashPostgres(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.citus != nil {
-		err := s.citus.Crash(ctx, 0)
-		s.server = s.citus.Coordinator()
-		return err
-	}
-	s.server.Abort()
-	server, err := embeddedpg.Start(ctx, s.options)
-	if err != nil {
-		return fmt.Errorf("start PostgreSQL after its crash: %w", err)
-	}
-	s.server = server
-	return nil
+	var err error
+	s.servers, err = s.servers.crash(ctx, 0)
+	return err
+}
+
+// CrashPart does the same to one of the servers that share the tenants' rows.
+func (s *Site) CrashPart(ctx context.Context, n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	s.servers, err = s.servers.crash(ctx, 1+n%(len(s.servers.all())-1))
+	return err
 }
 
 // clone makes one more database.
@@ -236,7 +215,7 @@ func (s *Site) clone(ctx context.Context) (string, error) {
 func (s *Site) URLAs(role postgres.Role, database string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.server.URLAs(string(role), database)
+	return s.servers.first().URLAs(string(role), database)
 }
 
 // Close ends the server and removes its data.
@@ -245,10 +224,7 @@ func (s *Site) Close() error {
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.citus != nil {
-		return errors.Join(s.citus.Stop(ctx), s.citus.Remove())
-	}
-	return errors.Join(s.server.Stop(ctx), os.RemoveAll(s.server.DataDir()))
+	return s.servers.close(ctx)
 }
 
 // ServerOptions are those of the server, for another one that is to take its place.
@@ -258,7 +234,7 @@ func (s *Site) ServerOptions() embeddedpg.Options { return s.options }
 func (s *Site) ServerProgram(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.server.Program(name)
+	return s.servers.first().Program(name)
 }
 
 // LosePostgres kills the server with all its processes, as a machine that loses its power does. Nothing starts it
@@ -266,7 +242,7 @@ func (s *Site) ServerProgram(name string) string {
 func (s *Site) LosePostgres() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.server.Crash()
+	s.servers.first().Crash()
 }
 
 // Follow makes another server that of this site, when the one before it is lost. Worlds keep their pools and proxies:
@@ -275,13 +251,13 @@ func (s *Site) Follow(server *embeddedpg.Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-s.server.Done():
+	case <-s.servers.first().Done():
 	default:
 		return errors.New("follow another server: the one before it still runs")
 	}
-	if err := os.RemoveAll(s.server.DataDir()); err != nil {
+	if err := os.RemoveAll(s.servers.first().DataDir()); err != nil {
 		return fmt.Errorf("remove the lost server's data: %w", err)
 	}
-	s.server = server
+	s.servers = oneServer{server, s.options}
 	return nil
 }

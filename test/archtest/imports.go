@@ -112,7 +112,7 @@ var importTable = []importRule{
 	{
 		packages: []string{"internal/postgres/..."},
 		refuses:  []string{"payonce/..."},
-		allows:   []string{"payonce/db/migrations"},
+		allows:   []string{"payonce/db/migrations/..."},
 		because:  "postgres is a leaf that applies the schema and knows no table",
 	},
 	{

@@ -43,6 +43,7 @@ var Rings = []Ring{
 	}},
 	{"operations", []string{
 		"cmd/reconciler/operations.go",
+		"db/migrations/citus",
 		"internal/app/memory.go", "internal/app/operations.go", "internal/app/processors.go",
 		"internal/console",
 		"internal/deadletters/list.go", "internal/deadletters/resolve.go",
@@ -60,6 +61,7 @@ var Rings = []Ring{
 		"internal/look",
 		"internal/operator", "internal/operator/commands",
 		"internal/payments/deadletter.go", "internal/payments/inquire.go", "internal/payments/statement.go",
+		"internal/postgres/citus.go",
 		"internal/reconcile/events.go", "internal/reconcile/operations.go", "internal/reconcile/queue.go",
 		"internal/sequence",
 		"internal/statement",

@@ -8,16 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/postgres"
+	"payonce/db/migrations/citus"
 	"payonce/test/pgtest"
 )
 
 // Citus refuses some statements, and answers others in another way. Each statement is executed before and after the
 // same rows are distributed. It must return the same rows, and leave the same rows in every table.
 func TestEveryStatementAnswersOnCitusAsOnOneServer(t *testing.T) {
-	if !pgtest.OnCitus() {
-		t.Skip("for make citus: " + pgtest.Citus + " is not set")
-	}
 	c, url := pgtest.OwnCitus(t)
 	onOneServer := answers(t, url, func(s *session) {
 		s.elsewhere(read(t, "testdata/begin.sql"))
@@ -31,7 +28,7 @@ func TestEveryStatementAnswersOnCitusAsOnOneServer(t *testing.T) {
 	}
 	onCitus := answers(t, url, func(s *session) {
 		for _, p := range s.all {
-			p.sql = postgres.NameTenant(p.sql)
+			p.sql = citus.NameTenant(p.sql)
 		}
 	})
 	for name, want := range onOneServer {

@@ -28,9 +28,7 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	if pgtest.OnCitus() {
-		t.Skip("it counts the blocks of one server")
-	}
+	pgtest.NeedsOneServer(t, "it counts the blocks there")
 	db := pgtest.Open(t, pgtest.NewURL(t), pgtest.Limits())
 	conn, err := db.Pool().Acquire(t.Context())
 	if err != nil {
@@ -147,7 +145,7 @@ func (s *session) inTransaction(name string, steps ...string) ([]*pgconn.Result,
 	}
 	defer s.run("ROLLBACK")
 	var results []*pgconn.Result
-	// One by one: Citus sends SET LOCAL to its workers with all that is in the same message.
+	// One by one: a SET LOCAL may be passed on to other servers with all that is in the same message.
 	for _, step := range append(all, steps...) {
 		more, err := s.conn.PgConn().Exec(s.t.Context(), step).ReadAll()
 		if err != nil {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/db/migrations/citus"
 	"payonce/internal/config"
 	"payonce/internal/postgres"
 	"payonce/test/cituscluster"
@@ -20,9 +24,7 @@ import (
 // on the shard itself, by the names that Citus gives to such transactions.
 func TestInDoubtAReaderSeesTheOldRowAndAWriterWaits(t *testing.T) {
 	t.Parallel()
-	if !pgtest.OnCitus() {
-		t.Skip("for make citus: " + pgtest.Citus + " is not set")
-	}
+	pgtest.NeedsSeveralServers(t)
 	w := setup(t)
 	ctx := t.Context()
 	const gid = "citus_0_4242_4242_4242"
@@ -82,9 +84,7 @@ func (w *world) writeInDoubt(ctx context.Context) error {
 // PostgreSQL thinks of a plan for any values.
 func TestPaymentTouchesTheShardsOfItsTenantOnly(t *testing.T) {
 	t.Parallel()
-	if !pgtest.OnCitus() {
-		t.Skip("for make citus: " + pgtest.Citus + " is not set")
-	}
+	pgtest.NeedsSeveralServers(t)
 	w := setup(t)
 	const payments = 40
 	for range payments {
@@ -107,9 +107,6 @@ func TestPaymentTouchesTheShardsOfItsTenantOnly(t *testing.T) {
 // says so, to the workers or to the API. A synchronous standby that is away holds it at that point.
 func TestReservationOfACoordinatorThatDiesBetweenPrepareAndCommit(t *testing.T) {
 	t.Parallel()
-	if !pgtest.OnCitus() {
-		t.Skip("for make citus: " + pgtest.Citus + " is not set")
-	}
 	c, url := pgtest.OwnCitus(t)
 	tell := func(statements ...string) {
 		t.Helper()
@@ -194,3 +191,211 @@ func prepared(t *testing.T, c *cituscluster.Cluster) (n int) {
 	}
 	return n
 }
+
+// waitsForALock finds sessions in pg_stat_activity. Of a distributed table, it is the session on a worker that waits.
+func waitsForALock() string {
+	return pgtest.ByServers("wait_event_type = 'Lock'",
+		"(wait_event_type = 'Lock' OR pid IN (SELECT citus_pid_for_gpid(waiting_gpid) FROM citus_lock_waits))")
+}
+
+// setLockTimeout gives the API's role one on all nodes: a session's own is not handed on to the workers. It does
+// nothing on one server.
+func setLockTimeout(t *testing.T, url string, timeout time.Duration) {
+	t.Helper()
+	const alter = "DO $$ BEGIN EXECUTE format('ALTER ROLE payonce_api IN DATABASE %%I SET lock_timeout = %d', current_database()); END $$"
+	if pgtest.OnCitus() {
+		pgtest.Exec(t, pgtest.Connect(t, url), fmt.Sprintf(alter, timeout.Milliseconds()))
+	}
+}
+
+// An installation that has paid is distributed: no process may be there, and then all that was there is there as
+// before.
+func TestInstallationThatHasPaidIsDistributed(t *testing.T) {
+	t.Parallel()
+	c, url := pgtest.OwnCitus(t)
+	on := func(o *options) { o.url = url }
+	key, refund, lost, gone := freshKey(), freshKey(), freshKey(), freshKey()
+	var paid, returned reply
+	var moves, guards []string
+	t.Run("before", func(t *testing.T) {
+		w := setup(t, on)
+		paid = w.pay(key, "pm_ok")
+		paid.expect(t, http.StatusCreated, "")
+		returned = w.do(call{method: "POST", path: "/payments/" + paid.text(t, "paymentId") + "/refunds", key: refund,
+			body: `{"amountCents":5000}`})
+		returned.expect(t, http.StatusCreated, "")
+		w.pay(lost, "pm_never").expect(t, http.StatusAccepted, "")
+		w.exec("INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'POST /payments', '" + gone + "', 3)")
+		moves, guards = w.moves(lost), w.guards()
+		if err := pgtest.Distribute(t, c); err == nil ||
+			!strings.Contains(err.Error(), "others are connected to this database: payonce") {
+			t.Fatalf("distributed beside a process: %v", err)
+		}
+		if w.count("SELECT count(*) FROM pg_dist_partition") != 0 {
+			t.Fatal("a part is distributed")
+		}
+	})
+	for range 2 { // the second time, all is done
+		if err := pgtest.Distribute(t, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := setup(t, on)
+	if n := w.count("SELECT count(*) FROM citus_shards WHERE table_name = 'payments'::regclass"); n == 0 {
+		t.Fatal("payments are not distributed")
+	}
+	if n := w.count("SELECT pg_relation_size('payments') + pg_relation_size('idempotency_keys') + pg_relation_size('idempotency_key_events')"); n != 0 {
+		t.Errorf("%d bytes of rows are left on the coordinator", n)
+	}
+	if got := w.guards(); !slices.Equal(got, guards) {
+		t.Errorf("guards are %q, were %q", got, guards)
+	}
+	if n := w.count("SELECT count(*) FROM run_command_on_shards('refunds', $$ SELECT 'refunds_guard' FROM pg_trigger WHERE tgrelid = '%s'::regclass AND tgname LIKE 'refunds_guard%%' $$) WHERE result <> ''"); n != cituscluster.Shards {
+		t.Errorf("%d shards of refunds are guarded", n)
+	}
+	w.pay(key, "pm_ok").same(t, paid)
+	refunds := "/payments/" + paid.text(t, "paymentId") + "/refunds"
+	w.do(call{method: "POST", path: refunds, key: refund, body: `{"amountCents":5000}`}).same(t, returned)
+	w.do(call{method: "POST", path: refunds, key: freshKey(), body: `{"amountCents":7001}`}).expect(t,
+		http.StatusConflict, "refund_exceeds_payment")
+	if got := w.moves(lost); len(got) == 0 || !slices.Equal(got, moves) {
+		t.Errorf("the timeline is %q, was %q", got, moves)
+	}
+	last := w.count("SELECT max(id) FROM idempotency_key_events")
+	w.pay(freshKey(), "pm_never").expect(t, http.StatusAccepted, "")
+	if n := w.count("SELECT max(id) FROM idempotency_key_events"); n <= last {
+		t.Errorf("lines of timelines are numbered %d behind %d", n, last)
+	}
+	w.pay(gone, "pm_ok").expect(t, http.StatusCreated, "")
+	if n := w.count("SELECT generation FROM idempotency_keys WHERE tenant_id = 'acme' AND key = $1", gone); n != 4 {
+		t.Errorf("a key whose tombstone says 3 goes on as generation %d", n)
+	}
+}
+
+// guards are the triggers of the tables that are distributed.
+func (w *world) guards() []string {
+	w.t.Helper()
+	all := pgtest.Values[string](w.t, w.db, `SELECT t.tgenabled::text || ' ' || pg_get_triggerdef(t.oid) FROM pg_trigger AS t
+		WHERE NOT t.tgisinternal AND t.tgname NOT LIKE 'truncate_trigger_%' AND t.tgrelid::regclass::text
+			IN ('idempotency_keys', 'idempotency_key_events', 'idempotency_key_tombstones', 'payments', 'refunds') ORDER BY 1`)
+	if len(all) == 0 {
+		w.t.Fatal("no triggers")
+	}
+	return all
+}
+
+var parameter = regexp.MustCompile(`\$\d+`)
+
+// The functions of db/migrations/citus are made of the statements, and Payonce calls them: charges, refunds, and what
+// they refuse. The server is one, and looks like the worker of the tenant. make citus runs all tests on real workers.
+func TestTransactionsThatAreCallsOfFunctions(t *testing.T) {
+	t.Parallel()
+	for name, shard := range map[string]string{"made by migrate": "900011", "made by a split since": "900012"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := onOneWorker(t)
+			w.exec("UPDATE tenants SET tells = true WHERE id = 'acme'")
+			w.exec("UPDATE shard_of_all SET id = $1::text::bigint", shard)
+
+			// Each function can be planned, also of the transactions that are rare.
+			for _, texts := range citus.Transactions() {
+				sql := parameter.ReplaceAllString(citus.CallOf(texts), "NULL")
+				if _, err := w.db.Exec(t.Context(), sql); err != nil {
+					t.Errorf("%s: %v", citus.FunctionOf(texts), err)
+				}
+			}
+
+			calls := w.calls(func() {
+				key := freshKey()
+				paid := w.pay(key, "pm_ok")
+				paid.expect(t, http.StatusCreated, "")
+				w.pay(key, "pm_ok").same(t, paid)
+				w.pay(key, "pm_decline").
+					expect(t, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload")
+				w.pay(freshKey(), "pm_decline").expect(t, http.StatusPaymentRequired, "")
+
+				id, key := paid.text(t, "paymentId"), freshKey()
+				part := w.refund(id, key, `{"amountCents": 1}`)
+				part.expect(t, http.StatusCreated, "")
+				w.refund(id, key, `{"amountCents": 1}`).same(t, part)
+				w.refund(id, freshKey(), `{}`).expect(t, http.StatusCreated, "")
+				w.refund(id, freshKey(), `{"amountCents": 1}`).
+					expect(t, http.StatusConflict, "refund_exceeds_payment")
+			})
+			if calls < 10 {
+				t.Errorf("%d transactions were calls", calls)
+			}
+			if n := w.count("SELECT count(*) FROM events"); n != 4 {
+				t.Errorf("%d events, want those of two payments and two refunds", n)
+			}
+
+			var all sync.WaitGroup
+			for range 40 {
+				all.Go(func() { w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "") })
+			}
+			all.Wait()
+		})
+	}
+}
+
+// calls is how many transactions of f were calls.
+func (w *world) calls(f func()) int {
+	w.t.Helper()
+	before := w.count("SELECT last_value FROM called")
+	f()
+	return w.count("SELECT last_value FROM called") - before
+}
+
+// onOneWorker has a database that looks like the worker of the tenant, who wants events.
+func onOneWorker(t *testing.T) *world {
+	t.Helper()
+	pgtest.NeedsOneServer(t, "it looks like a worker")
+	url := pgtest.NewURL(t)
+	conn := pgtest.Connect(t, url)
+	pgtest.Exec(t, conn, oneWorker)
+	if err := citus.MakeFunctions(t.Context(), conn); err != nil {
+		t.Fatal(err)
+	}
+	return setup(t, func(o *options) { o.url = url })
+}
+
+const oneWorker = `
+-- Makes one server look like the worker of every tenant, to Payonce: what it asks Citus for, with views for the shards.
+-- So the functions of db/migrations/citus run where there is no Citus. A call takes a number of the sequence. What Citus
+-- has in pg_catalog is there, too.
+CREATE FUNCTION citus_truncate_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER spread AFTER TRUNCATE ON idempotency_keys EXECUTE FUNCTION citus_truncate_trigger();
+
+SET allow_system_table_mods TO on;
+CREATE TABLE pg_catalog.pg_dist_local_group AS SELECT 1 AS groupid;
+CREATE TABLE pg_dist_partition (logicalrelid regclass, colocationid integer);
+CREATE TABLE pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text);
+CREATE TABLE pg_catalog.pg_dist_placement (shardid bigint, groupid integer);
+CREATE SEQUENCE called;
+
+DO $$
+DECLARE it record;
+BEGIN
+    FOR it IN
+        SELECT c.name, 900000 + 10 * c.n AS shard, c.name = 'tenants' AS copied
+        FROM unnest(ARRAY['idempotency_keys', 'idempotency_key_events', 'idempotency_key_tombstones', 'payments',
+                          'refunds', 'disputes', 'events', 'tenants']) WITH ORDINALITY AS c (name, n)
+    LOOP
+        INSERT INTO pg_dist_partition VALUES (it.name::regclass, CASE WHEN it.copied THEN 1 ELSE 2 END);
+        FOR half IN 1 .. CASE WHEN it.copied THEN 1 ELSE 2 END LOOP
+            INSERT INTO pg_dist_shard
+                VALUES (it.name::regclass, it.shard + half, CASE WHEN NOT it.copied THEN half END);
+            INSERT INTO pg_dist_placement VALUES (it.shard + half, 1);
+            EXECUTE format('CREATE VIEW %I AS SELECT * FROM %I', format('%s_%s', it.name, it.shard + half), it.name);
+        END LOOP;
+    END LOOP;
+END $$;
+
+CREATE TABLE shard_of_all AS SELECT 900011::bigint AS id;
+CREATE FUNCTION pg_catalog.get_shard_id_for_distribution_column(regclass, text) RETURNS bigint LANGUAGE sql
+    AS 'SELECT id FROM shard_of_all';
+CREATE FUNCTION pg_catalog.lock_shard_metadata(integer, bigint[]) RETURNS void LANGUAGE sql AS $$ SELECT nextval('called') $$;
+CREATE FUNCTION create_distributed_function(regprocedure, text, colocate_with text) RETURNS void
+    LANGUAGE sql AS '';
+GRANT ALL ON ALL TABLES IN SCHEMA public TO payonce_api, payonce_reconciler;
+`

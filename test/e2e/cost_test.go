@@ -208,9 +208,7 @@ func TestPlansOnABigAnalysedTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it fills and analyses big tables")
 	}
-	if pgtest.OnCitus() {
-		t.Skip("it stages its rows on one server, and reads one server's plans: a coordinator shows one shard of many")
-	}
+	pgtest.NeedsOneServer(t, "it stages its rows and reads its plans there")
 	w, proxy := setupProxied(t)
 	w.prepareEverything(proxy)
 	conn := w.session()

@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/config"
-	"payonce/test/cituscluster"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -235,14 +234,9 @@ func (s *session) run(statements ...string) {
 	}
 }
 
-// blocked finds the API's sessions that wait for a lock, in pg_stat_activity. Of Citus', it is the session on a worker
-// that waits.
+// blocked finds the API's sessions that wait for a lock, in pg_stat_activity.
 func blocked() string {
-	lock := "wait_event_type = 'Lock'"
-	if pgtest.OnCitus() {
-		lock = "(" + lock + " OR pid IN (SELECT citus_pid_for_gpid(waiting_gpid) FROM citus_lock_waits))"
-	}
-	return "datname = current_database() AND application_name = 'payonce' AND " + lock
+	return "datname = current_database() AND application_name = 'payonce' AND " + waitsForALock()
 }
 
 // awaitBlocked waits until that many of the API's sessions wait for a lock.
@@ -306,24 +300,12 @@ func TestLockTimeoutAtTheReservationIsRefusedBeforeThePSP(t *testing.T) {
 	w.chargedOnce(key, key, w.pay(key, "pm_ok"))
 }
 
-// timeOutOnWorkers gives the API's role a lock timeout on all nodes.
-func timeOutOnWorkers(t *testing.T, url string, timeout time.Duration) {
-	t.Helper()
-	const alter = "DO $$ BEGIN EXECUTE format('ALTER ROLE payonce_api IN DATABASE %%I SET lock_timeout = %d', current_database()); END $$"
-	if err := cituscluster.Run(t.Context(), url, fmt.Sprintf(alter, timeout.Milliseconds())); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestLockTimeoutAtTheCompletionIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	const lockTimeout = 50 * time.Millisecond
 	gate := newGate()
 	url := pgtest.NewURL(t)
-	if pgtest.OnCitus() {
-		// A session's own timeout is not handed on to the workers.
-		timeOutOnWorkers(t, url, lockTimeout)
-	}
+	setLockTimeout(t, url, lockTimeout)
 	w, proxy := setupProxied(t, func(o *options) {
 		o.between, o.url = gate.wrap, url
 		o.settings = func(c *config.API) { c.DBLockTimeout = lockTimeout }

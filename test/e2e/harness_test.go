@@ -149,12 +149,7 @@ func setup(t testing.TB, with ...func(*options)) *world {
 }
 
 // webhookDelay is how long an owner has to write down that its outcome is lost, before it hears of it.
-func webhookDelay() time.Duration {
-	if pgtest.OnCitus() {
-		return 500 * time.Millisecond
-	}
-	return 20 * time.Millisecond
-}
+func webhookDelay() time.Duration { return pgtest.ByServers(20*time.Millisecond, 500*time.Millisecond) }
 
 // testSettings are the defaults, with times short enough for tests and limits that no test meets by accident.
 func testSettings(t testing.TB, databaseURL, pspURL string) config.API {

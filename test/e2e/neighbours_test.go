@@ -152,9 +152,7 @@ func TestLongListsOfOneTenantStopNobodyElse(t *testing.T) {
 // slow makes a payment of the tenant, which nobody reads to its end before open is called.
 func (w *world) slow(tenant string) (open func()) {
 	w.t.Helper()
-	if pgtest.OnCitus() {
-		w.t.Skip("a policy holds one row with a lock of one server, and on Citus the row is on another")
-	}
+	pgtest.NeedsOneServer(w.t, "a policy holds one row with a lock there")
 	w.pay(freshKey(), "pm_ok").expect(w.t, http.StatusCreated, "")
 	gate, err := w.db.Acquire(w.t.Context())
 	if err != nil {

@@ -239,11 +239,6 @@ func TestDeclineThatWasLostIsAnsweredAsALiveOne(t *testing.T) {
 }
 
 // linesLate is how much later than its row a line of the timeline may be dated: the statement reads the clock for the
-// row first. On a busy machine it may be stopped in between, and with Citus it goes to several servers. It is less than
-// the time from the first lookup to the end of the grace period, so a release by that lookup is noticed.
-func linesLate() time.Duration {
-	if !pgtest.OnCitus() {
-		return 500 * time.Millisecond
-	}
-	return 2 * time.Second
-}
+// row first. On a busy machine it may be stopped in between, and it may go to several servers. It is less than the time
+// from the first lookup to the end of the grace period, so a release by that lookup is noticed.
+func linesLate() time.Duration { return pgtest.ByServers(500*time.Millisecond, 2*time.Second) }

@@ -28,13 +28,8 @@ import (
 func gracePeriod() time.Duration { return lease() + time.Second }
 
 // lease is so short that it ends within a test. An owner sends within a third of it, and the first statement of a
-// session takes Citus longer: it connects to workers.
-func lease() time.Duration {
-	if pgtest.OnCitus() {
-		return 9 * time.Second
-	}
-	return 3 * time.Second
-}
+// session takes longer where it connects to other servers.
+func lease() time.Duration { return pgtest.ByServers(3*time.Second, 9*time.Second) }
 
 // quick are settings under which every case ends within seconds. A webhook has all the time until the first lookup.
 func quick(c *config.Shared) {

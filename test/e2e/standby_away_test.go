@@ -368,7 +368,7 @@ func TestReservationInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
 	}
 }
 
-// withoutBlock leaves out what frames a pipeline where tables are distributed.
+// withoutBlock leaves out what may frame a pipeline.
 func withoutBlock(round []string) []string {
 	return slices.DeleteFunc(slices.Clone(round), func(name string) bool { return name == "BEGIN" || name == "COMMIT" })
 }

@@ -123,9 +123,7 @@ func TestCallersTraceContinuesThroughThePSPCall(t *testing.T) {
 
 func TestGroupCommitAndItsMembersHaveLinks(t *testing.T) {
 	t.Parallel()
-	if pgtest.OnCitus() {
-		t.Skip("nobody shares a transaction there")
-	}
+	pgtest.NeedsOneServer(t, "on several, nobody shares a transaction")
 	c := newCollector(t)
 	w := setupOpen(t, traced(c), shared(func(s *config.Shared) { s.DBCommitSlots = 1 }))
 	var all sync.WaitGroup

@@ -91,16 +91,20 @@ func (n *names) follow(m message) (executed []string, ok bool) {
 		n.portals[string(first)] = n.statements[string(second)]
 		return nil, ok && two
 	case kindExecute: // portal
-		return []string{n.portals[string(first)]}, ok
+		return strings.Split(n.portals[string(first)], " "), ok
 	case kindQuery: // SQL
-		return []string{nameOf(string(first))}, ok
+		return strings.Split(nameOf(string(first)), " "), ok
 	}
 	return nil, true
 }
 
-// nameOf reads sqlc's comment, "-- name: ReserveKeys :many", or takes the first word.
+// nameOf reads sqlc's comment, "-- name: ReserveKeys :many", or takes the first word. A call of a function that runs
+// several queries has all their names: "-- name: ReserveKeys BeginPayments :call".
 func nameOf(sql string) string {
 	if named, ok := strings.CutPrefix(sql, "-- name: "); ok {
+		if all, _, called := strings.Cut(named, " :call\n"); called {
+			return all
+		}
 		sql = named
 	}
 	if words := strings.Fields(sql); len(words) > 0 {

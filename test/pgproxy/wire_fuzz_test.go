@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -80,13 +81,13 @@ func (r reader) follow(m message) (executed []string, understood bool) {
 		if e.Decode(m.payload) != nil {
 			return nil, false
 		}
-		return []string{r.portals[e.Portal]}, true
+		return strings.Split(r.portals[e.Portal], " "), true
 	case kindQuery:
 		var q pgproto3.Query
 		if q.Decode(m.payload) != nil || bytes.IndexByte(m.payload, 0) != len(m.payload)-1 {
 			return nil, false
 		}
-		return []string{nameOf(q.String)}, true
+		return strings.Split(nameOf(q.String), " "), true
 	}
 	return nil, true
 }

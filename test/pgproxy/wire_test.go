@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 )
 
@@ -12,6 +13,7 @@ func TestQueriesGoBySqlcNameOrFirstWord(t *testing.T) {
 	for sql, want := range map[string]string{
 		"-- name: ReserveKeys :many\nWITH x": "ReserveKeys",
 		"-- name: ExpireLease :execrows\n":   "ExpireLease",
+		"-- name: A B :call\nSELECT 1":       "A B",
 		"begin":                              "begin",
 		"COMMIT; ":                           "COMMIT",
 		"\n select 1":                        "select",
@@ -36,6 +38,11 @@ func TestStatementAndPortalLeadToTheQuery(t *testing.T) {
 	}
 	say(kindParse, "s1\x00-- name: One :one\nSELECT 1\x00\x00\x00")
 	say(kindParse, "s2\x00-- name: Two :one\nSELECT 2\x00\x00\x00")
+	say(kindParse, "s3\x00-- name: One Two :call\nSELECT 3\x00\x00\x00")
+	say(kindBind, "both\x00s3\x00\x00\x00\x00\x00\x00\x00")
+	if got := say(kindExecute, "both\x00\x00\x00\x00\x00"); !slices.Equal(got, []string{"One", "Two"}) {
+		t.Errorf("a call of a function executes %q", got)
+	}
 	say(kindBind, "\x00s1\x00\x00\x00\x00\x00\x00\x00")
 	say(kindBind, "p\x00s2\x00\x00\x00\x00\x00\x00\x00")
 	for portal, want := range map[string]string{"": "One", "p": "Two"} {

@@ -16,7 +16,6 @@ import (
 
 	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
-	"payonce/test/cituscluster"
 )
 
 const (
@@ -27,29 +26,28 @@ const (
 	statementTimeout = time.Minute
 )
 
-// Citus is the environment variable that has the shared cluster be one of Citus, with a coordinator, two workers, and
-// distributed databases. Tests that start a server of their own are not concerned.
-const Citus = "PGTEST_CITUS"
-
-// OnCitus tells whether the shared cluster is one of Citus.
-func OnCitus() bool { return os.Getenv(Citus) != "" }
-
 // shared is the cluster of this test binary.
 //
 //nolint:gochecknoglobals // a test binary has no other place for what its tests share
 var shared cluster
 
 type cluster struct {
-	once   sync.Once
-	server *embeddedpg.Server
-	citus  *cituscluster.Cluster // or nil: server is its coordinator
-	err    error
+	once    sync.Once
+	servers servers
+	err     error
 
 	mu    sync.Mutex // one statement at a time: a template that is being copied can't be copied
-	admin *pgx.Conn
 	next  int
 	how   string // of cloning: what comes after CREATE DATABASE name TEMPLATE name
 	seeds map[string]*seeded
+}
+
+// servers are one PostgreSQL server, or several that share the rows of tenants (several.go).
+type servers interface {
+	first() *embeddedpg.Server // that tests connect to
+	everywhere(ctx context.Context, sql string) error
+	freeze(ctx context.Context, database string) error // nobody connects to it, so that it can be cloned
+	close(ctx context.Context) error
 }
 
 // Server is the cluster that the tests of this binary share, for tests that ask
@@ -60,7 +58,7 @@ func Server(t testing.TB) *embeddedpg.Server {
 	if shared.err != nil {
 		t.Fatalf("start PostgreSQL for tests: %v", shared.err)
 	}
-	return shared.server
+	return shared.servers.first()
 }
 
 func (c *cluster) open() error {
@@ -70,70 +68,72 @@ func (c *cluster) open() error {
 	if err != nil {
 		return err
 	}
-	if OnCitus() {
-		if c.citus, err = cituscluster.Start(ctx, inDoubt(options(dir, false))); err != nil {
-			return err
-		}
-		c.server = c.citus.Coordinator()
-	} else {
-		if err := copyPrepared(ctx, migrated, dir); err != nil {
-			return err
-		}
-		if c.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
-			return err
-		}
-	}
-	if c.admin, err = pgx.Connect(ctx, c.server.URL("postgres")); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	if c.citus != nil {
-		c.how = " STRATEGY file_copy"
-		if err := createOnCitus(ctx, c.citus, template); err != nil {
-			return err
-		}
-		if err := postgres.Distribute(ctx, c.server.URLAs(string(postgres.Migrator), template),
-			slog.New(slog.DiscardHandler)); err != nil {
-			return err
-		}
-		return c.citus.Freeze(ctx, template)
-	}
-	if err := ensureMigrated(ctx, c.server, c.admin); err != nil {
+	if c.servers, c.how, err = ByServers(startOne, startSeveral)(ctx, dir); err != nil {
 		return err
+	}
+	return c.servers.freeze(ctx, template)
+}
+
+type oneServer struct {
+	server *embeddedpg.Server
+	admin  *pgx.Conn
+}
+
+// startOne starts a server that has the template.
+func startOne(ctx context.Context, dir string) (_ servers, how string, err error) {
+	if err := copyPrepared(ctx, migrated, dir); err != nil {
+		return nil, "", err
+	}
+	s := oneServer{}
+	if s.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
+		return nil, "", err
+	}
+	if s.admin, err = pgx.Connect(ctx, s.server.URL("postgres")); err != nil {
+		return s, "", fmt.Errorf("connect: %w", err)
+	}
+	if err := ensureMigrated(ctx, s.server, s.admin); err != nil {
+		return s, "", err
 	}
 	// Copies of files come with the caches that PostgreSQL keeps in files, so the first connection need not build them;
 	// other strategies exist since version 15.
-	const how = "SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END"
-	if err := c.admin.QueryRow(ctx, how).Scan(&c.how); err != nil {
-		return fmt.Errorf("ask for the version: %w", err)
+	const ask = "SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END"
+	if err := s.admin.QueryRow(ctx, ask).Scan(&how); err != nil {
+		return s, "", fmt.Errorf("ask for the version: %w", err)
 	}
-	return c.freeze(template)
+	return s, how, nil
+}
+
+func (s oneServer) first() *embeddedpg.Server { return s.server }
+
+func (s oneServer) everywhere(ctx context.Context, sql string) error {
+	_, err := s.admin.Exec(ctx, sql)
+	return err
+}
+
+func (s oneServer) freeze(ctx context.Context, database string) error {
+	return s.everywhere(ctx, "ALTER DATABASE "+database+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
+func (s oneServer) close(ctx context.Context) error {
+	return errors.Join(s.server.Stop(ctx), os.RemoveAll(s.server.DataDir()))
+}
+
+func (c *cluster) close() error {
+	if c.servers == nil {
+		return nil
+	}
+	ctx, cancel := stopContext()
+	defer cancel()
+	return c.servers.close(ctx)
 }
 
 // freeze has nobody connect to a database, so that it can be cloned.
 func (c *cluster) freeze(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false IS_TEMPLATE true")
-}
-
-// createOnCitus creates an empty database with the roles on a cluster of Citus.
-func createOnCitus(ctx context.Context, c *cituscluster.Cluster, name string) error {
-	if err := c.CreateDatabase(ctx, name); err != nil {
-		return err
-	}
-	return postgres.CreateRoles(ctx, c.Coordinator().URL(name), nil, slog.New(slog.DiscardHandler))
-}
-
-func (c *cluster) close() error {
-	if c.server == nil {
-		return nil
-	}
-	ctx, cancel := stopContext()
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
-	if c.citus != nil {
-		return errors.Join(c.citus.Stop(ctx), c.citus.Remove())
-	}
-	return errors.Join(c.server.Stop(ctx), os.RemoveAll(c.server.DataDir()))
+	return c.servers.freeze(ctx, name)
 }
 
 // createDatabase clones a database.
@@ -153,8 +153,8 @@ func (c *cluster) dropDatabase(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.exec("DROP DATABASE " + name + " WITH (FORCE)")
-	// Citus' own process comes back to a database that is still there.
-	for tries := 1; err != nil && c.citus != nil && tries < 5; tries++ {
+	// A process of the server's own may come back to a database that is still there.
+	for tries := 1; err != nil && tries < 5; tries++ {
 		err = c.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)")
 	}
 	return err
@@ -165,11 +165,7 @@ func (c *cluster) dropDatabase(name string) error {
 func (c *cluster) exec(sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
-	if c.citus != nil {
-		return c.citus.Everywhere(ctx, sql)
-	}
-	_, err := c.admin.Exec(ctx, sql)
-	return err
+	return c.servers.everywhere(ctx, sql)
 }
 
 // ensureMigrated does what migrateNew does, unless the cluster is a copy of a prepared one, which has the database.

@@ -102,15 +102,10 @@ type seeded struct {
 }
 
 // Seeded is NewURL, with what seed writes already in the database. For each kind, seed runs once in a test binary: the
-// databases of the other tests are clones. It must close its connections. On a cluster of Citus it runs for each test.
+// databases of the other tests are clones. It must close its connections.
 func Seeded(t testing.TB, kind string, seed func(url string)) string {
 	t.Helper()
 	server := Server(t)
-	if shared.citus != nil {
-		url := NewURL(t)
-		seed(url)
-		return url
-	}
 	s := shared.seed(kind)
 	s.once.Do(func() {
 		name, err := shared.createDatabase(template)

@@ -2,16 +2,12 @@ package pgtest
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/embeddedpg"
-	"payonce/internal/postgres"
-	"payonce/test/cituscluster"
 )
 
 // ownDatabase is the name of the database that Migrate creates.
@@ -89,48 +85,4 @@ func run(t testing.TB, o embeddedpg.Options) *embeddedpg.Server {
 		}
 	})
 	return server
-}
-
-// OwnCitus is a cluster of Citus for one test, which may crash its nodes, and the connection string of a migrated
-// database on it, which is not distributed yet. Nobody there decides what is in doubt but the test.
-func OwnCitus(t testing.TB) (*cituscluster.Cluster, string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
-	c, err := cituscluster.Start(ctx, inDoubt(options(DataDir(t), false)))
-	if err != nil {
-		t.Fatalf("start Citus for a test: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := stopContext()
-		defer cancel()
-		if err := errors.Join(c.Stop(ctx), c.Remove()); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := createOnCitus(ctx, c, ownDatabase); err != nil {
-		t.Fatal(err)
-	}
-	if err := postgres.Migrate(ctx, c.Coordinator().URLAs(string(postgres.Migrator), ownDatabase),
-		slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Everywhere(ctx, postgres.DatabaseRights(ownDatabase)); err != nil {
-		t.Fatal(err)
-	}
-	return c, c.Coordinator().URL(ownDatabase)
-}
-
-// Distribute spreads the database of OwnCitus over the workers.
-func Distribute(t testing.TB, c *cituscluster.Cluster) error {
-	t.Helper()
-	return postgres.Distribute(t.Context(), c.Coordinator().URLAs(string(postgres.Migrator), ownDatabase),
-		slog.New(slog.DiscardHandler))
-}
-
-// inDoubt has a test decide itself what becomes of transactions in doubt. The libraries to load are for Citus to say.
-func inDoubt(o embeddedpg.Options) embeddedpg.Options {
-	o.Settings["citus.recover_2pc_interval"] = "-1"
-	delete(o.Settings, "shared_preload_libraries")
-	return o
 }

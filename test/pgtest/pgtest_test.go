@@ -166,9 +166,6 @@ func (f *failures) Errorf(format string, args ...any) {
 
 func TestSeedRunsOnceAndIsInEachDatabase(t *testing.T) {
 	t.Parallel()
-	if OnCitus() {
-		t.Skip("there, it runs for each test")
-	}
 	var runs int
 	seed := func(url string) {
 		runs++

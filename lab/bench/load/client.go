@@ -22,18 +22,19 @@ import (
 type client struct {
 	run     *run
 	conn    net.Conn
-	answers *bufio.Reader
+	reader  *bufio.Reader
 	forget  func() bool
 	secret  []byte // of a webhook
 	request []byte
 
-	took             []time.Duration
-	unexpected, lost int64
+	took    []time.Duration
+	answers map[int]int64 // by status
+	lost    int64
 }
 
 // connect sets the one deadline of the connection: one for each request would cost as much as making the request.
 func (r *run) connect() (*client, error) {
-	c := &client{run: r}
+	c := &client{run: r, answers: map[int]int64{}}
 	if r.plan.Kind == Webhook {
 		var err error
 		c.secret, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(r.plan.WebhookSecret, "whsec_"))
@@ -46,7 +47,7 @@ func (r *run) connect() (*client, error) {
 	if c.conn, err = (&net.Dialer{Deadline: until}).DialContext(r.ctx, "tcp", r.plan.Address); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	c.answers = bufio.NewReader(c.conn)
+	c.reader = bufio.NewReader(c.conn)
 	// When the caller gives up, a read that waits for an answer ends.
 	c.forget = context.AfterFunc(r.ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	return c, c.conn.SetDeadline(until)
@@ -90,7 +91,7 @@ func (c *client) payment(n int64) {
 	}
 	c.request = fmt.Appendf(c.request[:0], "POST /payments HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
 		"Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		p.Address, p.APIKey, key, len(body), body)
+		p.Address, p.APIKeys[int(n)%len(p.APIKeys)], key, len(body), body)
 }
 
 // webhook signs as Standard Webhooks asks for: an HMAC of id, time and body, joined by full stops.
@@ -112,16 +113,16 @@ func (c *client) ask() error {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return err
 	}
-	res, err := http.ReadResponse(c.answers, nil)
+	res, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != c.run.expected {
 		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
-		c.run.quote(fmt.Sprintf("status %d: %s", res.StatusCode, body))
-		c.unexpected++
+		c.run.quote(fmt.Sprintf("status %d: %s %s", res.StatusCode, res.Header.Get("X-Request-Id"), body))
 	}
+	c.answers[res.StatusCode]++
 	_, err = io.Copy(io.Discard, res.Body)
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +43,8 @@ type Plan struct {
 	Seconds  float64 // in which requests are begun
 	Requests int64   // ends the run sooner, after so many; 0 is no limit
 
-	APIKey string
-	Keys   []string // of Replay
+	APIKeys []string // in turn; of New and Replay
+	Keys    []string // in turn; of Replay
 
 	WebhookSecret string // whsec_…
 	Body          string // of Webhook: {fresh} stands for the request's own id
@@ -55,9 +56,13 @@ type Result struct {
 	PerSecond            float64
 	P50Micros, P99Micros float64
 
+	Answers          map[int]int64 // by status
 	Unexpected, Lost int64
-	FirstUnexpected  string
+	Quotes           []string // the first of these, each with its time
 }
+
+// maxQuotes is more than the clients that share a transaction, so that all of those are seen whom it has failed.
+const maxQuotes = 100
 
 // grace is how long after the end an answer is waited for.
 const grace = 10 * time.Second
@@ -70,14 +75,16 @@ type run struct {
 	begun      atomic.Int64
 	expected   int // status
 
-	firstOnce sync.Once
-	first     string
+	mu     sync.Mutex
+	quotes []string
 }
 
 // Run carries out a plan. An error means that it could not be begun; what the server did wrong is in the Result.
 func Run(ctx context.Context, p Plan) (Result, error) {
-	if p.Clients < 1 || p.Seconds <= 0 || p.Kind == Replay && len(p.Keys) == 0 {
-		return Result{}, fmt.Errorf("check plan: %d clients for %v s, with %d keys", p.Clients, p.Seconds, len(p.Keys))
+	if p.Clients < 1 || p.Seconds <= 0 || p.Kind != Webhook && len(p.APIKeys) == 0 ||
+		p.Kind == Replay && len(p.Keys) == 0 {
+		return Result{}, fmt.Errorf("check plan: %d clients for %v s, with %d API keys and %d keys", p.Clients, p.Seconds,
+			len(p.APIKeys), len(p.Keys))
 	}
 	r := &run{ctx: ctx, plan: p, start: time.Now(), expected: http.StatusCreated}
 	if p.Kind == Webhook {
@@ -115,15 +122,26 @@ func (r *run) takes(at time.Time) (n int64, ok bool) {
 	return n, r.plan.Requests == 0 || n <= r.plan.Requests
 }
 
-// quote keeps the first thing that should not have happened.
-func (r *run) quote(text string) { r.firstOnce.Do(func() { r.first = text }) }
+// quote keeps what should not have happened.
+func (r *run) quote(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.quotes) < maxQuotes {
+		r.quotes = append(r.quotes, time.Now().UTC().Format("15:04:05.000 ")+text)
+	}
+}
 
 func (r *run) result(clients []*client, ended time.Time) Result {
-	result := Result{FirstUnexpected: r.first}
+	result := Result{Answers: map[int]int64{}, Quotes: r.quotes}
 	var took []time.Duration
 	for _, c := range clients {
 		took = append(took, c.took...)
-		result.Unexpected += c.unexpected
+		for status, n := range c.answers {
+			result.Answers[status] += n
+			if status != r.expected {
+				result.Unexpected += n
+			}
+		}
 		result.Lost += c.lost
 	}
 	slices.Sort(took)
@@ -164,7 +182,7 @@ func Command(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 // measured as speed.
 func (r Result) Clean(lost int64) error {
 	if r.Unexpected > 0 || r.Lost > lost {
-		return errors.New(cmp.Or(r.FirstUnexpected, "answers are missing"))
+		return errors.New(cmp.Or(strings.Join(r.Quotes[:min(1, len(r.Quotes))], ""), "answers are missing"))
 	}
 	return nil
 }

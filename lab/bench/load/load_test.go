@@ -65,6 +65,9 @@ func serve(t *testing.T, handle http.HandlerFunc) (address string, all func() []
 func run(t *testing.T, p load.Plan) load.Result {
 	t.Helper()
 	p.Seconds, p.Clients = patience, max(p.Clients, 3)
+	if p.APIKeys == nil {
+		p.APIKeys = []string{"demo"}
+	}
 	r, err := load.Run(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -82,18 +85,23 @@ func keysOf(all []sent) (keys []string) {
 func TestEveryRequestIsAPaymentWithAKeyOfItsOwnAndCountedOnce(t *testing.T) {
 	t.Parallel()
 	address, all := serve(t, nil)
-	r := run(t, load.Plan{Address: address, Kind: load.New, Requests: 500, APIKey: "demo"})
+	r := run(t, load.Plan{Address: address, Kind: load.New, Requests: 500, APIKeys: []string{"demo", "other"}})
 	if err := r.Clean(0); err != nil || r.Requests != 500 || len(all()) != 500 {
 		t.Fatalf("the server saw %d, counted are %+v (%v); want 500", len(all()), r, err)
 	}
 	if !(0 < r.P50Micros && r.P50Micros <= r.P99Micros && r.PerSecond > 0) {
 		t.Fatalf("the figures make no sense: %+v", r)
 	}
+	by := map[string]int{}
 	for _, got := range all() {
-		if got.method != "POST" || got.path != "/payments" || got.header.Get("Authorization") != "Bearer demo" ||
+		by[got.header.Get("Authorization")]++
+		if got.method != "POST" || got.path != "/payments" ||
 			got.body != `{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}` {
 			t.Fatalf("the server was sent %+v", got)
 		}
+	}
+	if len(by) != 2 || by["Bearer demo"] != 250 || by["Bearer other"] != 250 {
+		t.Fatalf("the payers are %v, want both in turn", by)
 	}
 	keys := keysOf(all())
 	for _, key := range keys {
@@ -153,13 +161,15 @@ func TestUnexpectedAnswerIsCountedAndQuoted(t *testing.T) {
 	var n atomic.Int32
 	address, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if n.Add(1) == 2 {
+			w.Header().Set("X-Request-Id", "req-1") // the API's log has it, too
 			http.Error(w, "canary", http.StatusTooManyRequests)
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
 	})
 	r := run(t, load.Plan{Address: address, Kind: load.New, Requests: 10})
-	if err := r.Clean(0); r.Unexpected != 1 || err == nil || err.Error() != "status 429: canary\n" {
+	if err := r.Clean(0); r.Unexpected != 1 || r.Answers[429] != 1 || r.Answers[201] != 9 || err == nil ||
+		!strings.HasSuffix(err.Error(), " status 429: req-1 canary\n") {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }
@@ -186,7 +196,8 @@ func TestCallerThatGivesUpDoesNotWait(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	r, err := load.Run(ctx, load.Plan{Address: address, Kind: load.New, Clients: 1, Seconds: 3000})
+	r, err := load.Run(ctx, load.Plan{Address: address, Kind: load.New, APIKeys: []string{"demo"}, Clients: 1,
+		Seconds: 3000})
 	if err != nil || r.Lost != 1 || r.Requests != 0 {
 		t.Fatalf("%+v, %v; want one request without an answer", r, err)
 	}
@@ -195,12 +206,14 @@ func TestCallerThatGivesUpDoesNotWait(t *testing.T) {
 func TestPlanThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
 	address, all := serve(t, nil)
+	demo := []string{"demo"}
 	for name, p := range map[string]load.Plan{
-		"no clients":               {Address: address, Kind: load.New, Seconds: 1},
-		"no time":                  {Address: address, Kind: load.New, Clients: 1},
-		"a replay of nothing":      {Address: address, Kind: load.Replay, Clients: 1, Seconds: 1},
+		"no clients":               {Address: address, Kind: load.New, APIKeys: demo, Seconds: 1},
+		"no time":                  {Address: address, Kind: load.New, APIKeys: demo, Clients: 1},
+		"nobody who pays":          {Address: address, Kind: load.New, Clients: 1, Seconds: 1},
+		"a replay of nothing":      {Address: address, Kind: load.Replay, APIKeys: demo, Clients: 1, Seconds: 1},
 		"a webhook without secret": {Address: address, Kind: load.Webhook, Clients: 1, Seconds: 1},
-		"nobody there":             {Address: "127.0.0.1:1", Kind: load.New, Clients: 1, Seconds: 1},
+		"nobody there":             {Address: "127.0.0.1:1", Kind: load.New, APIKeys: demo, Clients: 1, Seconds: 1},
 	} {
 		if _, err := load.Run(t.Context(), p); err == nil {
 			t.Errorf("%s: no error", name)
@@ -215,7 +228,7 @@ func TestPlanThatMakesNoSenseIsRefused(t *testing.T) {
 func TestCommandReadsAPlanAndWritesItsResult(t *testing.T) {
 	address, _ := serve(t, nil)
 	var out strings.Builder
-	plan := `{"Address":"` + address + `","Kind":"new","Clients":2,"Seconds":20,"Requests":7}`
+	plan := `{"Address":"` + address + `","Kind":"new","APIKeys":["demo"],"Clients":2,"Seconds":20,"Requests":7}`
 	if err := load.Command(t.Context(), strings.NewReader(plan), &out); err != nil {
 		t.Fatal(err)
 	}

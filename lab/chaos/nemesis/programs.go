@@ -39,8 +39,8 @@ func (n *Nemesis) prepare(b plan.Blow) (target string, do action) {
 		return "postgres", n.lockTables
 	case plan.AgeWebhooks:
 		return "postgres", n.ageWebhooks
-	case plan.CrashWorker:
-		return "worker", func(ctx context.Context, _ time.Duration) bool { return n.crashWorker(ctx, b.Target) }
+	case plan.CrashPart:
+		return "worker", func(ctx context.Context, _ time.Duration) bool { return n.crashPart(ctx, b.Target) }
 	case plan.MoveTenant:
 		return "worker", func(ctx context.Context, _ time.Duration) bool { return n.moveTenant(ctx, b.Target) }
 	case plan.FrontAway:

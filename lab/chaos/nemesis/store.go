@@ -35,17 +35,17 @@ func (n *Nemesis) crash(ctx context.Context, what string, do func(context.Contex
 	return err == nil
 }
 
-// crashWorker leaves the coordinator with sessions that are gone, and with transactions of which it does not know what
-// has become.
-func (n *Nemesis) crashWorker(ctx context.Context, target int) bool {
-	return n.crash(ctx, "worker", func(ctx context.Context) error { return n.o.Site.CrashWorker(ctx, target) })
+// crashPart leaves the server to which processes connect with sessions that are gone, and with transactions of which it
+// does not know what has become.
+func (n *Nemesis) crashPart(ctx context.Context, target int) bool {
+	return n.crash(ctx, "part", func(ctx context.Context) error { return n.o.Site.CrashPart(ctx, target) })
 }
 
 // moveLimit bounds a move. It waits for transactions that hold what it needs, at the end.
 const moveLimit = 30 * time.Second
 
-// moveTenant takes a tenant to another worker. A move that a blow ends leaves the tenant where it was, and Citus cleans
-// up behind it. Every other move is spared crashes, so that some come to their end.
+// moveTenant takes a tenant to another server. A move that a blow ends leaves the tenant where it was. Every other move
+// is spared crashes, so that some come to their end.
 func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
 	if target/2%2 == 0 { // the tenant goes by the last bit
 		n.postgres.Lock()

@@ -32,12 +32,12 @@ const (
 	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the grace period
 	HoldObjects     BlowKind = "hold-objects" // Stripe's, on their way into the database, until the lease is over
 	AgeWebhooks     BlowKind = "age-webhooks" // a week has passed for those that are processed
-	CrashWorker     BlowKind = "crash-worker" // of Citus
-	MoveTenant      BlowKind = "move-tenant"  // to another worker of Citus
+	CrashPart       BlowKind = "crash-part"   // a server that has a part of the tenants
+	MoveTenant      BlowKind = "move-tenant"  // from one of these to another
 )
 
-// OfCitus are the blows that need a cluster.
-func OfCitus() []BlowKind { return []BlowKind{CrashWorker, MoveTenant} }
+// OfParts are the blows that need tenants on several servers.
+func OfParts() []BlowKind { return []BlowKind{CrashPart, MoveTenant} }
 
 // OfStripe are the blows that need a PSP of two steps.
 func OfStripe() []BlowKind { return []BlowKind{HoldObjects} }
@@ -67,7 +67,7 @@ var deck = []struct {
 	{HoldCharges, 7 * time.Second, 9 * time.Second},
 	{AgeWebhooks, 0, 0},
 	{HoldObjects, 4 * time.Second, 5 * time.Second},
-	{CrashWorker, 0, 0},
+	{CrashPart, 0, 0},
 	{MoveTenant, 0, 0},
 }
 

@@ -477,8 +477,7 @@ type RecomputeHoldParams struct {
 
 // Follows ResolveDeadLetter or AnswerDeadLetter. It sets the hold of a key, and of its tombstone, to what the dead
 // letters that are still open forbid. It is a separate statement: only a statement that begins after the key was locked
-// sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus joins it to the
-// keys only in a query of its own.
+// sees every dead letter that other transactions have opened. What they forbid is computed in a step of its own.
 func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) error {
 	_, err := q.db.Exec(ctx, recomputeHold, arg.TenantID, arg.Operation, arg.Key)
 	return err

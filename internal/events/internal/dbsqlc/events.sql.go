@@ -33,7 +33,7 @@ type AddDeliveriesParams struct {
 }
 
 // A delivery of each event to each endpoint that wants it. Of a disabled endpoint they wait, until it is enabled or the
-// event is pruned. With Citus, a dispatcher that has died may have added them (a distributed commit).
+// event is pruned. A dispatcher whose commit was not acknowledged may have added them.
 func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, addDeliveries, arg.TenantIds, arg.PaymentIds, arg.Versions)
 	return err

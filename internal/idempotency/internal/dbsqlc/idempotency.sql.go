@@ -414,7 +414,7 @@ type FindDueKeysRow struct {
 //
 // The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
 // all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
-// are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
+// are due. So a run locks the keys of one tenant at a time.
 func (q *Queries) FindDueKeys(ctx context.Context, arg FindDueKeysParams) ([]FindDueKeysRow, error) {
 	rows, err := q.db.Query(ctx, findDueKeys, arg.Walk, arg.MaxRows)
 	if err != nil {
@@ -618,8 +618,7 @@ type ListUndecidedRow struct {
 // Reads only: which of these keys are in progress or unknown, and which of them are in flight, under a lease.
 //
 // For each name it searches one key. Without statistics, PostgreSQL may begin a plain join with all keys of a tenant
-// (ADR 0052). DISTINCT ON drops nothing here: it keeps PostgreSQL from the plain join. LIMIT 1 would do the same, but
-// Citus refuses it in such a subquery.
+// (ADR 0052). DISTINCT ON drops nothing here: it keeps PostgreSQL from the plain join.
 func (q *Queries) ListUndecided(ctx context.Context, arg ListUndecidedParams) ([]ListUndecidedRow, error) {
 	rows, err := q.db.Query(ctx, listUndecided, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
@@ -751,8 +750,7 @@ type NoteEventParams struct {
 
 // Writes a line of the timeline without a transition: evidence confirms what is known, and the key is still of the same
 // generation. Competes with the pruner: without the lock, the line could be written after the line of the expiry, as if
-// the key were still completed. The INSERT is a step of its own, as for all lines. So with Citus one server numbers the
-// lines, and their numbers are their order.
+// the key were still completed. The INSERT is a step of its own, as for all lines: their numbers are their order.
 func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 	_, err := q.db.Exec(ctx, noteEvent,
 		arg.TenantID,

@@ -392,9 +392,7 @@ type FindChangedRow struct {
 }
 
 // What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
-// charge, with what is stored of the record's object. For Citus, which refuses the statement
-// otherwise, the subqueries ask for the payment's tenant, and the object is asked in ON: a subquery that is empty when
-// the statement is planned counts as a join that is not by tenant.
+// charge, with what is stored of the record's object. ON says which of the two is asked for.
 func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]FindChangedRow, error) {
 	rows, err := q.db.Query(ctx, findChanged,
 		arg.Object,
@@ -818,12 +816,12 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Ref
 const lockLost = `-- name: LockLost :many
 WITH lost AS MATERIALIZED (
     SELECT e.tenant_id, CASE WHEN e.refund THEN e.subject ELSE '00000000-0000-0000-0000-000000000000' END AS refund_id,
-           CASE WHEN e.refund THEN (SELECT r.payment_id FROM refunds AS r
-                                    WHERE r.tenant_id = e.tenant_id AND r.id = e.subject)
-                ELSE e.subject END AS payment_id
+           CASE WHEN e.refund THEN r.payment_id ELSE e.subject END AS payment_id
     FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::boolean[]) AS refund,
                  unnest($3::uuid[]) AS subject) AS e
     JOIN tenants AS t ON t.id = e.tenant_id AND t.tells
+    LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
+                       WHERE i.tenant_id = e.tenant_id AND i.id = e.subject) AS r ON true
 )
 SELECT p.tenant_id, p.id, l.refund_id::uuid AS refund_id
 FROM lost AS l JOIN payments AS p ON p.tenant_id = l.tenant_id AND p.id = l.payment_id
@@ -920,8 +918,7 @@ type NameMovementParams struct {
 
 // Stores the PSP's id of a charge or refund that an operator has confirmed without knowing the id. Competes with other
 // evidence: the first id stays. IS TRUE keeps PostgreSQL from the index of the PSP's ids: it would read all ids of the
-// tenant. The object is asked in a subquery: Citus loses a table that is to be changed under a condition that is false
-// when the statement is planned.
+// tenant. The object is asked in a subquery, so each of the two statements finds its row by id, or none.
 func (q *Queries) NameMovement(ctx context.Context, arg NameMovementParams) error {
 	_, err := q.db.Exec(ctx, nameMovement,
 		arg.PspID,
@@ -1324,8 +1321,7 @@ type RecordPaymentsParams struct {
 
 // processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
 // payment that is not returned was not written. updated_at is written only for an outcome that comes a second after the
-// payment, or later: it outlives the key, which has the time of each outcome. Both times come with the outcomes: Citus
-// refuses an UPDATE that calls payonce_now() in a CASE, or that adds an interval to a column.
+// payment, or later: it outlives the key, which has the time of each outcome. Both times come with the outcomes.
 func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, recordPayments,
 		arg.Ids,
@@ -1740,7 +1736,7 @@ type WriteEventsParams struct {
 //
 // The payment's row must be locked by this transaction, so that a greater version is never older. CompleteKeys explains
 // the comparison of object. OFFSET 0 and the subselects keep PostgreSQL from reading all events, or all payments of a
-// tenant, to join them. Citus sends CASE object WHEN 'charge' to its workers wrongly, so each WHEN compares.
+// tenant, to join them.
 func (q *Queries) WriteEvents(ctx context.Context, arg WriteEventsParams) error {
 	_, err := q.db.Exec(ctx, writeEvents,
 		arg.TenantIds,

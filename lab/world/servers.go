@@ -1,0 +1,173 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/demo/embeddedpg"
+	"payonce/test/cituscluster"
+)
+
+// Servers is how many PostgreSQL servers a site has: one, or three. Three are a coordinator of Citus, to which the
+// processes connect, and two workers, over which the rows of tenants are distributed.
+type Servers int
+
+// Ability is something that is possible on one kind of site only.
+type Ability int
+
+// The abilities.
+const (
+	// MoveTenants: a tenant lies on one of several servers. It may move to another, and that server may crash alone.
+	MoveTenants Ability = iota
+	// EndKeys: what becomes of a key that ends is kept by triggers that write to a table. On a worker they cannot.
+	EndKeys
+	// SeeLocks: the server's views say which session waits for a lock of which other one.
+	SeeLocks
+	// DateLines: the line of a timeline has the time of the row. A statement that goes to several servers writes its
+	// line some round trips later.
+	DateLines
+	// ChangeProvider: the tenants of a world can be put at another provider before they have paid.
+	ChangeProvider
+)
+
+// Can reports whether it is possible on so many servers.
+func (n Servers) Can(a Ability) bool { return (n > 1) == (a == MoveTenants) }
+
+// servers are what a site runs on.
+type servers interface {
+	first() *embeddedpg.Server // to which processes connect
+	all() map[string]*embeddedpg.Server
+	create(ctx context.Context, database string) error
+	migrate() []string // the arguments of api
+	freeze(ctx context.Context, database string) error
+	everywhere(ctx context.Context, sql string) error
+	crash(ctx context.Context, number int) (servers, error) // and start again
+	close(ctx context.Context) error
+}
+
+func (n Servers) start(ctx context.Context, o embeddedpg.Options) (servers, error) {
+	switch n {
+	case 0, 1:
+		server, err := embeddedpg.Start(ctx, o)
+		return oneServer{server, o}, err
+	case 1 + cituscluster.Workers:
+		cluster, err := cituscluster.Start(ctx, o)
+		return severalServers{cluster}, err
+	}
+	return nil, fmt.Errorf("start %d servers: there may be 1, or %d", n, 1+cituscluster.Workers)
+}
+
+type oneServer struct {
+	server  *embeddedpg.Server
+	options embeddedpg.Options
+}
+
+func (s oneServer) first() *embeddedpg.Server { return s.server }
+
+func (s oneServer) all() map[string]*embeddedpg.Server {
+	return map[string]*embeddedpg.Server{"server": s.server}
+}
+
+func (oneServer) migrate() []string { return []string{"migrate"} }
+
+func (s oneServer) create(ctx context.Context, database string) error {
+	return s.everywhere(ctx, "CREATE DATABASE "+database)
+}
+
+func (s oneServer) freeze(ctx context.Context, database string) error {
+	return s.everywhere(ctx, "ALTER DATABASE "+database+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
+func (s oneServer) everywhere(ctx context.Context, sql string) error {
+	return cituscluster.Run(ctx, s.server.URL("postgres"), sql)
+}
+
+func (s oneServer) crash(ctx context.Context, _ int) (servers, error) {
+	s.server.Abort()
+	server, err := embeddedpg.Start(ctx, s.options)
+	if err != nil {
+		return s, fmt.Errorf("start PostgreSQL after its crash: %w", err)
+	}
+	return oneServer{server, s.options}, nil
+}
+
+func (s oneServer) close(ctx context.Context) error {
+	return errors.Join(s.server.Stop(ctx), os.RemoveAll(s.server.DataDir()))
+}
+
+type severalServers struct{ cluster *cituscluster.Cluster }
+
+func (s severalServers) first() *embeddedpg.Server { return s.cluster.Coordinator() }
+
+func (s severalServers) all() map[string]*embeddedpg.Server {
+	servers := map[string]*embeddedpg.Server{"coordinator": s.first()}
+	for n := range cituscluster.Workers {
+		servers[fmt.Sprintf("worker %d", 1+n)] = s.cluster.Node(1 + n)
+	}
+	return servers
+}
+
+func (severalServers) migrate() []string { return []string{"migrate", "--distribute"} }
+
+func (s severalServers) create(ctx context.Context, database string) error {
+	return s.cluster.CreateDatabase(ctx, database)
+}
+
+func (s severalServers) freeze(ctx context.Context, database string) error {
+	return s.cluster.Freeze(ctx, database)
+}
+
+func (s severalServers) everywhere(ctx context.Context, sql string) error {
+	return s.cluster.Everywhere(ctx, sql)
+}
+
+func (s severalServers) crash(ctx context.Context, number int) (servers, error) {
+	return s, s.cluster.Crash(ctx, number)
+}
+
+func (s severalServers) close(ctx context.Context) error {
+	return errors.Join(s.cluster.Stop(ctx), s.cluster.Remove())
+}
+
+// move moves the shards that a tenant's rows are in to the other worker, while they are in use. The rows of other
+// tenants in these shards move with them.
+const move = `SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport, 'force_logical')
+	FROM citus_shards AS p, pg_dist_node AS n
+	WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text) AND n.shouldhaveshards
+	  AND (n.nodename, n.nodeport) <> (p.nodename, p.nodeport)`
+
+// split gives a tenant shards of its own, while they are in use. It finds none if the tenant has its own already.
+const split = `SELECT isolate_tenant_to_new_shard('idempotency_keys', $1::text, 'CASCADE', shard_transfer_mode => 'force_logical')
+	FROM pg_dist_shard WHERE shardminvalue <> shardmaxvalue
+	  AND shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text)`
+
+// MoveTenant has a tenant rebalanced under load: it gets shards of its own, or if it has them, all that it has goes to
+// another worker.
+func (w *World) MoveTenant(ctx context.Context, tenant string) error {
+	tag, err := w.DB.Exec(ctx, split, tenant)
+	if err == nil && tag.RowsAffected() == 0 {
+		tag, err = w.DB.Exec(ctx, move, tenant)
+	}
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errors.New("there is nowhere to move to")
+	}
+	if err != nil {
+		return fmt.Errorf("move tenant %s: %w", tenant, err)
+	}
+	return nil
+}
+
+// Spread is how many of the tenants each worker has.
+func (w *World) Spread(ctx context.Context, tenants []string) ([]int, error) {
+	rows, err := w.DB.Query(ctx, `SELECT count(t.id) FROM unnest($1::text[]) AS t(id) JOIN citus_shards AS p
+			ON p.shardid = get_shard_id_for_distribution_column('idempotency_keys', t.id)
+		RIGHT JOIN pg_dist_node AS n USING (nodename, nodeport) WHERE n.shouldhaveshards GROUP BY n.nodeid`, tenants)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int])
+}
