@@ -89,6 +89,7 @@ proof-all: ## all that needs hours, a registry or another PostgreSQL, in six hou
 	for seed in 1 2 3; do for psp in native stripe; do $(MAKE) chaos DURATION=3m SEED=$$seed PSP=$$psp || exit; done; done
 	RELEASE=all $(GO) test -count=1 ./test/release
 	$(MAKE) caller mutations model failover rolling citus grade sdks callers start-proof
+	$(MAKE) failover HA=patroni
 	$(MAKE) mutants
 
 .PHONY: links
@@ -224,7 +225,7 @@ mutants: ## take each guard away, one at a time, and have a test find it, in thr
 	@exec bin/mutants
 
 .PHONY: failover
-failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1
+failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1; HA=patroni for a cluster manager, in twelve
 	@$(BUILD_LAB) ./failover
 	@exec bin/failover
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/config"
 	"payonce/internal/console"
@@ -22,6 +23,7 @@ import (
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/operator"
 	"payonce/internal/postgres"
+	"payonce/internal/primary"
 	"payonce/internal/reconcile"
 	"payonce/internal/statement"
 	"payonce/internal/telemetry"
@@ -82,6 +84,9 @@ func (p *parts) trace(ctx context.Context, c config.Shared, service string) (*tr
 		Endpoint: c.TraceEndpoint, Ratio: c.TraceRatio, Service: service, Log: p.log,
 	})
 }
+
+// follow has the pool find the primary, if the connection string names several hosts.
+func (p *parts) follow(cfg *pgxpool.Config) (end func()) { return primary.Follow(cfg, p.log) }
 
 // addDialects adds the providers of further dialects, where we have a secret.
 func (p *parts) addDialects(ctx context.Context, psps gateway.PSPs, c config.API) (err error) {

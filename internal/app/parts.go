@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/config"
@@ -50,10 +51,11 @@ type Tuned interface {
 // The processes have these methods if operations.go is there. A service of one's own may do without the file, so no
 // other file names anything that is in it.
 type (
-	// extendsParts adds the providers of further dialects, and sends traces to a collector.
+	// extendsParts adds the providers of further dialects, sends traces to a collector, and follows the primary.
 	extendsParts interface {
 		addDialects(ctx context.Context, psps gateway.PSPs, c config.API) error
 		trace(ctx context.Context, c config.Shared, service string) (*tracing.Tracer, error)
+		follow(cfg *pgxpool.Config) (end func())
 	}
 	// extendsAPI adds what takes the webhooks of further dialects in. It adds to the public API what payments do
 	// without, and makes the operator's side.
@@ -83,7 +85,7 @@ func newParts(
 	if p.newest, err = postgres.SchemaVersion(); err != nil {
 		return nil, err
 	}
-	if p.db, err = openDB(ctx, c.Shared); err != nil {
+	if p.db, err = p.openDB(ctx, c.Shared); err != nil {
 		return nil, err
 	}
 	p.psps, err = p.newPSPs(ctx, c)
@@ -104,11 +106,14 @@ func newParts(
 	return p, nil
 }
 
-func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
+func (p *parts) openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
 	limits := postgres.DefaultLimits()
 	limits.MaxConns, limits.Acquire = c.DBMaxConns, c.DBAcquire
 	limits.StatementTimeout, limits.LockTimeout = c.DBStatementTimeout, c.DBLockTimeout
 	limits.Pooler, limits.Groups.AtOnce = c.DBPooler, c.DBCommitSlots
+	if more, ok := any(p).(extendsParts); ok {
+		limits.Follow = more.follow
+	}
 	return postgres.Open(ctx, c.DatabaseURL, limits)
 }
 

@@ -25,10 +25,11 @@ func (k *Keys) FindDurably(ctx context.Context, ref Ref) (KeyRow, error) {
 
 // FindToTell is FindDurably for a client, who may ask again and again. A completed key was reserved durably, because it
 // was sent, and an expired one has ended. Of any other key, nobody knows: its reservation may be one that was answered
-// 503. So it is read again, a few at once.
+// 503. And a key that is missing here may be on a newer primary. So it is read again, a few at once.
 func (k *Keys) FindToTell(ctx context.Context, ref Ref) (KeyRow, error) {
 	row, err := k.Find(ctx, ref)
-	if err != nil || row.Status == CompletedStatus || row.Status == ExpiredStatus {
+	absent := errors.Is(err, ErrNoKey)
+	if err != nil && !absent || row.Status == CompletedStatus || row.Status == ExpiredStatus {
 		return row, err
 	}
 	return k.find(ctx, ref, k.db.ReadDurably)

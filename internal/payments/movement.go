@@ -62,10 +62,10 @@ func (m movement) withRefund(r payment.Refund) *movement {
 func (s *Service) load(ctx context.Context, m *movement, subject uuid.UUID) (*movement, error) {
 	if m.isRefund() {
 		r, err := s.readRefund(ctx, m.merchant.Tenant, payment.RefundID(subject), s.readDurably)
-		return m.withRefund(r), err
+		return m.withRefund(r), gone(err)
 	}
 	p, err := s.readPayment(ctx, m.merchant.Tenant, payment.ID(subject), s.readDurably)
-	return m.withPayment(p), err
+	return m.withPayment(p), gone(err)
 }
 
 // resource is the row that was begun, resumed or loaded. It is nil before.

@@ -220,7 +220,7 @@ func (b *Books) readRefunds(
 		return RefundPage{}, false, fmt.Errorf("list refunds: %w", err)
 	}
 	if len(rows) == 0 { // A refund has its payment. Without one, the payment may not be there, or not be the tenant's.
-		if _, err := b.Payment(ctx, tenant, id); err != nil {
+		if _, err := b.readPayment(ctx, tenant, id, read); err != nil {
 			return RefundPage{}, false, err
 		}
 	}

@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -112,28 +113,45 @@ func changedAt(created time.Time, updated *time.Time) time.Time {
 type reading = postgres.Reading
 
 // readDurably fails unless a failover would find what the query has read (ADR 0022). It costs no further round trip,
-// but a commit. It is for a row that was read a moment ago. If that row is gone, another server answers by now.
+// but a commit. That there is no row is durable, too: another server that has the row would have to be newer.
 func (b *Books) readDurably(ctx context.Context, query postgres.Query) error {
-	return b.db.ReadDurably(ctx, func(ctx context.Context, q postgres.DBTX) error {
-		err := query(ctx, q)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return &postgres.UnavailableError{Op: "read durably", Err: errGone}
+	var found error
+	err := b.db.ReadDurably(ctx, func(ctx context.Context, q postgres.DBTX) error {
+		if found = query(ctx, q); errors.Is(found, pgx.ErrNoRows) {
+			return nil
 		}
-		return err
+		return found
 	})
+	return cmp.Or(err, found)
 }
-
-var errGone = errors.New("what was read a moment ago is not there")
 
 // readToTell reads what a client will act on. A row with a verdict was reserved durably, because it was sent. A failed
 // row tells only that nothing was executed, which no failover undoes. Of a row that is processing, nobody knows: its
-// reservation may be one that was answered 503, and that a failover undoes. So it is read again, durably.
+// reservation may be one that was answered 503, and that a failover undoes. And a row that is missing here may be on a
+// newer primary. So both are read again, durably.
 func readToTell[T any](b *Books, read func(reading) (value T, final bool, err error)) (T, error) {
 	value, final, err := read(b.db.ReadNow)
-	if err == nil && !final {
+	switch {
+	case absent(err):
 		value, _, err = read(b.readDurably)
+	case err == nil && !final:
+		value, _, err = read(b.readDurably)
+		err = gone(err)
 	}
 	return value, err
+}
+
+// absent reports whether err says that there is no such row.
+func absent(err error) bool {
+	return errors.Is(err, ErrPaymentNotFound) || errors.Is(err, ErrRefundNotFound)
+}
+
+// gone is err, if what was read a moment ago is there. Otherwise another server answers by now.
+func gone(err error) error {
+	if absent(err) {
+		return &postgres.UnavailableError{Op: "read durably", Err: err}
+	}
+	return err
 }
 
 // durably reads a key for an answer that is final. A client that was told a final answer must never hear another one,

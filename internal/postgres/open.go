@@ -26,6 +26,8 @@ type Limits struct {
 	Pooler bool
 	// Groups bound the group commits.
 	Groups GroupLimits
+	// Follow, if given, has the pool find the primary among several hosts, until end.
+	Follow func(*pgxpool.Config) (end func())
 }
 
 // DefaultLimits are the defaults of the settings: 16 connections for each API process on two cores.
@@ -46,6 +48,7 @@ func DefaultLimits() Limits {
 // DB is a bounded pool of connections. It is safe for concurrent use.
 type DB struct {
 	pool         *pgxpool.Pool
+	unfollow     func() // ends Limits.Follow
 	acquire      time.Duration
 	answer       time.Duration // longest wait for the server's answer; zero is no limit
 	slots        slots
@@ -91,6 +94,9 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 		register(c.TypeMap())
 		return db.servers.connected(ctx, c)
 	}
+	if l.Follow != nil {
+		db.unfollow = l.Follow(cfg)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
@@ -123,11 +129,15 @@ func setTimeouts(params map[string]string, l Limits) {
 
 // Wrap makes a DB from an existing pool. Tests use it. Its Groups have one member each.
 func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB {
-	return &DB{pool: pool, acquire: acquire, servers: oneServer{}, durable: make(chan struct{}, mostDurableReads)}
+	return &DB{pool: pool, unfollow: func() {}, acquire: acquire, servers: oneServer{},
+		durable: make(chan struct{}, mostDurableReads)}
 }
 
 // Close waits for the connections that are in use, and closes all.
-func (db *DB) Close() { db.pool.Close() }
+func (db *DB) Close() {
+	db.pool.Close()
+	db.unfollow()
+}
 
 // Pool is the pool itself. It is for the job queue, which begins its own transactions.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }

@@ -34,6 +34,14 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
+	if err := s.tellMissing(ctx, o); err != nil {
+		return err
+	}
+	return s.judge(ctx, o)
+}
+
+// tellMissing allows nothing to be lost that was acknowledged.
+func (s *stage) tellMissing(ctx context.Context, o *outcome) error {
 	missing, err := s.missing(ctx)
 	if err != nil {
 		return err
@@ -43,7 +51,7 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	for _, key := range missing {
 		o.broken("%s was acknowledged, and is lost", key)
 	}
-	return s.judge(ctx, o)
+	return nil
 }
 
 // failOver lets the clients pay, loses the primary, and lets them pay on. before is called when the primary is about

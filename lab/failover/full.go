@@ -95,7 +95,7 @@ func (l *lab) openOnDisk(ctx context.Context, name string) (_ *stage, _ *disk, e
 	if s.World, err = s.site.New(ctx, world.Plan{NoWebhooks: l.settings.Quick}); err != nil {
 		return nil, nil, err
 	}
-	return s, small, s.startPrograms(ctx)
+	return s, small, s.startPrograms(ctx, payers.Options{})
 }
 
 // inFlight has something filled while some payments are charged and not yet written.

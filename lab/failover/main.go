@@ -10,8 +10,11 @@
 //	away    the standby is away, and every commit waits for it without limit
 //	full    the server's disk is full, for a while
 //
-// The package decides nothing about who is to be promoted, nor how the old primary is kept from coming back: that is
-// the work of a cluster manager, see docs/failover.md. Times are told and not judged: they are this machine's.
+// In these cases, the lab itself promotes. With HA=patroni, a cluster manager decides: managed.go has what happens to
+// its nodes.
+//
+// Times are told and not judged, because they are this machine's, except one: how long the programs take to find a new
+// primary.
 package main
 
 import (
@@ -25,6 +28,7 @@ import (
 	"strings"
 
 	"payonce/internal/cli"
+	"payonce/lab/failover/patroni"
 	"payonce/lab/failover/standby"
 	"payonce/lab/program"
 	"payonce/lab/world"
@@ -49,7 +53,10 @@ type testCase struct {
 	run         func(context.Context, *lab, *outcome) error
 }
 
-func cases() []testCase {
+func (s settings) cases() []testCase {
+	if s.HA != "" {
+		return patroniCases()
+	}
 	return []testCase{
 		{"sync", "the primary is lost under load; nothing that was acknowledged is", syncCase},
 		{"async", "the same without waiting for the standby; what is lost is found", asyncCase},
@@ -65,6 +72,7 @@ type lab struct {
 	dir      string
 	say      func(string)
 	version  string
+	managed  managed
 }
 
 // errViolated is for the exit status; the report says what.
@@ -82,7 +90,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if l.dir, err = program.TempDir("failover"); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(l.dir) }()
+	defer func() {
+		l.managed.close()
+		_ = os.RemoveAll(l.dir)
+	}()
 	r := report{Lab: "failover", Seed: s.Seed, Violations: []program.Violation{}}
 	if err := l.runCases(ctx, &r); err != nil {
 		return err
@@ -104,7 +115,7 @@ func (l *lab) runCases(ctx context.Context, r *report) (err error) {
 	if l.programs, err = world.FindOrBuild(ctx, "", l.dir, l.say); err != nil {
 		return err
 	}
-	for _, c := range cases() {
+	for _, c := range l.settings.cases() {
 		if !l.settings.wants(c.name) {
 			continue
 		}
@@ -114,7 +125,7 @@ func (l *lab) runCases(ctx context.Context, r *report) (err error) {
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted in case %s; nothing was written", c.name)
-		case errors.Is(err, standby.ErrNoBackup), errors.Is(err, errNoDisk):
+		case errors.Is(err, standby.ErrNoBackup), errors.Is(err, errNoDisk), errors.Is(err, patroni.ErrMissing):
 			o.Skipped = err.Error()
 		case err != nil:
 			o.broken("%v", err)
@@ -130,7 +141,9 @@ func (l *lab) runCases(ctx context.Context, r *report) (err error) {
 type settings struct {
 	Seed   uint64   `env:"SEED" desc:"of what the clients ask for; 0: a new one, which is printed"`
 	Quick  bool     `env:"QUICK" desc:"1: fewer payments, and no webhooks, whose jobs may be taken up again a minute and a half after a failover only"`
-	Only   []string `env:"ONLY" desc:"cases to run, separated by commas: sync, async, away, full"`
+	Only   []string `env:"ONLY" desc:"cases to run, separated by commas: sync, async, away, full; with HA: switchover, postgres, node, manager-leader-first, manager-standby-first, paused, store"`
+	HA     string   `env:"HA" desc:"patroni: three nodes of Patroni and one etcd, of which Debian's packages are fetched, instead of two servers"`
+	DCS    string   `env:"DCS" desc:"with HA, settings of Patroni that replace ours, as JSON: {\"failsafe_mode\":false}"`
 	Keep   string   `env:"KEEP" desc:"where history and logs are kept when something is wrong (default: bin/failover-SEED)"`
 	Report string   `env:"REPORT" envDefault:"bin/failover.json" desc:"where the results go, as JSON"`
 }
@@ -142,9 +155,12 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	}
 	for i, name := range s.Only {
 		s.Only[i] = strings.TrimSpace(name)
-		if !slices.ContainsFunc(cases(), func(c testCase) bool { return c.name == s.Only[i] }) {
+		if !slices.ContainsFunc(s.cases(), func(c testCase) bool { return c.name == s.Only[i] }) {
 			return s, fmt.Errorf("ONLY has %q, which is no case", name)
 		}
+	}
+	if s.HA != "" && s.HA != "patroni" {
+		return s, fmt.Errorf("HA has %q, which is no cluster manager that this lab has", s.HA)
 	}
 	s.Seed = program.Seed(s.Seed)
 	if s.Keep == "" {

@@ -90,18 +90,18 @@ func (l *lab) open(ctx context.Context, a act) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.startPrograms(ctx)
+	return s, s.startPrograms(ctx, payers.Options{})
 }
 
-func (s *stage) startPrograms(ctx context.Context) (err error) {
+// startPrograms starts two APIs and two reconcilers, and has the clients ready.
+func (s *stage) startPrograms(ctx context.Context, o payers.Options) (err error) {
 	if s.apis, s.reconcilers, err = s.Start(ctx, 2, 2); err != nil {
 		return err
 	}
-	s.crowd = payers.New(payers.Options{
-		Keys: s.Keys, Seed: s.lab.settings.Seed, Name: "failover",
-		History: filepath.Join(filepath.Dir(s.apis[0].Log), "history.jsonl"),
-		Choose:  func(client, try int) *world.Process { return s.apis[(client+try)%len(s.apis)] },
-	})
+	o.Keys, o.Seed, o.Name = s.Keys, s.lab.settings.Seed, "failover"
+	o.History = filepath.Join(filepath.Dir(s.apis[0].Log), "history.jsonl")
+	o.Choose = func(client, try int) *world.Process { return s.apis[(client+try)%len(s.apis)] }
+	s.crowd = payers.New(o)
 	return nil
 }
 

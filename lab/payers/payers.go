@@ -5,6 +5,7 @@
 package payers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,6 +45,8 @@ type Options struct {
 	History string // path of the file that the history goes to
 	// Refunds is how many of a hundred payments that have succeeded are returned in part.
 	Refunds int
+	// Tries is how often a client sends a key. 0: far behind every resolution.
+	Tries int
 	// Choose names the process for a try of a client.
 	Choose func(client, try int) *world.Process
 }
@@ -152,7 +155,7 @@ func (p *Payers) untilFinal(
 ) (world.Answer, bool) {
 	pause := time.NewTicker(retryPause)
 	defer pause.Stop()
-	for try := range maxTries {
+	for try := range cmp.Or(p.o.Tries, maxTries) {
 		if a, err := send(p.o.Choose(client, try)); err == nil && Final(a.Status) {
 			p.acked.Add(1)
 			return a, true

@@ -39,7 +39,8 @@ func (n Servers) Can(a Ability) bool { return (n > 1) == (a == MoveTenants) }
 
 // servers are what a site runs on.
 type servers interface {
-	first() *embeddedpg.Server // to which processes connect
+	first() *embeddedpg.Server // to which processes connect, or nil if somebody else runs it
+	urlAs(role, database string) string
 	all() map[string]*embeddedpg.Server
 	create(ctx context.Context, database string) error
 	migrate() []string // the arguments of api
@@ -61,12 +62,51 @@ func (n Servers) start(ctx context.Context, o embeddedpg.Options) (servers, erro
 	return nil, fmt.Errorf("start %d servers: there may be 1, or %d", n, 1+cituscluster.Workers)
 }
 
+// elsewhere are servers that somebody else runs, by their connection strings.
+type elsewhere func(role, database string) string
+
+func (elsewhere) first() *embeddedpg.Server { return nil }
+
+func (s elsewhere) urlAs(role, database string) string { return s(role, database) }
+
+func (elsewhere) all() map[string]*embeddedpg.Server { return nil }
+
+func (elsewhere) migrate() []string { return []string{"migrate"} }
+
+func (s elsewhere) create(ctx context.Context, database string) error {
+	return createIn(ctx, s, database)
+}
+
+func (s elsewhere) freeze(ctx context.Context, database string) error {
+	return freezeIn(ctx, s, database)
+}
+
+func (s elsewhere) everywhere(ctx context.Context, sql string) error {
+	return cituscluster.Run(ctx, s(string(superuser), "postgres"), sql)
+}
+
+func (s elsewhere) crash(context.Context, int) (servers, error) {
+	return s, errors.New("these servers are run by somebody else")
+}
+
+func (elsewhere) close(context.Context) error { return nil }
+
+func createIn(ctx context.Context, s servers, database string) error {
+	return s.everywhere(ctx, "CREATE DATABASE "+database)
+}
+
+func freezeIn(ctx context.Context, s servers, database string) error {
+	return s.everywhere(ctx, "ALTER DATABASE "+database+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
 type oneServer struct {
 	server  *embeddedpg.Server
 	options embeddedpg.Options
 }
 
 func (s oneServer) first() *embeddedpg.Server { return s.server }
+
+func (s oneServer) urlAs(role, database string) string { return s.server.URLAs(role, database) }
 
 func (s oneServer) all() map[string]*embeddedpg.Server {
 	return map[string]*embeddedpg.Server{"server": s.server}
@@ -75,11 +115,11 @@ func (s oneServer) all() map[string]*embeddedpg.Server {
 func (oneServer) migrate() []string { return []string{"migrate"} }
 
 func (s oneServer) create(ctx context.Context, database string) error {
-	return s.everywhere(ctx, "CREATE DATABASE "+database)
+	return createIn(ctx, s, database)
 }
 
 func (s oneServer) freeze(ctx context.Context, database string) error {
-	return s.everywhere(ctx, "ALTER DATABASE "+database+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+	return freezeIn(ctx, s, database)
 }
 
 func (s oneServer) everywhere(ctx context.Context, sql string) error {
@@ -102,6 +142,8 @@ func (s oneServer) close(ctx context.Context) error {
 type severalServers struct{ cluster *cituscluster.Cluster }
 
 func (s severalServers) first() *embeddedpg.Server { return s.cluster.Coordinator() }
+
+func (s severalServers) urlAs(role, database string) string { return s.first().URLAs(role, database) }
 
 func (s severalServers) all() map[string]*embeddedpg.Server {
 	servers := map[string]*embeddedpg.Server{"coordinator": s.first()}

@@ -27,7 +27,9 @@ type Options struct {
 	// fsync and the like; without it a crash of PostgreSQL loses nothing, one of the machine does
 	Durable bool
 	Servers Servers // one, unless it is given
-	Say     func(string)
+	// URLAs are the connection strings of servers that somebody else runs. Without it, the site has its own.
+	URLAs func(role, database string) string
+	Say   func(string)
 }
 
 // Site is one PostgreSQL server, or several that share the rows of tenants.
@@ -63,6 +65,10 @@ const stopLimit = 20 * time.Second
 // Open starts the server and makes the template.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say, count: o.Servers}
+	if o.URLAs != nil {
+		s.servers = elsewhere(o.URLAs)
+		return s, s.makeTemplate(ctx)
+	}
 	settings := map[string]string{
 		"max_connections": "400", "shared_buffers": "128MB", "jit": "off",
 		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was
@@ -168,11 +174,7 @@ func (s *Site) admin(ctx context.Context, sql string) error {
 }
 
 // URL is the superuser's connection string of a database, straight to the server.
-func (s *Site) URL(database string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.servers.first().URL(database)
-}
+func (s *Site) URL(database string) string { return s.URLAs(superuser, database) }
 
 // Servers are the PostgreSQL servers, by name.
 func (s *Site) Servers() map[string]*embeddedpg.Server {
@@ -215,7 +217,7 @@ func (s *Site) clone(ctx context.Context) (string, error) {
 func (s *Site) URLAs(role postgres.Role, database string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.servers.first().URLAs(string(role), database)
+	return s.servers.urlAs(string(role), database)
 }
 
 // Close ends the server and removes its data.

@@ -62,6 +62,7 @@ var Rings = []Ring{
 		"internal/operator", "internal/operator/commands",
 		"internal/payments/deadletter.go", "internal/payments/inquire.go", "internal/payments/statement.go",
 		"internal/postgres/citus.go",
+		"internal/primary",
 		"internal/reconcile/events.go", "internal/reconcile/operations.go", "internal/reconcile/queue.go",
 		"internal/sequence",
 		"internal/statement",

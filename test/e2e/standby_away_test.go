@@ -115,6 +115,9 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 		"the key":           {method: "GET", path: "/idempotency-keys/" + key},
 		"the list":          {method: "GET", path: "/payments?limit=1"},
 		"its refund":        refundOf(id.String(), freshKey(), `{}`),
+		// Another server may have it: this one may be an old primary that nobody has fenced.
+		"a payment that is not here": {method: "GET", path: payment.Payment{ID: payment.ID(uuid.Max)}.Location()},
+		"a key that is not here":     {method: "GET", path: "/idempotency-keys/" + freshKey()},
 	}
 	tell := func(status string) {
 		t.Helper()
@@ -136,6 +139,11 @@ func TestReservationThatTheStandbyDoesNotHaveIsToldToNobody(t *testing.T) {
 	w.do(another).expect(t, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload")
 	for _, name := range []string{"the payment's id", "the key", "the list"} {
 		w.do(asked[name]).expect(t, http.StatusOK, "")
+	}
+	for _, name := range []string{"a payment that is not here", "a key that is not here"} {
+		if r := w.do(asked[name]); r.status != http.StatusNotFound {
+			t.Errorf("%s: answered %d %s", name, r.status, r.body)
+		}
 	}
 	if n := w.pspRequests("acme", key); n != 0 {
 		t.Fatalf("PSP asked %d times", n)
