@@ -1,4 +1,4 @@
-// Package primary leads a pool to the primary, if a connection string names several hosts.
+// Package primary keeps the connections of a pool on the primary, if a connection string names several hosts.
 //
 // libpq and pgx try the hosts in their order, and take the first one that accepts writes. This is not enough after a
 // failover. A host that hangs takes two seconds of each new connection. And an old primary that nobody has fenced
@@ -9,10 +9,14 @@
 // it finds a higher timeline than before, it cuts all older connections of the pool, also those that are in use: what
 // an old primary has not acknowledged by then, it will not acknowledge.
 //
+// Hosts with the same timeline are one server under several names, such as two poolers, or a disk that another machine
+// has taken over. Follow stays with one of them as long as it answers. If no host tells its timeline, connections are
+// made as without this package.
+//
 // The package refuses to know what is sent on a connection. What a cut connection means for a transaction is known by
 // package postgres.
 //
-// Invariant: a process never goes back to a lower timeline.
+// Invariant: a process never goes from one host to another one with a lower timeline.
 package primary
 
 import (
@@ -34,9 +38,11 @@ const (
 	askEvery = 250 * time.Millisecond
 	// askLimit is how long a host may take to answer, a new connection included.
 	askLimit = time.Second
+	// silence is how long the primary must not have answered before another host with its timeline takes its place.
+	silence = askLimit + askEvery
 )
 
-// Follow makes the connections of a pool, which is not open yet, lead to the primary. It changes nothing if cfg names
+// Follow has the connections of a pool, which is not open yet, be made to the primary. It changes nothing if cfg names
 // one host. end stops the questions; call it after the pool is closed.
 func Follow(cfg *pgxpool.Config, log *slog.Logger) (end func()) {
 	hosts := hostsOf(cfg.ConnConfig)
@@ -48,14 +54,14 @@ func Follow(cfg *pgxpool.Config, log *slog.Logger) (end func()) {
 	f.begin(&term{})
 	// A standby answers reads, too, but with what was true a moment ago.
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	cfg.BeforeConnect, cfg.PrepareConn = f.lead, f.isCurrent
+	cfg.BeforeConnect, cfg.PrepareConn = f.toPrimary, f.isCurrent
 	var watches, firstLook sync.WaitGroup
 	firstLook.Add(len(hosts))
 	for _, h := range hosts {
-		one := cfg.ConnConfig.Copy()
-		one.ValidateConnect = nil
-		h.only(one)
-		watches.Go(func() { f.watch(h, one, firstLook.Done) })
+		w := &watcher{follower: f, host: &h, config: cfg.ConnConfig.Copy()}
+		w.config.ValidateConnect = nil
+		h.only(w.config)
+		watches.Go(func() { w.watch(&firstLook) })
 	}
 	watches.Go(func() { firstLook.Wait(); close(f.looked) })
 	return func() { cancel(); watches.Wait() }
@@ -102,31 +108,54 @@ type term struct {
 	host     *host
 	timeline int64
 	ctx      context.Context //nolint:containedctx // ends with the term, and connections end with it
-	over     context.CancelFunc
+	end      context.CancelFunc
+
+	answered time.Time // when the host has said last that it accepts writes; guarded by follower.mu
+	warned   bool      // of another host with a lower timeline; guarded by follower.mu
 }
 
 // begin ends the last term.
 func (f *follower) begin(t *term) {
-	t.ctx, t.over = context.WithCancel(f.ctx)
+	t.ctx, t.end = context.WithCancel(f.ctx)
 	if last := f.term.Swap(t); last != nil {
-		last.over()
+		last.end()
+		f.say(slog.LevelInfo, "primary found", t.host, slog.Int64("timeline", t.timeline))
 	}
 }
 
 // learn takes the answer of a host that accepts writes.
-func (f *follower) learn(h host, timeline int64) {
+func (f *follower) learn(h *host, timeline int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if timeline <= f.term.Load().timeline {
-		return
+	last := f.term.Load()
+	own, silent := h == last.host, now.Sub(last.answered) > silence
+	next := &term{host: h, timeline: timeline, answered: now}
+	switch {
+	case timeline > last.timeline, timeline == last.timeline && !own && silent:
+		f.begin(next)
+	case timeline == last.timeline && own:
+		last.answered = now
+	case timeline < last.timeline && own:
+		// pg_upgrade and a restore begin at timeline 1 again. The operator has given this server the primary's name.
+		f.say(slog.LevelWarn, "primary has gone back to an earlier timeline", h, slog.Int64("timeline", timeline),
+			slog.Int64("before", last.timeline))
+		f.begin(next)
+	case timeline < last.timeline && silent && !last.warned:
+		// It may be the old primary of a promotion, which nobody has fenced.
+		last.warned = true
+		f.say(slog.LevelWarn, "primary does not answer; a server with an earlier timeline accepts writes, and is not used",
+			h, slog.Int64("timeline", timeline), slog.Int64("primary_timeline", last.timeline))
 	}
-	f.begin(&term{host: &h, timeline: timeline})
-	f.log.InfoContext(f.ctx, "primary found", slog.String("host", h.name),
-		slog.Int("port", int(h.port)), slog.Int64("timeline", timeline))
 }
 
-// lead has a new connection lead to the primary and end with its term. If no primary is known, all hosts are tried.
-func (f *follower) lead(ctx context.Context, c *pgx.ConnConfig) error {
+// say logs a message about a host.
+func (f *follower) say(level slog.Level, message string, h *host, more ...slog.Attr) {
+	f.log.LogAttrs(f.ctx, level, message,
+		append([]slog.Attr{slog.String("host", h.name), slog.Int("port", int(h.port))}, more...)...)
+}
+
+// toPrimary has a new connection go to the primary, and end with its term. If no primary is known, all hosts are tried.
+func (f *follower) toPrimary(ctx context.Context, c *pgx.ConnConfig) error {
 	select {
 	case <-f.looked:
 	case <-ctx.Done():
@@ -144,11 +173,11 @@ func (f *follower) lead(ctx context.Context, c *pgx.ConnConfig) error {
 		conn, err := dial(ctx, network, address)
 		switch {
 		case err != nil && t.ctx.Err() != nil:
-			return nil, errOver
+			return nil, errPromoted
 		case err != nil:
 			return nil, err
 		}
-		return tied{conn, context.AfterFunc(t.ctx, func() { _ = conn.Close() })}, nil
+		return termConn{conn, context.AfterFunc(t.ctx, func() { _ = conn.Close() })}, nil
 	}
 	c.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
 		conn.CustomData()[termKey] = t
@@ -157,72 +186,26 @@ func (f *follower) lead(ctx context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// errOver is not context.Canceled, which would say that the caller has given up: River's elector would end for ever.
-var errOver = errors.New("another server is the primary now")
+// errPromoted is not context.Canceled, which would say that the caller has given up: then River's elector would end for
+// ever.
+var errPromoted = errors.New("another server is the primary now")
 
 const termKey = "term"
 
-// isCurrent refuses to hand out a connection whose term is over.
+// isCurrent refuses to hand out a connection of an earlier term.
 func (f *follower) isCurrent(_ context.Context, c *pgx.Conn) (bool, error) {
 	return c.PgConn().CustomData()[termKey] == f.term.Load(), nil
 }
 
-// tied is a connection that is cut when its term ends.
-type tied struct {
+// termConn is a connection that is closed when its term ends.
+type termConn struct {
 	net.Conn
 
-	free func() bool
+	forget func() bool // has the term do nothing at its end
 }
 
-// Close closes the connection, which its term then forgets.
-func (c tied) Close() error {
-	c.free()
+// Close closes the connection.
+func (c termConn) Close() error {
+	c.forget()
 	return c.Conn.Close()
-}
-
-// watch asks one host again and again. asked is called once, after the first question.
-func (f *follower) watch(h host, c *pgx.ConnConfig, asked func()) {
-	var conn *pgx.Conn
-	pause := time.NewTicker(askEvery)
-	defer pause.Stop()
-	for {
-		ctx, cancel := context.WithTimeout(f.ctx, askLimit)
-		var timeline int64
-		var err error
-		if conn == nil {
-			conn, err = pgx.ConnectConfig(ctx, c)
-		}
-		if err == nil {
-			timeline, err = timelineOf(ctx, conn)
-		}
-		cancel()
-		switch {
-		case err == nil && timeline > 0:
-			f.learn(h, timeline)
-		case err != nil && conn != nil:
-			_ = conn.Close(f.ctx)
-			conn = nil
-		}
-		if asked != nil {
-			asked()
-			asked = nil
-		}
-		select {
-		case <-pause.C:
-		case <-f.ctx.Done():
-			if conn != nil {
-				_ = conn.Close(f.ctx)
-			}
-			return
-		}
-	}
-}
-
-// timelineOf is the timeline of a server that accepts writes, and zero if it does not. The name of a file of the log
-// begins with the timeline.
-func timelineOf(ctx context.Context, conn *pgx.Conn) (timeline int64, err error) {
-	err = conn.QueryRow(ctx, `SELECT CASE current_setting('transaction_read_only')
-		WHEN 'off' THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint ELSE 0 END`,
-		pgx.QueryExecModeSimpleProtocol).Scan(&timeline)
-	return timeline, err
 }

@@ -51,11 +51,13 @@ func open(t *testing.T, url string) *postgres.DB {
 	return pgtest.Open(t, url, l)
 }
 
+const socketSQL = "SELECT trim(chr(34) FROM current_setting('unix_socket_directories'))"
+
 // where is the folder of the socket of the server that a connection leads to.
 func where(t *testing.T, db *postgres.DB) (socket string) {
 	t.Helper()
-	if err := db.Reader().QueryRow(t.Context(), "SELECT trim(chr(34) FROM current_setting('unix_socket_directories'))").
-		Scan(&socket); err != nil && !postgres.Unavailable(err) {
+	err := db.Reader().QueryRow(t.Context(), socketSQL).Scan(&socket)
+	if err != nil && !postgres.Unavailable(err) {
 		t.Fatal(err)
 	}
 	return socket
