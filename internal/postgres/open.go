@@ -97,11 +97,11 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	if l.Follow != nil {
 		db.unfollow = l.Follow(cfg)
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	db.pool, err = pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
+		db.unfollow()
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
-	db.pool = pool
 	return db, nil
 }
 

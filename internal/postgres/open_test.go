@@ -374,3 +374,17 @@ func TestRoomIsFoundOutByWritingToTheDisk(t *testing.T) {
 		t.Errorf("%d files for %d tries", files, tries)
 	}
 }
+
+// Who asks for the primary would go on for ever.
+func TestNobodyIsFollowedIfThereIsNoPool(t *testing.T) {
+	t.Parallel()
+	followed := false
+	l := limits()
+	l.Follow = func(cfg *pgxpool.Config) func() {
+		followed, cfg.MaxConns = true, 0 // which a pool refuses
+		return func() { followed = false }
+	}
+	if _, err := postgres.Open(t.Context(), "postgres://", l); err == nil || followed {
+		t.Errorf("%v, still followed: %t", err, followed)
+	}
+}
