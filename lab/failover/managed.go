@@ -21,6 +21,9 @@ import (
 const (
 	// storeAway is how long etcd is away: longer than the ttl.
 	storeAway = 45 * time.Second
+	// failsafePause is how long payments may pause while etcd is away, because the nodes reach each other
+	// (failsafe_mode). Without it, the primary gives up.
+	failsafePause = 10 * time.Second
 	// managedTries is how often a client sends a key: for minutes, longer than any failover.
 	managedTries = 3000
 )
@@ -28,8 +31,9 @@ const (
 // event is what happens to the node that is the primary.
 type event struct {
 	name, claim string
-	leaderLast  bool // in the programs' connection string
-	promotes    bool // whether another node must become the primary
+	leaderLast  bool          // in the programs' connection string
+	promotes    bool          // whether a node must be promoted; after the event postgres, this may be the same one
+	pause       time.Duration // longest time without a 201 that our settings of Patroni allow, or 0: it is told alone
 	happens     func(ctx context.Context, c *patroni.Cluster, leader int) error
 }
 
@@ -48,7 +52,10 @@ func events() []event {
 				return c.Switchover(ctx, leader)
 			},
 		},
-		{name: "postgres", claim: "kill -9 of PostgreSQL", happens: kills((*patroni.Cluster).KillPostgres)},
+		{
+			name: "postgres", claim: "kill -9 of PostgreSQL", promotes: true,
+			happens: kills((*patroni.Cluster).KillPostgres),
+		},
 		{
 			name: "node", claim: "kill -9 of Patroni and PostgreSQL", promotes: true,
 			happens: kills((*patroni.Cluster).KillNode),
@@ -66,7 +73,7 @@ func events() []event {
 			happens: kills((*patroni.Cluster).Pause),
 		},
 		{
-			name: "store", claim: "etcd does not answer for " + storeAway.String(),
+			name: "store", claim: "etcd does not answer for " + storeAway.String(), pause: failsafePause,
 			happens: func(ctx context.Context, c *patroni.Cluster, _ int) error {
 				c.PauseStore(ctx, storeAway)
 				return ctx.Err()
@@ -97,35 +104,52 @@ func (m managed) close() {
 	}
 }
 
+// all are the nodes of the cluster.
+func (m managed) all() (nodes []int) {
+	for i := range m.cluster.Nodes() {
+		nodes = append(nodes, i)
+	}
+	return nodes
+}
+
 // manage starts the cluster before the first case.
-func (l *lab) manage(ctx context.Context) (err error) {
+func (l *lab) manage(ctx context.Context) error {
+	if l.managed.cluster == nil {
+		if err := l.startCluster(ctx); err != nil {
+			return err
+		}
+	}
 	if l.managed.site != nil {
 		return nil
 	}
+	site, err := world.Open(ctx, world.Options{Programs: l.programs, Dir: l.managedLogs(), Say: l.say,
+		URLAs: func(role, database string) string { return l.managed.cluster.URL(role, database, l.managed.all()...) }})
+	if err != nil {
+		return err // The next case tries again, with the cluster that is there.
+	}
+	l.managed.site = site
+	return l.askVersion(ctx, site.URL("postgres"))
+}
+
+func (l *lab) startCluster(ctx context.Context) (err error) {
 	more := map[string]any{}
 	if l.settings.DCS != "" {
 		if err := json.Unmarshal([]byte(l.settings.DCS), &more); err != nil {
 			return fmt.Errorf("read DCS: %w", err)
 		}
 	}
-	dir, logs := filepath.Join(l.dir, "patroni"), filepath.Join(l.dir, kept, "patroni")
+	dir, logs := filepath.Join(l.dir, "patroni"), l.managedLogs()
 	for _, folder := range []string{dir, logs} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
 	}
 	l.say("three nodes of Patroni are starting")
-	if l.managed.cluster, err = patroni.Start(ctx, dir, logs, more); err != nil {
-		return err
-	}
-	all := []int{0, 1, 2}
-	l.managed.site, err = world.Open(ctx, world.Options{Programs: l.programs, Dir: logs, Say: l.say,
-		URLAs: func(role, database string) string { return l.managed.cluster.URL(role, database, all...) }})
-	if err != nil {
-		return err
-	}
-	return l.askVersion(ctx, l.managed.site.URL("postgres"))
+	l.managed.cluster, err = patroni.Start(ctx, dir, logs, more)
+	return err
 }
+
+func (l *lab) managedLogs() string { return filepath.Join(l.dir, kept, "patroni") }
 
 // play has one event happen under load.
 func (l *lab) play(ctx context.Context, e event, o *outcome) (err error) {

@@ -27,6 +27,8 @@ const (
 	findLimit = 2 * time.Second
 	// readEvery is the pause between two reads of what was acknowledged.
 	readEvery = 50 * time.Millisecond
+	// readBehind is how many of the last acknowledgements are read, in turn.
+	readBehind = 50
 )
 
 // endure lets the clients pay before the event, while it lasts, and after it.
@@ -43,8 +45,8 @@ func (s *stage) endure(ctx context.Context, e event, leader int, o *outcome) err
 	for i := range c.Nodes() {
 		seen.Go(func() { s.watchPromotion(watching, c, i, promotions) })
 	}
-	var reads, vanished int
-	seen.Go(func() { reads, vanished = s.readBack(watching) })
+	var reads map[int]int
+	seen.Go(func() { reads = s.readBack(watching) })
 	at := s.crowd.Recorder.Now()
 	if err := e.happens(ctx, c, leader); err != nil {
 		return err
@@ -63,13 +65,34 @@ func (s *stage) endure(ctx context.Context, e event, leader int, o *outcome) err
 	case promoted = <-promotions: // of an event after which there need be none
 	default:
 	}
-	o.Facts.Tell("longest time without a 201", "%s", rounded(s.longestPause(at)))
-	o.Facts.Tell("answers from the event on", "%s", counted(s.crowd.AnswersAfter(at)))
-	o.Facts.Tell("acknowledged, and read again", "%d times; not found: %d", reads, vanished)
-	if vanished > 0 {
-		o.broken("%d reads of what was acknowledged were answered 404", vanished)
+	if s.lab.settings.DCS != "" {
+		e.pause = 0
 	}
+	o.tellPause(s.longestPause(at), e.pause)
+	o.Facts.Tell("answers from the event on", "%s", counted(s.crowd.AnswersAfter(at)))
+	o.tellReads(reads)
 	return s.tellPromotion(promoted, at, o)
+}
+
+// tellPause judges the longest time without a 201, if there is a limit.
+func (o *outcome) tellPause(longest, limit time.Duration) {
+	o.Facts.Tell("longest time without a 201", "%s", rounded(longest))
+	if limit > 0 && longest > limit {
+		o.broken("no payment was done for %s, want less than %s", longest, limit)
+	}
+}
+
+// tellReads judges the answers to reads of what was acknowledged. An API that cannot tell now says so.
+func (o *outcome) tellReads(reads map[int]int) {
+	o.Facts.Tell("acknowledged, and read again", "%s", counted(reads))
+	for status, n := range reads {
+		if status != http.StatusOK && status != http.StatusServiceUnavailable {
+			o.broken("%d reads of what was acknowledged were answered %d", n, status)
+		}
+	}
+	if reads[http.StatusOK] == 0 {
+		o.broken("nothing that was acknowledged was read again")
+	}
 }
 
 // promotion is when a standby became the primary, and when the primary has acknowledged its first commit.
@@ -107,16 +130,24 @@ func (s *stage) tellPromotion(p promotion, event time.Duration, o *outcome) erro
 		}
 		slowest = max(slowest, found.Sub(p.clock))
 	}
-	first := s.crowd.FirstNewAfter(p.at)
 	o.Facts.Tell("promotion", "%s after the event", rounded(p.at-event))
-	o.Facts.Tell("found by all programs", "%s after it", rounded(slowest))
-	o.Facts.Tell("the new primary commits", "%s after it", rounded(p.commits-p.at))
-	o.Facts.Tell("first new 201", "%s after it", rounded(first))
-	if slowest > findLimit || first > p.commits-p.at+findLimit {
-		o.broken("the new primary was found after %s, and the first payment done %s after its first commit; want %s",
-			slowest, first-(p.commits-p.at), findLimit)
-	}
+	o.tellFound(slowest, p.commits-p.at, s.crowd.FirstNewAfter(p.at))
 	return nil
+}
+
+// tellFound judges times that count from the promotion: until all programs had found the new primary, until it had
+// acknowledged a commit, and until the first new payment was done, which is negative if there was none.
+func (o *outcome) tellFound(slowest, commits, first time.Duration) {
+	o.Facts.Tell("found by all programs", "%s after it", rounded(slowest))
+	o.Facts.Tell("the new primary commits", "%s after it", rounded(commits))
+	o.Facts.Tell("first new 201", "%s after it", rounded(first))
+	switch {
+	case first < 0:
+		o.broken("no payment was done after the promotion")
+	case slowest > findLimit, first > commits+findLimit:
+		o.broken("the new primary was found after %s, and the first payment done %s after its first commit; want %s",
+			slowest, first-commits, findLimit)
+	}
 }
 
 // primaryFound is when a program has logged that it has found the primary of this promotion.
@@ -155,35 +186,42 @@ func awaitPromotion(ctx context.Context, e event, promotions <-chan promotion) (
 	}
 }
 
-// readBack reads what was acknowledged last, in turn at each API. It is there, or the API cannot tell now.
-func (s *stage) readBack(ctx context.Context) (reads, vanished int) {
+// readBack reads the last payments that were acknowledged, one after the other, in turn at each API, and counts the
+// answers. A payment is there, or the API cannot tell now.
+func (s *stage) readBack(ctx context.Context) map[int]int {
+	answers := map[int]int{}
 	for turn := 0; program.Wait(ctx, readEvery); turn++ {
-		operations := s.crowd.Recorder.Operations()
-		slices.Reverse(operations)
-		i := slices.IndexFunc(operations, func(o history.Operation) bool {
-			return payers.Final(o.Status) || o.Status == http.StatusAccepted
-		})
-		if i < 0 {
+		ids := lastAcknowledged(s.crowd.Recorder.Operations(), readBehind)
+		if len(ids) == 0 {
 			continue
 		}
+		// Each round begins at another API, so that each payment is read at each of them.
+		api := s.apis[(turn+turn/len(ids))%len(s.apis)]
+		a, err := s.crowd.HTTP.Do(ctx, api.Address, world.Request{
+			Method: http.MethodGet, Path: "/payments/" + ids[turn%len(ids)], As: s.Keys.Acme,
+		})
+		if err == nil {
+			answers[a.Status]++
+		}
+	}
+	return answers
+}
+
+// lastAcknowledged are the ids of the last n payments that were acknowledged, the last one first.
+func lastAcknowledged(operations []history.Operation, n int) (ids []string) {
+	for _, o := range slices.Backward(operations) {
 		var paid struct {
 			ID string `json:"paymentId"`
 		}
-		if json.Unmarshal(operations[i].Answer, &paid) != nil || paid.ID == "" {
+		acknowledged := payers.Final(o.Status) || o.Status == http.StatusAccepted
+		if !acknowledged || json.Unmarshal(o.Answer, &paid) != nil || paid.ID == "" || slices.Contains(ids, paid.ID) {
 			continue
 		}
-		a, err := s.crowd.HTTP.Do(ctx, s.apis[turn%len(s.apis)].Address, world.Request{
-			Method: http.MethodGet, Path: "/payments/" + paid.ID, As: s.Keys.Acme,
-		})
-		if err != nil {
-			continue
-		}
-		reads++
-		if a.Status == http.StatusNotFound {
-			vanished++
+		if ids = append(ids, paid.ID); len(ids) == n {
+			break
 		}
 	}
-	return reads, vanished
+	return ids
 }
 
 // longestPause is the longest time without a 201, from a moment before the event on.
