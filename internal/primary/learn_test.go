@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Each row is what hosts have said in turn: who accepts writes, on which timeline, and how long after the answer before.
+// Each row is what hosts have said in turn: who accepts writes, on which timeline, and how long after the last answer.
 func TestPrimaryIsTheHostThatAcceptsWritesOnTheHighestTimeline(t *testing.T) {
 	t.Parallel()
 	const soon, late = askEvery, silence + 1
@@ -25,7 +25,7 @@ func TestPrimaryIsTheHostThatAcceptsWritesOnTheHighestTimeline(t *testing.T) {
 		"a promotion":                    {[]said{{"a", 1, 0}, {"b", 2, soon}}, "b", 0},
 		"a promotion of the primary":     {[]said{{"a", 1, 0}, {"a", 2, soon}, {"b", 1, soon}}, "a", 0},
 		"an old primary":                 {[]said{{"b", 2, 0}, {"a", 1, soon}}, "b", 0},
-		"two names":                      {[]said{{"a", 1, 0}, {"b", 1, soon}, {"a", 1, soon}, {"b", 1, late - soon}}, "a", 0},
+		"two names":                      {[]said{{"a", 1, 0}, {"b", 1, soon}, {"a", 1, 0}, {"b", 1, late - soon}}, "a", 0},
 		"two names, one is silent":       {[]said{{"a", 1, 0}, {"b", 1, soon}, {"b", 1, late - soon}}, "b", 0},
 		"an old primary, b is silent":    {[]said{{"b", 2, 0}, {"a", 1, late}, {"a", 1, late}}, "b", 1},
 		"the same, twice":                {[]said{{"b", 2, 0}, {"a", 1, late}, {"b", 3, 0}, {"a", 1, late}}, "b", 2},
