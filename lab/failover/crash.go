@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,16 +130,12 @@ func rounded(d time.Duration) string { return d.Round(10 * time.Millisecond).Str
 // counted tells numbers of answers in words.
 func counted(answers map[int]int) string {
 	var parts []string
-	for _, status := range []int{
-		http.StatusCreated, http.StatusPaymentRequired, http.StatusAccepted, http.StatusConflict,
-		http.StatusUnprocessableEntity,
-		http.StatusServiceUnavailable, http.StatusInternalServerError, 0,
-	} {
-		if n := answers[status]; n > 0 && status != 0 {
-			parts = append(parts, fmt.Sprintf("%d × %d", n, status))
-		} else if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d unanswered", n))
+	for _, status := range slices.Sorted(maps.Keys(answers)) {
+		what := strconv.Itoa(status)
+		if status == 0 {
+			what = "unanswered"
 		}
+		parts = append(parts, fmt.Sprintf("%d × %s", answers[status], what))
 	}
 	return strings.Join(parts, ", ")
 }

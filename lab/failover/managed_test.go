@@ -98,6 +98,13 @@ func TestLastAcknowledgementsAreReadOnceEach(t *testing.T) {
 	}
 }
 
+func TestNoAnswerIsLeftOutOfTheReport(t *testing.T) {
+	t.Parallel()
+	if got := counted(map[int]int{404: 1, 0: 2, 201: 3}); got != "2 × unanswered, 3 × 201, 1 × 404" {
+		t.Error(got)
+	}
+}
+
 // The next case uses the cluster that is there, and the end of the lab ends it.
 func TestClusterIsKeptIfNoDatabaseCanBeMade(t *testing.T) {
 	t.Parallel()
