@@ -86,7 +86,7 @@ func (p *parts) trace(ctx context.Context, c config.Shared, service string) (*tr
 }
 
 // follow has the pool find the primary, if the connection string names several hosts.
-func (p *parts) follow(cfg *pgxpool.Config) (end func()) { return primary.Follow(cfg, p.log) }
+func (p *parts) follow(cfg *pgxpool.Config) (end func()) { return primary.Follow(cfg, time.Now, p.log) }
 
 // addDialects adds the providers of further dialects, where we have a secret.
 func (p *parts) addDialects(ctx context.Context, psps gateway.PSPs, c config.API) (err error) {

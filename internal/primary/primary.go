@@ -44,13 +44,13 @@ const (
 
 // Follow has the connections of a pool, which is not open yet, be made to the primary. It changes nothing if cfg names
 // one host. end stops the questions; call it after the pool is closed.
-func Follow(cfg *pgxpool.Config, log *slog.Logger) (end func()) {
+func Follow(cfg *pgxpool.Config, now func() time.Time, log *slog.Logger) (end func()) {
 	hosts := hostsOf(cfg.ConnConfig)
 	if len(hosts) < 2 {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &follower{ctx: ctx, log: log, looked: make(chan struct{})}
+	f := &follower{ctx: ctx, now: now, log: log, looked: make(chan struct{})}
 	f.begin(&term{})
 	// A standby answers reads, too, but with what was true a moment ago.
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -93,9 +93,15 @@ func (h host) only(c *pgx.ConnConfig) {
 	c.Host, c.Port, c.TLSConfig, c.Fallbacks = h.name, h.port, h.ways[0].TLSConfig, h.ways[1:]
 }
 
+// attrs are the host and more, for the log.
+func (h host) attrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{slog.String("host", h.name), slog.Int("port", int(h.port))}, more...)
+}
+
 // follower knows which host is the primary.
 type follower struct {
 	ctx    context.Context //nolint:containedctx // of the questions, which end with the pool
+	now    func() time.Time
 	log    *slog.Logger
 	looked chan struct{} // closed when each host was asked once
 
@@ -119,15 +125,15 @@ func (f *follower) begin(t *term) {
 	t.ctx, t.end = context.WithCancel(f.ctx)
 	if last := f.term.Swap(t); last != nil {
 		last.end()
-		f.say(slog.LevelInfo, "primary found", t.host, slog.Int64("timeline", t.timeline))
+		f.log.LogAttrs(f.ctx, slog.LevelInfo, "primary found", t.host.attrs(slog.Int64("timeline", t.timeline))...)
 	}
 }
 
 // learn takes the answer of a host that accepts writes.
-func (f *follower) learn(h *host, timeline int64, now time.Time) {
+func (f *follower) learn(h *host, timeline int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.term.Load()
+	last, now := f.term.Load(), f.now()
 	own, silent := h == last.host, now.Sub(last.answered) > silence
 	next := &term{host: h, timeline: timeline, answered: now}
 	switch {
@@ -137,21 +143,15 @@ func (f *follower) learn(h *host, timeline int64, now time.Time) {
 		last.answered = now
 	case timeline < last.timeline && own:
 		// pg_upgrade and a restore begin at timeline 1 again. The operator has given this server the primary's name.
-		f.say(slog.LevelWarn, "primary has gone back to an earlier timeline", h, slog.Int64("timeline", timeline),
-			slog.Int64("before", last.timeline))
+		f.log.LogAttrs(f.ctx, slog.LevelWarn, "primary has gone back to an earlier timeline",
+			h.attrs(slog.Int64("timeline", timeline), slog.Int64("before", last.timeline))...)
 		f.begin(next)
 	case timeline < last.timeline && silent && !last.warned:
 		// It may be the old primary of a promotion, which nobody has fenced.
 		last.warned = true
-		f.say(slog.LevelWarn, "primary does not answer; a server with an earlier timeline accepts writes, and is not used",
-			h, slog.Int64("timeline", timeline), slog.Int64("primary_timeline", last.timeline))
+		f.log.LogAttrs(f.ctx, slog.LevelWarn, "primary does not answer; a server with an earlier timeline accepts writes",
+			h.attrs(slog.Int64("timeline", timeline), slog.Int64("before", last.timeline))...)
 	}
-}
-
-// say logs a message about a host.
-func (f *follower) say(level slog.Level, message string, h *host, more ...slog.Attr) {
-	f.log.LogAttrs(f.ctx, level, message,
-		append([]slog.Attr{slog.String("host", h.name), slog.Int("port", int(h.port))}, more...)...)
 }
 
 // toPrimary has a new connection go to the primary, and end with its term. If no primary is known, all hosts are tried.

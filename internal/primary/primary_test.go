@@ -47,7 +47,7 @@ func several(t *testing.T, urls ...string) string {
 func open(t *testing.T, url string) *postgres.DB {
 	t.Helper()
 	l := pgtest.Limits()
-	l.Follow = func(cfg *pgxpool.Config) func() { return primary.Follow(cfg, slog.New(slog.DiscardHandler)) }
+	l.Follow = func(cfg *pgxpool.Config) func() { return primary.Follow(cfg, time.Now, slog.New(slog.DiscardHandler)) }
 	return pgtest.Open(t, url, l)
 }
 
@@ -153,7 +153,7 @@ func TestIdleConnectionOfAnEarlierTermIsNotHandedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := make(chan string, 2)
-	end := primary.Follow(cfg, slog.New(recorder{slog.DiscardHandler, found}))
+	end := primary.Follow(cfg, time.Now, slog.New(recorder{slog.DiscardHandler, found}))
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestHostThatHangsHoldsNobodyUp(t *testing.T) {
 	l := pgtest.Limits()
 	l.Connect = time.Hour // Who tries the silent host with a connection of the pool waits for ever.
 	l.Acquire = time.Minute
-	l.Follow = func(cfg *pgxpool.Config) func() { return primary.Follow(cfg, slog.New(slog.DiscardHandler)) }
+	l.Follow = func(cfg *pgxpool.Config) func() { return primary.Follow(cfg, time.Now, slog.New(slog.DiscardHandler)) }
 	db := pgtest.Open(t, several(t, hangs, server.URL("postgres")), l)
 	if at := where(t, db); at != socketOf(server) {
 		t.Fatalf("connected to %q", at)
@@ -221,7 +221,7 @@ func TestOneHostIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer primary.Follow(cfg, slog.New(slog.DiscardHandler))()
+	defer primary.Follow(cfg, time.Now, slog.New(slog.DiscardHandler))()
 	if cfg.BeforeConnect != nil || cfg.PrepareConn != nil || cfg.ConnConfig.ValidateConnect != nil {
 		t.Error("one host with two ways of TLS is followed")
 	}
@@ -262,7 +262,7 @@ func TestDialOfAnEarlierTermEndsWithIt(t *testing.T) {
 		}
 		return dial(ctx, network, address)
 	}
-	end := primary.Follow(cfg, slog.New(slog.DiscardHandler))
+	end := primary.Follow(cfg, time.Now, slog.New(slog.DiscardHandler))
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

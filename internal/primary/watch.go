@@ -50,14 +50,15 @@ func (w *watcher) ask() {
 	defer cancel()
 	timeline, err := w.timeline(ctx)
 	if err == nil && timeline > 0 {
-		w.learn(w.host, timeline, time.Now())
+		w.learn(w.host, timeline)
 	}
 	if why := reason(err); why != w.trouble && w.ctx.Err() == nil {
 		w.trouble = why
 		if why == "" {
-			w.say(slog.LevelInfo, "server can be asked again", w.host)
+			w.log.LogAttrs(w.ctx, slog.LevelInfo, "server can be asked again", w.host.attrs()...)
 		} else {
-			w.say(slog.LevelWarn, "server cannot be asked whether it is the primary", w.host, slog.String("why", why))
+			w.log.LogAttrs(w.ctx, slog.LevelWarn, "server cannot be asked whether it is the primary",
+				w.host.attrs(slog.String("why", why))...)
 		}
 	}
 }
@@ -65,14 +66,14 @@ func (w *watcher) ask() {
 // timeline is the timeline of a server that accepts writes, and zero if it does not. The name of a file of the log
 // begins with the timeline.
 func (w *watcher) timeline(ctx context.Context) (timeline int64, err error) {
-	if time.Since(w.made) > keepFor {
+	if w.now().Sub(w.made) > keepFor {
 		w.hangUp(ctx)
 	}
 	if w.conn == nil {
 		if w.conn, err = pgx.ConnectConfig(ctx, w.config); err != nil {
 			return 0, err
 		}
-		w.made = time.Now()
+		w.made = w.now()
 	}
 	err = w.conn.QueryRow(ctx, `SELECT CASE current_setting('transaction_read_only')
 		WHEN 'off' THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint ELSE 0 END`,

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -42,7 +43,7 @@ func (n *names) follow(t *testing.T, role string, like *embeddedpg.Server) (pool
 	}
 	cfg.ConnConfig.LookupFunc = n.lookup
 	said = make(chan string, 100)
-	end := primary.Follow(cfg, slog.New(recorder{slog.DiscardHandler, said}))
+	end := primary.Follow(cfg, time.Now, slog.New(recorder{slog.DiscardHandler, said}))
 	if pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
