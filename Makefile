@@ -235,8 +235,8 @@ rolling: ## update APIs and reconcilers one by one, under load, in four minutes;
 	@exec bin/rolling
 
 .PHONY: citus
-citus: ## run the end-to-end tests, crashes and a storm on a coordinator and two workers, in twenty minutes; PARTS="tests matrix" for some; PG_BINDIR names a PostgreSQL that has Citus
-	@$(BUILD_LAB) ./citus ./matrix ./chaos
+citus: ## run the end-to-end tests, crashes, a storm and planted bugs on a coordinator and two workers, in half an hour; PARTS="tests matrix" for some; PG_BINDIR names a PostgreSQL that has Citus
+	@$(BUILD_LAB) ./citus ./matrix ./chaos ./mutations
 	@exec bin/citus $(PARTS)
 
 .PHONY: size

@@ -131,12 +131,11 @@ func (b *Books) readDurably(ctx context.Context, query postgres.Query) error {
 // newer primary. So both are read again, durably.
 func readToTell[T any](b *Books, read func(reading) (value T, final bool, err error)) (T, error) {
 	value, final, err := read(b.db.ReadNow)
-	switch {
-	case absent(err):
+	if missing := absent(err); missing || err == nil && !final {
 		value, _, err = read(b.readDurably)
-	case err == nil && !final:
-		value, _, err = read(b.readDurably)
-		err = gone(err)
+		if !missing {
+			err = gone(err)
+		}
 	}
 	return value, err
 }

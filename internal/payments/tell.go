@@ -119,7 +119,11 @@ func TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
 		p.Refunds = append(p.Refunds, d.Ref.Operation == payment.RefundOperation)
 		p.Subjects = append(p.Subjects, d.Subject)
 	}
-	rows, err := dbsqlc.New(tx).LockLost(ctx, p)
+	var rows []dbsqlc.LockLostRow
+	err := postgres.PipelineTx(ctx, tx, func(ctx context.Context, q postgres.Statement) (err error) {
+		rows, err = dbsqlc.New(q).LockLost(ctx, p)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("lock what is lost: %w", err)
 	}

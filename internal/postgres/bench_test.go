@@ -14,6 +14,7 @@ import (
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	pgtest.NeedsOneServer(t, "on several, rights are those of whole tables, and more than a statement needs")
 	conn := pgtest.Connect(t, pgtest.NewURL(t))
 	b := &bench{tx: pgtest.Begin(t, conn), all: statements(t), takes: map[string]string{}}
 	if _, err := conn.PgConn().Exec(t.Context(), explains).ReadAll(); err != nil {

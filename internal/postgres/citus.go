@@ -36,47 +36,47 @@ func (*DB) cluster() servers { return &cluster{} }
 const distributed = `SELECT EXISTS (SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
 	WHERE t.tgrelid = to_regclass('idempotency_keys') AND p.proname = 'citus_truncate_trigger')`
 
-// connected asks on each new connection, until the answer is yes once. Under a generic plan, Citus passes on no call.
+// connected asks on each new connection, until the answer is yes once. Then it refuses every connection until api
+// migrate has made the functions. Under a generic plan, Citus passes on no call.
 func (c *cluster) connected(ctx context.Context, conn *pgx.Conn) error {
 	if !c.is.Load() {
 		var yes bool
 		if err := conn.QueryRow(ctx, distributed, pgx.QueryExecModeSimpleProtocol).Scan(&yes); err != nil {
 			return fmt.Errorf("ask whether tables are distributed: %w", err)
 		}
-		c.is.Store(yes)
-	}
-	if !c.is.Load() {
-		return nil
+		if !yes {
+			return nil
+		}
+		if err := citus.Ready(ctx, conn); err != nil {
+			return err
+		}
+		c.is.Store(true)
 	}
 	conn.PgConn().CustomData()[statementAs] = citus.NameTenant
 	_, err := conn.Exec(ctx, "SET plan_cache_mode = auto", pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
-// maxPassed is how many groups in a row may be without the payment that has waited longest.
-const maxPassed = 4
-
-// together: a call is of one tenant, the first word of a key. A call costs as much for one payment as for several, so
-// the tenant with the most payments is next.
-func (c *cluster) together(waiting []string, passed *int) func(key string) bool {
-	if !c.is.Load() {
-		return c.oneServer.together(waiting, passed)
+// together: a call is of one tenant, the first word of a key. It costs as much for one payment as for several, so every
+// second group is of the tenant with the most that wait. The others are of the one that has waited longest.
+func (c *cluster) together(waiting []string, group int) func(key string) bool {
+	if !c.is.Load() || len(waiting) == 0 {
+		return c.oneServer.together(waiting, group)
 	}
-	tenants, payments := make([]string, len(waiting)), map[string]int{}
-	for i, key := range waiting {
-		tenants[i], _, _ = strings.Cut(key, " ")
-		payments[tenants[i]]++
+	tenantOf := func(key string) string {
+		if tenant, _, has := strings.Cut(key, " "); has {
+			return tenant
+		}
+		return "" // an event of a provider
 	}
-	next := 0
-	for i, tenant := range tenants {
-		if payments[tenant] > payments[tenants[next]] && *passed < maxPassed {
-			next = i
+	next, members := tenantOf(waiting[0]), map[string]int{}
+	for _, key := range waiting {
+		tenant := tenantOf(key)
+		if members[tenant]++; group%2 == 0 && members[tenant] > members[next] {
+			next = tenant
 		}
 	}
-	if *passed++; next == 0 {
-		*passed = 0
-	}
-	return func(key string) bool { return strings.HasPrefix(key, tenants[next]+" ") }
+	return func(key string) bool { return tenantOf(key) == next }
 }
 
 // maxMoves is how often a call is sent, at most: again whenever the tenant moves to another worker meanwhile.
@@ -145,8 +145,11 @@ func sendBlock(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error 
 func classifyCall(err error) error {
 	pg, answered := errors.AsType[*pgconn.PgError](err)
 	if answered && pg.SeverityUnlocalized == "ERROR" {
+		if pg.Code == "0A000" { // Citus has not passed the call on. No payment is the cause.
+			return &UnavailableError{Op: "call", Err: err}
+		}
 		if slices.Contains([]string{"40001", "40P01", "55P03", onlyReads}, pg.Code) ||
-			slices.Contains([]string{"0A", "22", "23", "42", "P0"}, pg.Code[:2]) {
+			slices.Contains([]string{"22", "23", "42", "P0"}, pg.Code[:2]) {
 			return unlessRefused(opRun, err)
 		}
 	}
@@ -176,7 +179,11 @@ func (c *cluster) callOf(batch *pgx.Batch) *call {
 	if sql == "" {
 		return nil
 	}
-	args[0] = tenantOf(texts[0], statements[0].Arguments)
+	tenant := tenantOf(texts[0], statements[0].Arguments)
+	if tenant == "" {
+		return nil
+	}
+	args[0] = tenant
 	return &call{sql, args, len(batch.QueuedQueries) - len(statements)}
 }
 
@@ -196,11 +203,14 @@ func (c *cluster) functionOf(texts []string) string {
 	return sql
 }
 
-// tenantOf is the tenant of a statement. All rows of a group are of one tenant (Group.take).
+// tenantOf is the tenant of a statement, or nothing if that is not one for sure: a call writes to the rows of one
+// tenant, and nobody would find another's there.
 func tenantOf(text string, args []any) string {
 	switch of := args[citus.TenantOf(text)-1].(type) {
 	case []string:
-		return of[0]
+		if len(slices.Compact(slices.Clone(of))) == 1 {
+			return of[0]
+		}
 	case string:
 		return of
 	}

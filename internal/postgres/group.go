@@ -29,7 +29,7 @@ type Group[In, Out any] struct {
 	send  func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
-	passed  int  // groups in a row that had not the member that has waited longest
+	groups  int
 	queued  bool // whether the Group is in slots.next
 }
 
@@ -211,7 +211,8 @@ func (g *Group[In, Out]) take() []*member[In, Out] {
 	for _, m := range g.waiting {
 		waiting = append(waiting, m.key)
 	}
-	together := g.db.servers.together(waiting, &g.passed)
+	g.groups++
+	together := g.db.servers.together(waiting, g.groups)
 	for _, m := range g.waiting {
 		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] || !together(m.key) {
 			left = append(left, m)

@@ -237,6 +237,7 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 
 func TestOneServerIsNotDistributed(t *testing.T) {
 	t.Parallel()
+	pgtest.NeedsOneServer(t, "it is about one")
 	err := distribute(t, pgtest.NewURL(t))
 	if err == nil || !strings.Contains(err.Error(), "there is nothing to distribute over") {
 		t.Error(err)

@@ -174,9 +174,9 @@ func TestForbiddenThingsAreRefused(t *testing.T) {
 		postgres.Reconciler: forbiddenToReconciler} {
 		t.Run(string(role), func(t *testing.T) {
 			t.Parallel()
-			attempts := slices.Concat(forbidden, more, forbiddenByColumn)
+			attempts := slices.Concat(forbidden, more, pgtest.ByServers(forbiddenByColumn, nil))
 			if role == postgres.Reconciler {
-				attempts = append(attempts, forbiddenByColumnToReconciler...)
+				attempts = append(attempts, pgtest.ByServers(forbiddenByColumnToReconciler, nil)...)
 			}
 			for _, table := range tables {
 				attempts = append(attempts, "TRUNCATE "+table)

@@ -11,9 +11,8 @@ import (
 type servers interface {
 	// connected is called for each new connection of the pool.
 	connected(ctx context.Context, conn *pgx.Conn) error
-	// together reports whether a key may be in the next group, of those that wait, in turn. passed is the caller's to
-	// keep.
-	together(waiting []string, passed *int) func(key string) bool
+	// together reports whether a key may be in the next group. group counts them.
+	together(waiting []string, group int) func(key string) bool
 	// send sends a pipeline. batch has the statements of the calls.
 	send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch, calls []Call) error
 	// ended says what is known after an explicit COMMIT was sent.
@@ -24,7 +23,7 @@ type oneServer struct{}
 
 func (oneServer) connected(context.Context, *pgx.Conn) error { return nil }
 
-func (oneServer) together([]string, *int) func(string) bool { return func(string) bool { return true } }
+func (oneServer) together([]string, int) func(string) bool { return func(string) bool { return true } }
 
 func (oneServer) send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch, _ []Call) error {
 	return classifyCommit(conn.SendBatch(ctx, batch).Close()) // It hands each call its rows, until a call fails.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 func insert(ctx context.Context, tx pgx.Tx, sql string) error {
@@ -44,6 +45,7 @@ func TestRefusalInsideATransactionKeepsItsConstraint(t *testing.T) {
 
 func TestRefusalByTheCommitIsNoDoubt(t *testing.T) {
 	t.Parallel()
+	pgtest.NeedsOneServer(t, "one of several cannot say so for the others")
 	db := open(t, limits())
 	err := db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return insert(ctx, tx, "INSERT INTO notes VALUES (1, 7), (2, 7)")

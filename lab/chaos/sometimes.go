@@ -9,6 +9,7 @@ import (
 
 	"payonce/lab/chaos/plan"
 	"payonce/lab/program"
+	"payonce/lab/world"
 )
 
 // required is something that a run must have hit at least once, by its counter: a run in which it never happened proves
@@ -88,6 +89,9 @@ func mustHappen(of length, stripe bool, without []plan.BlowKind) []required {
 func mustHappenToParts() (all []required) {
 	for _, kind := range append(plan.OfParts(), plan.CrashPostgres, plan.KillAPI, plan.DropAcks) {
 		all = append(all, required{"blow", string(kind), quickRun})
+	}
+	for _, done := range []string{world.SplitTenant, world.MovedTenant} {
+		all = append(all, required{"tenant", done, quickRun})
 	}
 	return append(all, required{"answer", "201", quickRun}, required{"edge", "unknown → completed", quickRun},
 		required{"edge", "unknown → failed_retryable by lookup", quickRun})

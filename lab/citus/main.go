@@ -27,9 +27,9 @@ import (
 )
 
 const usage = `Usage:
-  citus           run the end-to-end tests, a short crash matrix and the storm on Citus
-  citus PART…     only these parts: tests, matrix, chaos; or cost, which says what a payment takes on Citus and on one
-                  server, and fails if that is too much (docs/citus.md)
+  citus           run the end-to-end tests, a short crash matrix and the storm on Citus, and have planted bugs found
+  citus PART…     only these parts: tests, matrix, chaos, bugs; or cost, which says what a payment takes on Citus and
+                  on one server, and fails if that is too much (docs/citus.md)
 
 PG_BINDIR names a PostgreSQL that has Citus. Other settings, as environment variables: those of matrix and chaos, where
 DURATION is 3m by default, and of cost:
@@ -40,7 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	parts := []string{"tests", "matrix", "chaos"}
+	parts := []string{"tests", "matrix", "chaos", "bugs"}
 	if len(args) > 0 {
 		parts = args
 	}
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		case "help", "--help", "-help", "-h":
 			fmt.Fprint(stdout, usage)
 			return config.Describe(stdout, nil, costSettings{})
-		case "tests", "matrix", "chaos", "cost":
+		case "tests", "matrix", "chaos", "bugs", "cost":
 		default:
 			return cli.Usagef("part %q is not known; see citus --help", part)
 		}
@@ -116,10 +116,13 @@ func play(ctx context.Context, root, part string, getenv func(string) string, st
 	case "chaos":
 		command, env = beside("chaos"), map[string]string{"DURATION": "3m", "RATE": "30",
 			"REPORT": "bin/citus-chaos.json"}
+	case "bugs":
+		command, env = beside("mutations"), map[string]string{"ONLY": "moved-while-called,call-in-a-block," +
+			"cancelled-call-is-a-rollback", "REPORT": "bin/citus-mutations.json"}
 	}
 	fmt.Fprintf(stderr, "citus: %s\n", strings.Join(command, " "))
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), "SERVERS=3", "PGTEST_CITUS=1") // as the labs and test/pgtest call it
+	cmd.Env = append(os.Environ(), "SERVERS=3", world.TestsOnServers) // as the labs and test/pgtest call it
 	for name, value := range env {
 		if getenv(name) == "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

@@ -25,7 +25,8 @@ type change struct {
 	old, new []string
 }
 
-// catch is one run that may find the bug. only is what it plays, or settings that it needs, as "SERVERS=3".
+// catch is one run that may find the bug: a lab, or one test. only is what it plays, or settings that it needs, as
+// "SERVERS=3". Of a test, it is the package and the name.
 type catch struct{ lab, only string }
 
 // setting reports whether the run has settings of its own. Not every machine has what they need, so such a bug is
@@ -86,12 +87,14 @@ func parseBug(text string) (bug, error) {
 		}
 		b.changes = append(b.changes, c)
 	}
-	unknown := slices.ContainsFunc(b.catches, func(c catch) bool { return c.lab != "matrix" && c.lab != "chaos" })
+	unknown := slices.ContainsFunc(b.catches, func(c catch) bool {
+		return !slices.Contains([]string{"matrix", "chaos", "test"}, c.lab)
+	})
 	switch {
 	case b.what == "" || b.removed == "":
 		return b, errors.New(`it does not say what the bug is, or which guard it removes ("Removed: …")`)
 	case len(b.catches) == 0 || unknown:
-		return b, errors.New(`it does not say what catches it ("Catch: matrix …" or "Catch: chaos")`)
+		return b, errors.New(`it does not say what catches it ("Catch: matrix …", "Catch: chaos" or "Catch: test …")`)
 	}
 	return b, nil
 }

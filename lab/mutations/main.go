@@ -1,7 +1,7 @@
 // Command mutations proves that the proofs can fail. Each file in bugs plants one bug: it takes away a guard that
-// Payonce has, in a build of its own. Then the crash matrix or the chaos run has to find it. `make mutations` runs them
-// all, and prints which invariant has told. Command mutants takes away each condition by rule, and asks the tests. A
-// bug is here if people learn from it, or if only these runs can tell.
+// Payonce has, in a build of its own. Then the crash matrix, the chaos run or a test has to find it. `make mutations`
+// runs them all, and prints which invariant has told. Command mutants takes away each condition by rule, and asks the
+// tests. A bug is here if people learn from it, or if only these runs can tell.
 //
 // The product has no switch for any of this: the changes are made in copies of the files, and `go build -overlay` puts
 // the copies in their place. A bug that no longer applies is an error, and so is one that nobody catches: then the
@@ -12,6 +12,7 @@
 //
 //	Catch: matrix payment/2/pause
 //	Catch: chaos
+//	Catch: test ./internal/door TestLockedDoorStaysShut
 //
 //	in Door.open
 //	-	if d.locked {

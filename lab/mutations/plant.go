@@ -126,7 +126,13 @@ func (f field) plant(ctx context.Context, b bug) (result, error) {
 		return r, fmt.Errorf("plant %s: %w", b.name, err)
 	}
 	for _, c := range b.catches {
-		violations, err := f.look(ctx, dir, c)
+		look := f.look
+		if c.lab == "test" {
+			look = func(ctx context.Context, dir string, c catch) ([]program.Violation, error) {
+				return f.test(ctx, dir, overlay, c)
+			}
+		}
+		violations, err := look(ctx, dir, c)
 		if err != nil {
 			return r, fmt.Errorf("look for %s: %w", b.name, err)
 		}
@@ -174,6 +180,29 @@ func (f field) look(ctx context.Context, dir string, c catch) ([]program.Violati
 	}
 	// An edge that a short run has missed is no sign of a bug.
 	return slices.DeleteFunc(told.Violations, func(v program.Violation) bool { return v.Invariant == "sometimes" }), nil
+}
+
+// test runs one test on the sources with the bug. That it fails is the violation.
+func (f field) test(ctx context.Context, dir string, overlay map[string]string, c catch) ([]program.Violation, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	file, err := world.WriteOverlay(f.root, dir, overlay)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(c.only)
+	name := words[len(words)-1]
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", file, "-run", "^"+name+"$",
+		words[len(words)-2])
+	cmd.Dir = f.root
+	if c.setting() {
+		cmd.Env = append(os.Environ(), world.TestsOnServers)
+	}
+	out, err := cmd.CombinedOutput()
+	if at := strings.Index(string(out), "--- FAIL: "+name); at >= 0 {
+		return []program.Violation{program.Broken("test", name, string(lastWords(out[at:])))}, nil
+	}
+	return nil, errors.Join(err, ctx.Err())
 }
 
 func lastWords(out []byte) []byte {

@@ -16,6 +16,9 @@ import (
 // processes connect, and two workers, over which the rows of tenants are distributed.
 type Servers int
 
+// TestsOnServers is the setting by which test/pgtest uses three servers.
+const TestsOnServers = "PGTEST_CITUS=1"
+
 // Ability is something that is possible on one kind of site only.
 type Ability int
 
@@ -187,20 +190,28 @@ const split = `SELECT isolate_tenant_to_new_shard('idempotency_keys', $1::text, 
 	FROM pg_dist_shard WHERE shardminvalue <> shardmaxvalue
 	  AND shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text)`
 
+// What MoveTenant may have done.
+const (
+	SplitTenant = "split"
+	MovedTenant = "moved"
+)
+
 // MoveTenant has a tenant rebalanced under load: it gets shards of its own, or if it has them, all that it has goes to
-// another worker.
-func (w *World) MoveTenant(ctx context.Context, tenant string) error {
+// another worker. It says which.
+func (w *World) MoveTenant(ctx context.Context, tenant string) (done string, err error) {
+	done = SplitTenant
 	tag, err := w.DB.Exec(ctx, split, tenant)
 	if err == nil && tag.RowsAffected() == 0 {
+		done = MovedTenant
 		tag, err = w.DB.Exec(ctx, move, tenant)
 	}
 	if err == nil && tag.RowsAffected() == 0 {
 		err = errors.New("there is nowhere to move to")
 	}
 	if err != nil {
-		return fmt.Errorf("move tenant %s: %w", tenant, err)
+		return "", fmt.Errorf("move tenant %s: %w", tenant, err)
 	}
-	return nil
+	return done, nil
 }
 
 // Spread is how many of the tenants each worker has.

@@ -150,6 +150,9 @@ func TestDatabaseGoesAwayWithTheAcknowledgement(t *testing.T) {
 	}
 }
 
+// onlyReads is the server that processes are connected to. Another one that writes does not ask it.
+const onlyReads = "read only"
+
 // refusals are states of a server that answers and does not serve. Each is brought about by SQL, and ended by it.
 var refusals = map[string]struct{ begin, end []string }{
 	// For the second statement of each transaction, when the first has been answered already.
@@ -161,13 +164,20 @@ var refusals = map[string]struct{ begin, end []string }{
 		},
 		[]string{`DROP TRIGGER refuse ON payments`},
 	},
-	"read only": {
+	onlyReads: {
 		[]string{`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$;
 		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`},
 		[]string{`SET default_transaction_read_only = off;
 		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$;
 		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`},
 	},
+}
+
+func refusableBy(t *testing.T, refusal string) {
+	t.Helper()
+	if refusal == onlyReads {
+		pgtest.NeedsOneServer(t, "the one that only reads must be the one that writes")
+	}
 }
 
 func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
@@ -178,6 +188,7 @@ func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
 	for name, refusal := range refusals {
 		t.Run(name+" at the reservation", func(t *testing.T) {
 			t.Parallel()
+			refusableBy(t, name)
 			w := setup(t)
 			w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
 			session := w.session()
@@ -190,6 +201,7 @@ func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
 		})
 		t.Run(name+" at the completion", func(t *testing.T) {
 			t.Parallel()
+			refusableBy(t, name)
 			gate := newGate()
 			w := setup(t, func(o *options) { o.between = gate.wrap })
 			key := freshKey()
@@ -253,12 +265,15 @@ func patientLocks(c *config.API) { c.DBLockTimeout, c.DBStatementTimeout = patie
 // Writers wait for these locks and readers do not.
 const lockKeys = "BEGIN; LOCK TABLE idempotency_keys IN EXCLUSIVE MODE"
 
+const locksOneServer = "LOCK TABLE does not reach a transaction that another server runs"
+
 func lockKey(key string) string {
 	return "BEGIN; SELECT 1 FROM idempotency_keys WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = '" + key + "' FOR UPDATE"
 }
 
 func TestExhaustedPoolIsRefusedBeforeThePSP(t *testing.T) {
 	t.Parallel()
+	pgtest.NeedsOneServer(t, locksOneServer)
 	w := setup(t, func(o *options) {
 		o.settings = func(c *config.API) {
 			patientLocks(c)
@@ -287,6 +302,7 @@ func TestExhaustedPoolIsRefusedBeforeThePSP(t *testing.T) {
 
 func TestLockTimeoutAtTheReservationIsRefusedBeforeThePSP(t *testing.T) {
 	t.Parallel()
+	pgtest.NeedsOneServer(t, locksOneServer)
 	w := setup(t, func(o *options) {
 		o.settings = func(c *config.API) { c.DBLockTimeout = 50 * time.Millisecond }
 	})
@@ -333,6 +349,7 @@ func TestTerminatedSessionIsAmbiguous(t *testing.T) {
 	terminate := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " + blocked()
 	t.Run("in the reservation", func(t *testing.T) {
 		t.Parallel()
+		pgtest.NeedsOneServer(t, locksOneServer)
 		w := setup(t, func(o *options) { o.settings = patientLocks })
 		w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
 		session := w.session()

@@ -14,6 +14,10 @@ import (
 // MakeFunctions makes the function of each transaction, or makes it again, for the shards that there are.
 func MakeFunctions(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// One at a time: two sessions cannot replace the same function.
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, File("function.sql")); err != nil {
 			return err
 		}
@@ -38,6 +42,21 @@ func MakeFunctions(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return nil
 	})
+}
+
+// Ready fails if the functions of this program are not there yet. A new release may change a statement, and no table.
+func Ready(ctx context.Context, conn *pgx.Conn) error {
+	var names, missing []string
+	for _, texts := range Transactions() {
+		names = append(names, FunctionOf(texts))
+	}
+	err := conn.QueryRow(ctx, `SELECT ARRAY(SELECT n FROM unnest($1::text[]) AS n WHERE n NOT IN (
+		SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace))`,
+		pgx.QueryExecModeSimpleProtocol, names).Scan(&missing)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%s is not there yet; run api migrate", missing[0])
+	}
+	return err
 }
 
 func readShards(ctx context.Context, tx pgx.Tx) (keys []int64, shards Shards, err error) {

@@ -48,6 +48,8 @@ func Names() [][]string {
 		{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds", "WriteEvents"},
 		// A read that must be durable where the tenant is, and not on the coordinator.
 		{"FindKey", "Durable"},
+		{"GetPayment", "Durable"},
+		{"FindRefund", "Durable"},
 	}
 }
 
@@ -77,7 +79,7 @@ var (
 	sameTenant = regexp.MustCompile(`(\w+\.tenant_id) = \w+\.tenant_id`)
 	// table is a table of tenants where a statement reads or writes it.
 	table = regexp.MustCompile(`((?:\b(?:FROM|JOIN|INTO|UPDATE|USING)|,)\s+)` +
-		`(tenants|idempotency_key(?:s|_events|_tombstones)|payments|refunds|disputes|events)( AS |\s+\()`)
+		`(tenants|idempotency_key(?:s|_events|_tombstones)|payments|refunds|disputes|events)( AS | WHERE |\s+\()`)
 )
 
 func statements(file string) []string {
@@ -118,10 +120,14 @@ func NameTenant(text string) string {
 	return sameTenant.ReplaceAllString(text, "$0 AND $1 = ANY ($"+array[1]+")")
 }
 
-// FunctionOf is the name of a transaction's function. It changes with the text of a statement, so old and new programs
-// call their own functions, side by side.
+// form is what the functions take and return, beside their statements. Count on whenever that changes.
+const form = "1\n"
+
+// FunctionOf is the name of a transaction's function. It changes with the text of a statement and with form, so old and
+// new programs call their own functions, side by side.
 func FunctionOf(texts []string) string {
 	sum := sha256.New()
+	sum.Write([]byte(form))
 	name := "payonce"
 	for _, text := range texts {
 		sum.Write([]byte(strings.TrimSpace(text) + "\n"))
@@ -186,11 +192,12 @@ func Function(texts []string, shapes []Shape, keys []int64, shards Shards) strin
 RETURNS TABLE (statement integer, affected bigint, row_of_it bytea) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $payonce$
 #variable_conflict use_column
-DECLARE shard constant bigint := payonce_shard('idempotency_keys', $1);
+DECLARE shard bigint;
 BEGIN
     IF $2 <> '' THEN
         PERFORM set_config('lock_timeout', $2, true);
     END IF;
+    shard := payonce_shard('idempotency_keys', $1);
     CASE shard
 `, FunctionOf(texts), strings.Join(parameters, ", "))
 	for _, key := range keys {

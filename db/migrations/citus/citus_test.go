@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,5 +84,33 @@ func TestStatementOverArraysNamesItsTenants(t *testing.T) {
 	const other = "SELECT p.id FROM payments AS p JOIN refunds AS r ON r.tenant_id = p.tenant_id"
 	if got := citus.NameTenant(other); got != other {
 		t.Errorf("a statement without such an array has become %s", got)
+	}
+}
+
+// A table that kept its name would be read through Citus, from another session.
+func TestFunctionKnowsShardsOnly(t *testing.T) {
+	t.Parallel()
+	of := map[string]string{}
+	names := []string{"tenants", "idempotency_keys", "idempotency_key_events", "idempotency_key_tombstones", "payments",
+		"refunds", "disputes", "events"}
+	for _, name := range names {
+		of[name] = name + "_7"
+	}
+	left := regexp.MustCompile(`(?i)\b(?:FROM|JOIN|INTO|UPDATE|USING|ONLY)\s+(?:` + strings.Join(names, "|") + `)\b`)
+	for _, texts := range citus.Transactions() {
+		shapes := make([]citus.Shape, len(texts))
+		for i := range shapes {
+			shapes[i].Returns = true
+		}
+		function := citus.Function(texts, shapes, []int64{7}, citus.Shards{7: of})
+		if found := left.FindString(function); found != "" {
+			t.Errorf("%s: %q is no shard", citus.FunctionOf(texts), found)
+		}
+		if !strings.Contains(function, "_7 ") || !strings.Contains(function, "{") {
+			t.Errorf("%s names no shard", citus.FunctionOf(texts))
+		}
+	}
+	if !left.MatchString("FROM payments p") || left.MatchString("FROM payments_7 AS p") {
+		t.Error("the test does not see what it looks for")
 	}
 }

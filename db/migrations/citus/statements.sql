@@ -265,3 +265,16 @@ WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AN
 -- name: FindKey :one
 SELECT payonce_now()::timestamptz AS read_at, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+
+-- name: GetPayment :one
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments WHERE tenant_id = $1 AND id = $2
+
+-- name: FindRefund :one
+SELECT r.tenant_id, r.id, r.payment_id, r.origin, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, r.updated_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.reference, p.status, p.psp_object_id, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.moved_outside_minor, p.updated_at, p.created_at, t.psp, t.psp_account, t.tells
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.tenant_id = $1
+  AND r.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
+      WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4))
+  AND p.id = (SELECT i.payment_id FROM refunds AS i WHERE i.tenant_id = $1
+      AND i.id = coalesce($2::uuid, (SELECT k.subject FROM idempotency_keys AS k
+          WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4)))

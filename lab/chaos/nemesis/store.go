@@ -55,8 +55,9 @@ func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
 	defer cancel()
 	tenants := []string{"acme", "globex"}
 	for {
-		err := n.o.World.MoveTenant(ctx, tenants[target%len(tenants)])
+		done, err := n.o.World.MoveTenant(ctx, tenants[target%len(tenants)])
 		if err == nil {
+			n.o.Tally.One("tenant", done)
 			return true
 		}
 		n.o.Tally.One("move that failed", err.Error())
