@@ -11,7 +11,7 @@ import (
 
 // Shared are the settings that the API and the reconciler must have alike: both write what the other reads.
 type Shared struct {
-	DatabaseURL string `env:"DATABASE_URL" desc:"PostgreSQL, as a URL or keyword string"`
+	DatabaseURL string `env:"DATABASE_URL" desc:"PostgreSQL, as a URL or keyword string; of several hosts, the primary is found"`
 	PublicURL   string `env:"PUBLIC_URL" desc:"base of the URLs in answers, with the path that a proxy takes away, if one does; the same for all processes (default: from HTTP_ADDR)"`
 	PSPURL      string `env:"PSP_URL" envDefault:"http://127.0.0.1:8082" desc:"the payment service provider"`
 	PSPSecret   string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve, unless PSP is stripe"`

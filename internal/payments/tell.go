@@ -111,37 +111,31 @@ func tellLost(about subject) []postgres.Call {
 	return []postgres.Call{lock, writeEvents(about)}
 }
 
-// TellLostTx tells, in the caller's transaction, that these keys have become unknown.
+// TellLostTx tells, in the caller's transaction, that these keys have become unknown. It goes from tenant to tenant, as
+// the sweep does: the rows of two tenants may lie on two servers, and are not locked by one statement there.
 func TellLostTx(ctx context.Context, tx pgx.Tx, lost []idempotency.Due) error {
-	var p dbsqlc.LockLostParams
-	for _, d := range lost {
-		p.TenantIds = append(p.TenantIds, d.Ref.Tenant)
-		p.Refunds = append(p.Refunds, d.Ref.Operation == payment.RefundOperation)
-		p.Subjects = append(p.Subjects, d.Subject)
-	}
-	var rows []dbsqlc.LockLostRow
-	err := postgres.PipelineTx(ctx, tx, func(ctx context.Context, q postgres.Statement) (err error) {
-		rows, err = dbsqlc.New(q).LockLost(ctx, p)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("lock what is lost: %w", err)
-	}
-	var calls []postgres.Call
-	for len(rows) > 0 { // A payment's events have different versions only if statements of their own write them.
-		var subjects []subject
-		var next []dbsqlc.LockLostRow
-		for i, row := range rows {
-			if i > 0 && row.ID == rows[i-1].ID {
-				next = append(next, row)
-				continue
-			}
-			subjects = append(subjects, subjectOf(row.TenantID, row.ID, row.RefundID))
-		}
-		calls, rows = append(calls, writeEvents(subjects...)), next
-	}
-	if len(calls) == 0 {
+	if len(lost) == 0 {
 		return nil
 	}
-	return postgres.PipelineTx(ctx, tx, calls...)
+	var p dbsqlc.LockLostParams
+	for tenant := lost[0].Ref.Tenant; len(lost) > 0 && lost[0].Ref.Tenant == tenant; lost = lost[1:] {
+		p.TenantIds = append(p.TenantIds, tenant)
+		p.Refunds = append(p.Refunds, lost[0].Ref.Operation == payment.RefundOperation)
+		p.Subjects = append(p.Subjects, lost[0].Subject)
+	}
+	var calls []postgres.Call
+	err := postgres.PipelineTx(ctx, tx, func(ctx context.Context, q postgres.Statement) error {
+		rows, err := dbsqlc.New(q).LockLost(ctx, p)
+		for _, row := range rows { // Only events of statements of their own have different versions.
+			calls = append(calls, writeEvents(subjectOf(row.TenantID, row.ID, row.RefundID)))
+		}
+		return err
+	})
+	if err == nil && len(calls) > 0 {
+		err = postgres.PipelineTx(ctx, tx, calls...)
+	}
+	if err != nil {
+		return fmt.Errorf("tell of what is lost: %w", err)
+	}
+	return TellLostTx(ctx, tx, lost)
 }

@@ -57,8 +57,8 @@ func (c *cluster) connected(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// together: a call is of one tenant, the first word of a key. It costs as much for one payment as for several, so every
-// second group is of the tenant with the most that wait. The others are of the one that has waited longest.
+// together: a call is of one tenant, the first word of a key. It costs as much for one payment as for several, so three
+// of four groups are of the tenant with the most that wait. The fourth is of the one that has waited longest.
 func (c *cluster) together(waiting []string, group int) func(key string) bool {
 	if !c.is.Load() || len(waiting) == 0 {
 		return c.oneServer.together(waiting, group)
@@ -72,7 +72,7 @@ func (c *cluster) together(waiting []string, group int) func(key string) bool {
 	next, members := tenantOf(waiting[0]), map[string]int{}
 	for _, key := range waiting {
 		tenant := tenantOf(key)
-		if members[tenant]++; group%2 == 0 && members[tenant] > members[next] {
+		if members[tenant]++; group%4 > 0 && members[tenant] > members[next] {
 			next = tenant
 		}
 	}
@@ -252,15 +252,17 @@ func (m *Migration) begin(ctx context.Context, own *pgx.ConnConfig) error {
 
 // end distributes the tables that are not distributed yet, and makes the functions of transactions, also for the shards
 // that a split has made.
-func (m *Migration) end(ctx context.Context) error {
+func (m *Migration) end(ctx context.Context, later bool) error {
 	if m.spread = m.spread || m.distribute; !m.spread {
 		return nil
 	}
 	err := connected(ctx, m.cfg, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, citus.File("distribute.sql")); err != nil {
-			return err
+		if !later {
+			if _, err := conn.Exec(ctx, citus.File("distribute.sql")); err != nil {
+				return err
+			}
 		}
-		return citus.MakeFunctions(ctx, conn)
+		return citus.MakeFunctions(ctx, conn, later)
 	})
 	if err != nil {
 		return fmt.Errorf("distribute: %w", err)

@@ -83,11 +83,10 @@ func (m *Migration) Run(ctx context.Context) error {
 	case later && m.distribute:
 		return errors.New("the schema is that of a later release, so nothing was distributed: " +
 			"run api migrate --distribute of that release")
-	case later:
+	case later && !many:
 		return nil
-	}
-	if many {
-		if err := more.end(ctx); err != nil {
+	case many:
+		if err := more.end(ctx, later); err != nil || later {
 			return err
 		}
 	}

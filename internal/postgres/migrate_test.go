@@ -163,10 +163,6 @@ func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 	if !strings.Contains(text, "later release; nothing was changed") || strings.Contains(text, "no rights") {
 		t.Errorf("it says %s", text)
 	}
-	err := distribute(t, url)
-	if err == nil || !strings.Contains(err.Error(), "nothing was distributed") {
-		t.Errorf("a schema that it does not know was distributed: %v", err)
-	}
 	if kept := pgtest.Values[bool](t, conn, "SELECT has_table_privilege('payonce_api', 'payments', 'DELETE')"); !kept[0] {
 		t.Error("the later release has lost a right")
 	}
@@ -235,15 +231,6 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 	}
 }
 
-func TestOneServerIsNotDistributed(t *testing.T) {
-	t.Parallel()
-	pgtest.NeedsOneServer(t, "it is about one")
-	err := distribute(t, pgtest.NewURL(t))
-	if err == nil || !strings.Contains(err.Error(), "there is nothing to distribute over") {
-		t.Error(err)
-	}
-}
-
 // A migration waits for a transaction that has written a table, such as a job of an hour, and everybody who comes after
 // the migration waits behind it. So the migration must give up before the payments do. It tries again, and passes when
 // the job is over.
@@ -288,13 +275,4 @@ func goBack(t *testing.T, url string) {
 	if _, err := provider.DownTo(t.Context(), 116); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func distribute(t *testing.T, url string) error {
-	t.Helper()
-	m, err := postgres.NewMigration(url, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	return m.Distribute(t.Context())
 }

@@ -38,8 +38,8 @@ const statementAs = "payonce: statement as"
 type distributes interface {
 	// begin is called first. own is the configuration of the connection that migrates.
 	begin(ctx context.Context, own *pgx.ConnConfig) error
-	// end is called after the migrations.
-	end(ctx context.Context) error
+	// end is called after the migrations. later: the schema is that of a later release.
+	end(ctx context.Context, later bool) error
 	// beforeGrants is called in the transaction that gives the rights.
 	beforeGrants(ctx context.Context, tx pgx.Tx) error
 	// grant gives a role its rights. file does, on one server.

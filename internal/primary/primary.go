@@ -38,8 +38,9 @@ const (
 	askEvery = 250 * time.Millisecond
 	// askLimit is how long a host may take to answer, a new connection included.
 	askLimit = time.Second
-	// silence is how long the primary must not have answered before another host with its timeline takes its place.
-	silence = askLimit + askEvery
+	// silence is how long the primary must not have answered before another host with its timeline takes its place: two
+	// questions. The change cuts all connections, and the server may only have been slow once.
+	silence = 2 * (askLimit + askEvery)
 )
 
 // Follow has the connections of a pool, which is not open yet, be made to the primary. It changes nothing if cfg names

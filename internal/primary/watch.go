@@ -2,6 +2,7 @@ package primary
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -104,8 +105,14 @@ func reason(err error) string {
 	if pgconn.Timeout(err) {
 		return "no answer in time"
 	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "the host's name cannot be resolved"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "its certificate is not accepted"
+	}
 	if broken, ok := errors.AsType[*net.OpError](err); ok {
 		return broken.Op + ": " + broken.Err.Error()
 	}
-	return err.Error()
+	return "no connection" // The text of an error may differ from one question to the next.
 }

@@ -19,6 +19,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,11 +157,14 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	for i, name := range s.Only {
 		s.Only[i] = strings.TrimSpace(name)
 		if !slices.ContainsFunc(s.cases(), func(c testCase) bool { return c.name == s.Only[i] }) {
-			return s, fmt.Errorf("ONLY has %q, which is no case", name)
+			return s, fmt.Errorf("ONLY has %q, which is no case; see failover --help", name)
 		}
 	}
 	if s.HA != "" && s.HA != "patroni" {
 		return s, fmt.Errorf("HA has %q, which is no cluster manager that this lab has", s.HA)
+	}
+	if s.DCS != "" && !json.Valid([]byte(s.DCS)) {
+		return s, fmt.Errorf("DCS has %q, which is no JSON", s.DCS)
 	}
 	s.Seed = program.Seed(s.Seed)
 	if s.Keep == "" {

@@ -32,11 +32,19 @@ func TestStepsOfTheCourse(t *testing.T) {
 			t.Run(fmt.Sprintf("lesson %d, step %02d", e.lesson, step), func(t *testing.T) {
 				t.Parallel()
 				target := stepProgram(t, fmt.Sprintf("%02d", step))
-				r := graded{target: target, level: strconv.Itoa(e.level), exercise: &e}.run(t)
-				var said strings.Builder
-				err := e.conclude(r, &said)
-				if n := r.Levels[0].Of[e.shows]; (n.Held == n.Shown) != right || (err == nil) != right {
-					t.Errorf("%s: %+v, %v\n%s", e.shows, n, err, said.String())
+				// Beside other tests, a fault that is a race may not be met the first time.
+				for again := range 2 {
+					r := graded{target: target, level: strconv.Itoa(e.level), exercise: &e}.run(t)
+					var said strings.Builder
+					err := e.conclude(r, &said)
+					n := r.Levels[0].Of[e.shows]
+					switch {
+					case (n.Held == n.Shown) == right && (err == nil) == right:
+						return
+					case right || again == 1:
+						t.Errorf("%s: %+v, %v\n%s", e.shows, n, err, said.String())
+						return
+					}
 				}
 			})
 		}

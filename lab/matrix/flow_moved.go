@@ -200,7 +200,8 @@ func afterwardsAll() []afterwards {
 		{"a refund elsewhere", "RecordRefundElsewhere", func(s *stage, charge string) error {
 			return s.door("/_refunds", map[string]any{"chargeId": charge, "amountCents": 500}, nil)
 		}, `SELECT count(*) = 1 AND bool_and(r.origin = 'provider' AND r.status = 'succeeded' AND
-			p.refunded_minor = 500) FROM payments AS p JOIN refunds AS r ON r.payment_id = p.id`},
+			p.refunded_minor = 500)
+			FROM payments AS p JOIN refunds AS r ON r.tenant_id = p.tenant_id AND r.payment_id = p.id`},
 		{"a dispute that is won", "RecordDispute", func(s *stage, charge string) error {
 			var opened struct {
 				ID string `json:"id"`
@@ -211,7 +212,7 @@ func afterwardsAll() []afterwards {
 			}
 			return err
 		}, `SELECT count(*) = 1 AND bool_and(d.status = 'won' AND p.moved_outside_minor = 0)
-			FROM payments AS p JOIN disputes AS d ON d.payment_id = p.id`},
+			FROM payments AS p JOIN disputes AS d ON d.tenant_id = p.tenant_id AND d.payment_id = p.id`},
 		{"a refund that comes back", "ReverseRefund", func(s *stage, _ string) error {
 			heard, _ := s.firstFinal()
 			back := s.refund(path.Base(heard.Header.Get("Location")), "refund-"+s.asked.key())
@@ -224,7 +225,7 @@ func afterwardsAll() []afterwards {
 			}
 			return s.door("/_refunds/"+made.ID+"/fail", map[string]any{}, nil)
 		}, `SELECT count(*) = 1 AND bool_and(r.status = 'reversed' AND p.refunded_minor = 0)
-			FROM payments AS p JOIN refunds AS r ON r.payment_id = p.id`},
+			FROM payments AS p JOIN refunds AS r ON r.tenant_id = p.tenant_id AND r.payment_id = p.id`},
 	}
 }
 

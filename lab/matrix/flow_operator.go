@@ -152,9 +152,11 @@ func (s *stage) named() error {
 	if err := s.reconciler.Start(s.ctx); err != nil {
 		return err
 	}
-	return s.untilHolds("the PSP's id of the charge, or a dead letter about its record", "SELECT NOT ("+vouched+
-		") OR EXISTS (SELECT FROM dead_letters WHERE kind = 'contradicts_completed' AND subject IN"+
-		" (SELECT id FROM payments WHERE starts_with(psp_charge_id, 'operator:')))")
+	return s.untilHolds("the PSP's id of the charge, or a dead letter about its record", `
+		WITH vouched AS MATERIALIZED (SELECT id FROM payments WHERE starts_with(psp_charge_id, 'operator:')),
+		     told AS MATERIALIZED (SELECT subject FROM dead_letters WHERE kind = 'contradicts_completed')
+		SELECT (SELECT count(*) FROM vouched) = 0
+		    OR (SELECT count(*) FROM vouched JOIN told ON told.subject = vouched.id) > 0`)
 }
 
 func (s *stage) isResolved() bool {

@@ -88,7 +88,8 @@ func parseBug(text string) (bug, error) {
 		b.changes = append(b.changes, c)
 	}
 	unknown := slices.ContainsFunc(b.catches, func(c catch) bool {
-		return !slices.Contains([]string{"matrix", "chaos", "test"}, c.lab)
+		return !slices.Contains([]string{"matrix", "chaos", "test"}, c.lab) ||
+			c.lab == "test" && len(strings.Fields(c.only)) < 2
 	})
 	switch {
 	case b.what == "" || b.removed == "":

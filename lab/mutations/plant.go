@@ -84,7 +84,7 @@ func (s settings) choose(bugs []bug) ([]bug, error) {
 		for name := range strings.SplitSeq(s.Only, ",") {
 			i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == strings.TrimSpace(name) })
 			if i < 0 {
-				return nil, fmt.Errorf("ONLY has %q, which is no bug", name)
+				return nil, fmt.Errorf("ONLY has %q, which is no bug; make break lists them", name)
 			}
 			chosen = append(chosen, bugs[i])
 		}
@@ -191,14 +191,23 @@ func (f field) test(ctx context.Context, dir string, overlay map[string]string, 
 		return nil, err
 	}
 	words := strings.Fields(c.only)
-	name := words[len(words)-1]
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", file, "-run", "^"+name+"$",
-		words[len(words)-2])
-	cmd.Dir = f.root
-	if c.setting() {
-		cmd.Env = append(os.Environ(), world.TestsOnServers)
+	name, pkg := words[len(words)-1], words[len(words)-2]
+	run := func(more ...string) (out []byte, err error) {
+		args := slices.Concat([]string{"test", "-count=1", "-timeout", (limit / 2).String(), "-run", "^" + name + "$"},
+			more, []string{pkg})
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir = f.root
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay = 30 * time.Second
+		if c.setting() {
+			cmd.Env = append(os.Environ(), world.TestsOnServers)
+		}
+		return cmd.CombinedOutput()
 	}
-	out, err := cmd.CombinedOutput()
+	if out, err := run(); err != nil {
+		return nil, fmt.Errorf("%s fails without the bug: %w\n%s", c, err, lastWords(out))
+	}
+	out, err := run("-overlay", file)
 	if at := strings.Index(string(out), "--- FAIL: "+name); at >= 0 {
 		return []program.Violation{program.Broken("test", name, string(lastWords(out[at:])))}, nil
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
+
+	"payonce/lab/program"
 )
 
 // AddTenant adds one with a limit of requests per second, and as many at once, and returns its API key.
@@ -22,12 +25,18 @@ func (w *World) AddTenant(ctx context.Context, name string, limit int) (string, 
 	return key, w.Limit(ctx, name, limit)
 }
 
-// Limit changes a tenant's limit of requests.
+// Limit changes a tenant's limit of requests. After a crash of one of several servers, the first statement of a session
+// may fail.
 func (w *World) Limit(ctx context.Context, tenant string, perSecond int) error {
-	_, err := w.DB.Exec(ctx, "UPDATE tenants SET requests_per_second = $2, request_burst = $2 WHERE id = $1", tenant,
-		perSecond)
-	if err != nil {
-		return fmt.Errorf("limit a tenant: %w", err)
+	const tries = 10
+	for try := 1; ; try++ {
+		_, err := w.DB.Exec(ctx, "UPDATE tenants SET requests_per_second = $2, request_burst = $2 WHERE id = $1", tenant,
+			perSecond)
+		if err == nil {
+			return nil
+		}
+		if try == tries || !program.Wait(ctx, time.Second) {
+			return fmt.Errorf("limit a tenant: %w", err)
+		}
 	}
-	return nil
 }

@@ -105,6 +105,46 @@ func TestPaymentTouchesTheShardsOfItsTenantOnly(t *testing.T) {
 	}
 }
 
+// A payment that is on its way to the worker while its tenant moves to another one waits, or is sent again. Without the
+// lock of payonce_shard, it would be written where nobody looks any more.
+func TestNoPaymentIsLostWhileItsTenantMoves(t *testing.T) {
+	t.Parallel()
+	pgtest.NeedsSeveralServers(t)
+	w := setup(t)
+	w.exec("UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var acknowledged sync.Map
+	for range 8 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				key := freshKey()
+				if r, err := w.try(paymentOf(key, "pm_ok")); err == nil && r.status == http.StatusCreated {
+					acknowledged.Store(key, true)
+				}
+			}
+		})
+	}
+	for i := range 6 {
+		w.exec(`SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport, $1::text::citus.shard_transfer_mode)
+			FROM citus_shards AS p, pg_dist_node AS n WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', 'acme'::text)
+			AND n.shouldhaveshards AND (n.nodename, n.nodeport) <> (p.nodename, p.nodeport)`, []string{"block_writes", "force_logical"}[i%2])
+	}
+	stop()
+	clients.Wait()
+	paid := 0
+	for key := range acknowledged.Range {
+		paid++
+		if k := w.count(`SELECT count(*) FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
+			WHERE k.tenant_id = 'acme' AND k.key = $1 AND k.status = 'completed' AND p.status = 'succeeded'`, key); k != 1 {
+			t.Errorf("payment %v was acknowledged, and is lost", key)
+		}
+	}
+	if paid < 100 {
+		t.Errorf("%d payments in six moves prove nothing", paid)
+	}
+}
+
 // The worker has committed a reservation, and its synchronous standby is away, so it does not say so. The coordinator
 // stops waiting and reports an ERROR (57014), which is no rollback here. Nothing is sent to the PSP, because a failover
 // of the worker could still undo the reservation.
@@ -345,7 +385,7 @@ func onOneWorker(t *testing.T) *world {
 	url := pgtest.NewURL(t)
 	conn := pgtest.Connect(t, url)
 	pgtest.Exec(t, conn, oneWorker)
-	if err := citus.MakeFunctions(t.Context(), conn); err != nil {
+	if err := citus.MakeFunctions(t.Context(), conn, false); err != nil {
 		t.Fatal(err)
 	}
 	return setup(t, func(o *options) { o.url = url })

@@ -117,6 +117,21 @@ func TestTwoAPIsAndTwoReconcilersResolveABacklogOnce(t *testing.T) {
 }
 
 // An owner, a webhook, two reconcilers, five retries and three operators who do not agree are after one key.
+// A statement about the rows of two tenants is refused where these lie on two servers.
+func TestKeysOfTwoTenantsAreSweptTogether(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, shared(noLookups))
+	w.exec("UPDATE tenants SET tells = true")
+	for _, tenant := range []string{"acme", "globex"} {
+		w.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
+			VALUES ($1, 'POST /payments', 'key-of-two-tenants', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now() + interval '1 day')`, tenant)
+	}
+	w.reconcile()
+	eventually(t, "both keys' becoming unknown", func() bool {
+		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = 'key-of-two-tenants' AND status = 'unknown'") == 2
+	})
+}
+
 func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	t.Parallel()
 	var way way

@@ -11,15 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// MakeFunctions makes the function of each transaction, or makes it again, for the shards that there are.
-func MakeFunctions(ctx context.Context, conn *pgx.Conn) error {
+// MakeFunctions makes the function of each transaction, or makes it again, for the shards that there are. later: the
+// schema is that of a later release. Its functions have other names, and what all of them call is left as it is.
+func MakeFunctions(ctx context.Context, conn *pgx.Conn, later bool) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// One at a time: two sessions cannot replace the same function.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, File("function.sql")); err != nil {
-			return err
+		if !later {
+			if _, err := tx.Exec(ctx, File("function.sql")); err != nil {
+				return err
+			}
 		}
 		keys, shards, err := readShards(ctx, tx)
 		if err != nil {

@@ -96,7 +96,9 @@ func TestFunctionKnowsShardsOnly(t *testing.T) {
 	for _, name := range names {
 		of[name] = name + "_7"
 	}
-	left := regexp.MustCompile(`(?i)\b(?:FROM|JOIN|INTO|UPDATE|USING|ONLY)\s+(?:` + strings.Join(names, "|") + `)\b`)
+	shardless := "(?:" + strings.Join(names, "|") + ")"
+	left := regexp.MustCompile(`(?i)(?:\b(?:FROM|JOIN|INTO|UPDATE|USING|ONLY)\s+` + shardless + `\b|,\s+` + shardless +
+		`\s+AS\b)`)
 	for _, texts := range citus.Transactions() {
 		shapes := make([]citus.Shape, len(texts))
 		for i := range shapes {

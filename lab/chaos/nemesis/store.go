@@ -42,7 +42,10 @@ func (n *Nemesis) crashPart(ctx context.Context, target int) bool {
 }
 
 // moveLimit bounds a move. It waits for transactions that hold what it needs, at the end.
-const moveLimit = 30 * time.Second
+const (
+	moveLimit = 30 * time.Second
+	moveTry   = 10 * time.Second
+)
 
 // moveTenant takes a tenant to another server. A move that a blow ends leaves the tenant where it was. Every other move
 // is spared crashes, so that some come to their end.
@@ -54,8 +57,10 @@ func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
 	ctx, cancel := context.WithTimeout(ctx, moveLimit)
 	defer cancel()
 	tenants := []string{"acme", "globex"}
-	for {
-		done, err := n.o.World.MoveTenant(ctx, tenants[target%len(tenants)])
+	for writersWait := target%4 > 1; ; writersWait = !writersWait {
+		try, end := context.WithTimeout(ctx, moveTry)
+		done, err := n.o.World.MoveTenant(try, tenants[target%len(tenants)], writersWait)
+		end()
 		if err == nil {
 			n.o.Tally.One("tenant", done)
 			return true
