@@ -88,7 +88,7 @@ func (c *cluster) send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch
 	}
 	call := c.callOf(batch)
 	if call == nil {
-		return sendBlock(ctx, conn, batch)
+		return c.sendBlock(ctx, conn, batch)
 	}
 	for try := 1; ; try++ {
 		results, err := citus.Call(ctx, conn.Conn(), call.sql, call.args, len(calls)-call.skipped)
@@ -113,7 +113,7 @@ func (c *cluster) ended(err error) error {
 
 // sendBlock sends the statements as one transaction. Without BEGIN, Citus would treat each statement of a batch as a
 // transaction of its own, and a worker would commit each one separately.
-func sendBlock(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {
+func (c *cluster) sendBlock(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {
 	block, ended := &pgx.Batch{}, false
 	block.Queue("BEGIN")
 	for _, q := range batch.QueuedQueries {
@@ -133,10 +133,7 @@ func sendBlock(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error 
 		_, _ = conn.Exec(ctx, "ROLLBACK")
 		return classifyCommit(err)
 	}
-	if _, answered := errors.AsType[*pgconn.PgError](err); answered {
-		return &AmbiguousError{Err: err}
-	}
-	return classifyCommit(err)
+	return c.ended(err)
 }
 
 // classifyCall says what is known after a call. The worker commits before the coordinator answers, so most errors do

@@ -56,8 +56,7 @@ type servers interface {
 func (n Servers) start(ctx context.Context, o embeddedpg.Options) (servers, error) {
 	switch n {
 	case 0, 1:
-		server, err := embeddedpg.Start(ctx, o)
-		return oneServer{server, o}, err
+		return startOne(ctx, o)
 	case 1 + cituscluster.Workers:
 		cluster, err := cituscluster.Start(ctx, o)
 		return severalServers{cluster}, err
@@ -77,11 +76,11 @@ func (elsewhere) all() map[string]*embeddedpg.Server { return nil }
 func (elsewhere) migrate() []string { return []string{"migrate"} }
 
 func (s elsewhere) create(ctx context.Context, database string) error {
-	return createIn(ctx, s, database)
+	return s.everywhere(ctx, "CREATE DATABASE "+database)
 }
 
 func (s elsewhere) freeze(ctx context.Context, database string) error {
-	return freezeIn(ctx, s, database)
+	return s.everywhere(ctx, "ALTER DATABASE "+database+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
 }
 
 func (s elsewhere) everywhere(ctx context.Context, sql string) error {
@@ -94,48 +93,38 @@ func (s elsewhere) crash(context.Context, int) (servers, error) {
 
 func (elsewhere) close(context.Context) error { return nil }
 
-func createIn(ctx context.Context, s servers, database string) error {
-	return s.everywhere(ctx, "CREATE DATABASE "+database)
-}
-
-func freezeIn(ctx context.Context, s servers, database string) error {
-	return s.everywhere(ctx, "ALTER DATABASE "+database+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
-}
-
 type oneServer struct {
+	elsewhere // its connection strings, and what needs no more
+
 	server  *embeddedpg.Server
 	options embeddedpg.Options
 }
 
-func (s oneServer) first() *embeddedpg.Server { return s.server }
+func startOne(ctx context.Context, o embeddedpg.Options) (servers, error) {
+	server, err := embeddedpg.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return newOne(server, o), nil
+}
 
-func (s oneServer) urlAs(role, database string) string { return s.server.URLAs(role, database) }
+func newOne(server *embeddedpg.Server, o embeddedpg.Options) oneServer {
+	return oneServer{server.URLAs, server, o}
+}
+
+func (s oneServer) first() *embeddedpg.Server { return s.server }
 
 func (s oneServer) all() map[string]*embeddedpg.Server {
 	return map[string]*embeddedpg.Server{"server": s.server}
 }
 
-func (oneServer) migrate() []string { return []string{"migrate"} }
-
-func (s oneServer) create(ctx context.Context, database string) error {
-	return createIn(ctx, s, database)
-}
-
-func (s oneServer) freeze(ctx context.Context, database string) error {
-	return freezeIn(ctx, s, database)
-}
-
-func (s oneServer) everywhere(ctx context.Context, sql string) error {
-	return cituscluster.Run(ctx, s.server.URL("postgres"), sql)
-}
-
 func (s oneServer) crash(ctx context.Context, _ int) (servers, error) {
 	s.server.Abort()
-	server, err := embeddedpg.Start(ctx, s.options)
+	again, err := startOne(ctx, s.options)
 	if err != nil {
 		return s, fmt.Errorf("start PostgreSQL after its crash: %w", err)
 	}
-	return oneServer{server, s.options}, nil
+	return again, nil
 }
 
 func (s oneServer) close(ctx context.Context) error {

@@ -260,6 +260,6 @@ func (s *Site) Follow(server *embeddedpg.Server) error {
 	if err := os.RemoveAll(s.servers.first().DataDir()); err != nil {
 		return fmt.Errorf("remove the lost server's data: %w", err)
 	}
-	s.servers = oneServer{server, s.options}
+	s.servers = newOne(server, s.options)
 	return nil
 }

@@ -3,7 +3,6 @@ package archtest
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -70,12 +69,7 @@ func citusBreaches(root fs.FS, names, may []string) ([]breach, error) {
 
 func TestFewFilesNameCitus(t *testing.T) {
 	t.Parallel()
-	dir := moduleRoot(t)
-	root := os.DirFS(dir)
-	names, err := trackedFiles(t.Context(), dir, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, names := tracked(t)
 	breaches, err := citusBreaches(root, names, namesCitus)
 	if err != nil {
 		t.Fatal(err)

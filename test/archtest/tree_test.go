@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,12 +44,7 @@ func TestTreeKeepsItsRules(t *testing.T) {
 
 func TestTrackedFilesCarryNoTraces(t *testing.T) {
 	t.Parallel()
-	dir := moduleRoot(t)
-	root := os.DirFS(dir)
-	names, err := trackedFiles(t.Context(), dir, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, names := tracked(t)
 	if !slices.Contains(names, "test/archtest/traces.go") {
 		t.Fatal("the list has not even this package")
 	}
@@ -57,6 +53,18 @@ func TestTrackedFilesCarryNoTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	report(t, breaches)
+}
+
+// tracked is the tree, and its files.
+func tracked(t *testing.T) (root fs.FS, names []string) {
+	t.Helper()
+	dir := moduleRoot(t)
+	root = os.DirFS(dir)
+	names, err := trackedFiles(t.Context(), dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, names
 }
 
 func report(t *testing.T, breaches []breach) {
@@ -118,12 +126,7 @@ func wantNone(t *testing.T, breaches []breach) {
 
 func TestLinesAreOfBoundedWidth(t *testing.T) {
 	t.Parallel()
-	dir := moduleRoot(t)
-	root := os.DirFS(dir)
-	names, err := trackedFiles(t.Context(), dir, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, names := tracked(t)
 	breaches, err := columnBreaches(root, names)
 	if err != nil {
 		t.Fatal(err)
@@ -133,12 +136,7 @@ func TestLinesAreOfBoundedWidth(t *testing.T) {
 
 func TestNoPageHasACurlThatRetriesIntoNothing(t *testing.T) {
 	t.Parallel()
-	dir := moduleRoot(t)
-	root := os.DirFS(dir)
-	names, err := trackedFiles(t.Context(), dir, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, names := tracked(t)
 	breaches, err := retryBreaches(root, names)
 	if err != nil {
 		t.Fatal(err)
