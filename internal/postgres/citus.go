@@ -23,13 +23,13 @@ import (
 type cluster struct {
 	oneServer             // what it does if the tables are not distributed
 	is        atomic.Bool // whether the tables are distributed; they stay so
-	functions sync.Map    // the names of the statements of a transaction → its function, or nothing
+	callers   func() map[string]citus.Caller
 }
 
 var _ servers = (*cluster)(nil)
 
 // cluster is of every DB: only the database knows whether its tables are distributed.
-func (*DB) cluster() servers { return &cluster{} }
+func (*DB) cluster() servers { return &cluster{callers: sync.OnceValue(citus.Callers)} }
 
 // distributed asks whether the tables of tenants are distributed. It reads PostgreSQL's own catalogs, because the
 // catalogs of Citus do not exist without Citus.
@@ -57,22 +57,21 @@ func (c *cluster) connected(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// together: a call is of one tenant, the first word of a key. It costs as much for one payment as for several, so three
-// of four groups are of the tenant with the most that wait. The fourth is of the one that has waited longest.
-func (c *cluster) together(waiting []string, group int) func(key string) bool {
+// maxPassed is how many groups go before a key that has waited longer.
+const maxPassed = 8
+
+// together: a call is of one tenant, the first word of a key. It costs as much for one payment as for several, so the
+// group is of the tenant with the most that wait, until maxPassed groups were taken without the one that has waited
+// longest.
+func (c *cluster) together(waiting []string, passed int) func(key string) bool {
 	if !c.is.Load() || len(waiting) == 0 {
-		return c.oneServer.together(waiting, group)
+		return c.oneServer.together(waiting, passed)
 	}
-	tenantOf := func(key string) string {
-		if tenant, _, has := strings.Cut(key, " "); has {
-			return tenant
-		}
-		return "" // an event of a provider
-	}
+	tenantOf := func(key string) string { return key[:max(0, strings.Index(key, " "))] } // "" of a provider's event
 	next, members := tenantOf(waiting[0]), map[string]int{}
 	for _, key := range waiting {
 		tenant := tenantOf(key)
-		if members[tenant]++; group%4 > 0 && members[tenant] > members[next] {
+		if members[tenant]++; passed < maxPassed && members[tenant] > members[next] {
 			next = tenant
 		}
 	}
@@ -172,38 +171,22 @@ func (c *cluster) callOf(batch *pgx.Batch) *call {
 	for _, q := range statements {
 		texts, args = append(texts, q.SQL), append(args, q.Arguments...)
 	}
-	sql := c.functionOf(texts)
-	if sql == "" {
+	caller, has := c.callers()[strings.Join(texts, "")]
+	if !has {
 		return nil
 	}
-	tenant := tenantOf(texts[0], statements[0].Arguments)
+	tenant := oneTenant(statements[0].Arguments[caller.Tenant-1])
 	if tenant == "" {
 		return nil
 	}
 	args[0] = tenant
-	return &call{sql, args, len(batch.QueuedQueries) - len(statements)}
+	return &call{caller.SQL, args, len(batch.QueuedQueries) - len(statements)}
 }
 
-// functionOf is the statement that calls the function of a transaction, or nothing.
-func (c *cluster) functionOf(texts []string) string {
-	key := strings.Join(texts, "")
-	if known, ok := c.functions.Load(key); ok {
-		return known.(string)
-	}
-	sql := ""
-	for _, t := range citus.Transactions() {
-		if slices.EqualFunc(t, texts, func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }) {
-			sql = citus.CallOf(texts)
-		}
-	}
-	c.functions.Store(key, sql)
-	return sql
-}
-
-// tenantOf is the tenant of a statement, or nothing if that is not one for sure: a call writes to the rows of one
-// tenant, and nobody would find another's there.
-func tenantOf(text string, args []any) string {
-	switch of := args[citus.TenantOf(text)-1].(type) {
+// oneTenant is the tenant that a parameter has, or nothing if that is not one for sure: a call writes to the rows of
+// one tenant, and nobody would find another's there.
+func oneTenant(parameter any) string {
+	switch of := parameter.(type) {
 	case []string:
 		if len(slices.Compact(slices.Clone(of))) == 1 {
 			return of[0]

@@ -19,7 +19,7 @@ import (
 // primary and to the new one. Then the new primary would acknowledge what only the old one has. Nobody receives the
 // message. It is the smallest thing that can be committed, and it writes no row.
 func Durable(ctx context.Context, q Statement) error {
-	_, err := q.Exec(ctx, "-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')")
+	_, err := q.Exec(ctx, "-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')\n")
 	return err
 }
 

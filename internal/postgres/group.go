@@ -29,15 +29,15 @@ type Group[In, Out any] struct {
 	send  func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
-	groups  int
 	queued  bool // whether the Group is in slots.next
 }
 
 // member is one caller that waits for a slot.
 type member[In, Out any] struct {
-	key  string
-	in   In
-	done chan result[Out] // gets one result
+	key    string
+	in     In
+	done   chan result[Out] // gets one result
+	passed int              // groups that were taken without it
 }
 
 // result is what a member gets.
@@ -57,8 +57,7 @@ type result[Out any] struct {
 // the rows in that order, and no other rows, so two groups never wait for each other. send returns one Out for each
 // member, in the same order.
 //
-// If the tables lie on many servers, only members whose keys begin with the same word, the tenant, are in one group.
-// The next one may be without the member that has waited longest.
+// If the tables lie on many servers, only members whose keys begin with the same word, the tenant, share a group.
 func NewGroup[In, Out any](
 	db *DB, key func(In) string, send func(ctx context.Context, members []In) ([]Out, error),
 ) *Group[In, Out] {
@@ -206,15 +205,14 @@ func (g *Group[In, Out]) begin() bool {
 // many rows must not write a row twice. The caller holds the mutex.
 func (g *Group[In, Out]) take() []*member[In, Out] {
 	var members, left []*member[In, Out]
-	keys := map[string]bool{}
-	var waiting []string
+	waiting, keys, passed := []string{}, map[string]bool{}, 0
 	for _, m := range g.waiting {
-		waiting = append(waiting, m.key)
+		waiting, passed = append(waiting, m.key), max(passed, m.passed)
 	}
-	g.groups++
-	together := g.db.servers.together(waiting, g.groups)
+	together := g.db.servers.together(waiting, passed)
 	for _, m := range g.waiting {
 		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] || !together(m.key) {
+			m.passed++
 			left = append(left, m)
 			continue
 		}

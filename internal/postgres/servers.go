@@ -11,8 +11,8 @@ import (
 type servers interface {
 	// connected is called for each new connection of the pool.
 	connected(ctx context.Context, conn *pgx.Conn) error
-	// together reports whether a key may be in the next group. group counts them.
-	together(waiting []string, group int) func(key string) bool
+	// together reports whether a key may be in the next group. The first waits longest, and was not in passed groups.
+	together(waiting []string, passed int) func(key string) bool
 	// send sends a pipeline. batch has the statements of the calls.
 	send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch, calls []Call) error
 	// ended says what is known after an explicit COMMIT was sent.

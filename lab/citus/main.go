@@ -54,6 +54,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			return cli.Usagef("part %q is not known; see citus --help", part)
 		}
 	}
+	if _, err := program.Settings[costSettings]("citus", getenv); err != nil {
+		return err
+	}
 	err := hasCitus(ctx)
 	if errors.Is(err, cituscluster.ErrNoCitus) || errors.Is(err, embeddedpg.ErrNotInstalled) {
 		_, err := fmt.Fprintf(stdout, "citus: SKIPPED, nothing was run: %v\n", cituscluster.ErrNoCitus)
@@ -114,7 +117,7 @@ func play(ctx context.Context, root, part string, getenv func(string) string, st
 		command, env = beside("matrix"), map[string]string{"QUICK": "1", "WORKERS": "3",
 			"REPORT": "bin/citus-matrix.json"}
 	case "chaos":
-		command, env = beside("chaos"), map[string]string{"DURATION": "3m", "RATE": "30",
+		command, env = beside("chaos"), map[string]string{"DURATION": "3m", "RATE": "15",
 			"REPORT": "bin/citus-chaos.json"}
 	case "bugs":
 		command, env = beside("mutations"), map[string]string{"ONLY": "moved-while-called,call-in-a-block," +

@@ -341,8 +341,30 @@ func TestTransactionsThatAreCallsOfFunctions(t *testing.T) {
 			}
 			all.Wait()
 
+			w.plansOnce()
 			w.refusesCallsElsewhere()
 		})
+	}
+}
+
+// plansOnce: the first call of a session that Citus has opened says how it plans. A client's keeps its own.
+func (w *world) plansOnce() {
+	w.t.Helper()
+	conn := pgtest.Connect(w.t, w.own.DatabaseURL)
+	const settings = `SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings
+		WHERE name IN ('plan_cache_mode', 'enable_seqscan', 'enable_bitmapscan', 'jit')`
+	pgtest.Exec(w.t, conn, "SET jit TO on")
+	for _, row := range [][2]string{{"", "on on on auto"}, {"citus_internal 7", "off off off force_generic_plan"}} {
+		name, want := row[0], row[1]
+		pgtest.Exec(w.t, conn, "SET application_name TO '"+name+"'")
+		pgtest.Exec(w.t, conn, parameter.ReplaceAllString(citus.CallOf(citus.Transactions()[0]), "NULL"))
+		var got string
+		if err := conn.QueryRow(w.t.Context(), settings).Scan(&got); err != nil {
+			w.t.Fatal(err)
+		}
+		if got != want {
+			w.t.Errorf("after a call, the session %q has %s, want %s", name, got, want)
+		}
 	}
 }
 

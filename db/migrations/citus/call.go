@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -98,32 +100,43 @@ func shapesOf(ctx context.Context, tx pgx.Tx, texts []string) (shapes []Shape, e
 	return shapes, nil
 }
 
+// Caller is how the function of a transaction is called.
+type Caller struct {
+	SQL    string
+	Tenant int // which parameter of the first statement has the tenant
+}
+
+// Callers are those of all functions, by the texts of the statements one after the other.
+func Callers() map[string]Caller {
+	all := map[string]Caller{}
+	for _, texts := range Transactions() {
+		all[strings.Join(texts, "")] = Caller{CallOf(texts), TenantOf(texts[0])}
+	}
+	return all
+}
+
 // Call calls a function. It has all rows before it hands any on. They are pgx.Rows for each of its statements.
 func Call(ctx context.Context, conn *pgx.Conn, sql string, args []any, statements int) ([]pgx.Rows, error) {
-	all, err := conn.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	results := make([]result, statements)
-	var statement int
-	var affected *int64
-	var row []byte
-	_, err = pgx.ForEachRow(all, []any{&statement, &affected, &row}, func() error {
-		r := &results[statement]
-		if affected != nil {
-			r.tag = pgconn.NewCommandTag(fmt.Sprintf("UPDATE %d", *affected))
-			return nil
-		}
-		r.sent = append(r.sent, row)
-		return nil
-	})
-	if err != nil {
+	var sent [][]byte
+	if err := conn.QueryRow(ctx, sql, args...).Scan(&sent); err != nil {
 		return nil, err
 	}
 	rows := make([]pgx.Rows, statements)
-	for i := range results {
-		results[i].types = conn.TypeMap()
-		rows[i] = &results[i]
+	for i := range rows {
+		end := slices.IndexFunc(sent, func(row []byte) bool { return row == nil })
+		if end < 1 || len(sent[0]) != 8 {
+			return nil, errRecord
+		}
+		affected := int64(binary.BigEndian.Uint64(sent[0])) //nolint:gosec // a number of rows
+		if end > 1 && affected != int64(end-1) {
+			return nil, errRecord
+		}
+		rows[i] = &result{types: conn.TypeMap(), sent: sent[1:end],
+			tag: pgconn.NewCommandTag(fmt.Sprintf("UPDATE %d", affected))}
+		sent = sent[end+1:]
+	}
+	if len(sent) > 0 {
+		return nil, errRecord
 	}
 	return rows, nil
 }

@@ -45,6 +45,15 @@ func TestStatementsAreThoseOfTheQueries(t *testing.T) {
 	if citus.File("statements.sql") != want {
 		t.Error("statements.sql is not what db/queries says: make generate")
 	}
+	for _, transaction := range citus.Names() {
+		sent := ""
+		for _, name := range transaction {
+			sent += texts[name]
+		}
+		if caller, has := citus.Callers()[sent]; !has || caller.Tenant == 0 {
+			t.Errorf("%v is not called", transaction)
+		}
+	}
 }
 
 // textsOf finds the texts of all statements with a name.

@@ -3,14 +3,26 @@
 -- is acknowledged during a move would be lost. A move or a split takes all shards of the tenant together, so one lock
 -- is enough. If the shard has moved away, 40001 says that nothing was written, and the call is sent again.
 --
+-- A session that Citus has opened has none of the settings of ours. So the first call sets them for the whole session:
+-- it plans once, and by indexes (ADR 0052). To set them for each function would cost every call. A session of a client
+-- keeps its own: under force_generic_plan, Citus would pass on no call of it.
+--
 -- SECURITY DEFINER: only the owner of a table may lock its shards. All names say their schema, because to set
 -- search_path costs each call more than the rest of this function does.
 CREATE OR REPLACE FUNCTION payonce_shard(keys regclass, tenant text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     shard constant bigint := pg_catalog.get_shard_id_for_distribution_column(keys, tenant);
+    nothing boolean;
 BEGIN
-    PERFORM pg_catalog.lock_shard_metadata(5, ARRAY[shard]); -- 5 is ShareLock
+    IF pg_catalog.current_setting('payonce.plans', true) IS DISTINCT FROM 'yes'
+       AND pg_catalog.starts_with(pg_catalog.current_setting('application_name'), 'citus_internal') THEN
+        PERFORM pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false),
+                pg_catalog.set_config('enable_seqscan', 'off', false), pg_catalog.set_config('jit', 'off', false),
+                pg_catalog.set_config('enable_bitmapscan', 'off', false),
+                pg_catalog.set_config('payonce.plans', 'yes', false);
+    END IF;
+    nothing := pg_catalog.lock_shard_metadata(5, ARRAY[shard]) IS NULL; -- 5 is ShareLock. PERFORM would run a query.
     IF EXISTS (SELECT FROM pg_catalog.pg_dist_placement AS p JOIN pg_catalog.pg_dist_local_group AS l
                    ON l.groupid OPERATOR(pg_catalog.=) p.groupid
                WHERE p.shardid OPERATOR(pg_catalog.=) shard) THEN
