@@ -279,15 +279,27 @@ WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'failed'
                 AND k.subject = @id AND k.status = 'in_progress')
 RETURNING *;
 
--- name: RecordRefund :execrows
--- processing | failed -> succeeded | declined | failed: writes the outcome, after the transition of the key.
-UPDATE refunds AS r
-SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code),
-    updated_at = payonce_now()
-WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
-                AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
+-- name: RecordRefund :one
+-- processing | failed -> succeeded | declined | failed: writes the outcome, after the transition of the key. What was
+-- told without our marks, before we knew the PSP's id, seemed to be a refund of others. If ours is declined, that one
+-- ends, too. IS TRUE keeps PostgreSQL from the index by payments: it would read all refunds of the tenant.
+WITH recorded AS (
+    UPDATE refunds AS r
+    SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code),
+        updated_at = payonce_now()
+    WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status
+      AND EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
+                    AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status)
+    RETURNING r.tenant_id, r.payment_id, r.status
+), seemed_of_others AS (
+    UPDATE refunds AS o SET status = 'reversed', updated_at = payonce_now()
+    FROM recorded AS r
+    WHERE r.status = 'declined' AND o.tenant_id = @tenant_id AND o.tenant_id = r.tenant_id
+      AND o.psp_refund_id = sqlc.narg(psp_refund_id)::text AND o.origin = 'provider' AND o.status <> 'reversed'
+      AND (o.payment_id = r.payment_id) IS TRUE
+)
+SELECT count(*) FROM recorded;
 
 -- name: TallyRefunds :exec
 -- Computes the payment's totals from its refunds and disputes, after a statement that changed one of them. The totals
@@ -331,12 +343,19 @@ WHERE p.tenant_id = @tenant_id AND p.id = @payment_id
 
 -- name: RecordRefundElsewhere :exec
 -- none | processing | succeeded -> processing | succeeded | reversed: stores a refund that others have made at the PSP.
--- Competes with other evidence of the same object, which may be older: the later status wins.
+-- Competes with other evidence of the same object, which may be older: the later status wins. What seems to be of
+-- others may have turned out, since it was judged, to be a refund of ours that is declined.
 INSERT INTO refunds AS r (
     tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, decline_code, created_at,
     updated_at)
-VALUES (@tenant_id, @id, @payment_id, 'provider', @amount_minor, @currency, @status,
-        sqlc.arg(psp_refund_id)::text, sqlc.narg(decline_code), @created_at, payonce_now())
+SELECT p.tenant_id, @id, p.id, 'provider', @amount_minor, @currency,
+       CASE WHEN @seems_of_others::boolean AND EXISTS (
+                     SELECT FROM refunds AS own
+                     WHERE own.tenant_id = p.tenant_id AND own.psp_refund_id = @psp_refund_id::text
+                       AND own.origin = 'api' AND own.status = 'declined')
+            THEN 'reversed' ELSE @status::text END,
+       @psp_refund_id::text, sqlc.narg(decline_code), @created_at, payonce_now()
+FROM payments AS p WHERE p.tenant_id = @tenant_id AND p.id = @payment_id
 ON CONFLICT (tenant_id, psp_refund_id, origin) WHERE psp_refund_id IS NOT NULL DO UPDATE
 SET status = excluded.status, decline_code = excluded.decline_code, updated_at = excluded.updated_at
 WHERE r.payment_id = excluded.payment_id
@@ -373,13 +392,14 @@ WHERE array_position(ARRAY['inquiry', 'needs_response', 'under_review', 'won', '
           IS DISTINCT FROM (d.amount_minor, d.currency, d.reason, d.evidence_due_by, d.opened_at);
 
 -- name: ListRefunds :many
--- The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours.
+-- The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours,
+-- unless ours is declined, and that one holds its share.
 SELECT r.* FROM refunds AS r
 WHERE r.tenant_id = @tenant_id AND r.payment_id = @payment_id AND r.id < @before
   AND (r.origin = 'api' OR
        (SELECT own.id FROM refunds AS own
         WHERE own.tenant_id = @tenant_id AND own.psp_refund_id = r.psp_refund_id AND own.origin = 'api'
-          AND own.status IN ('succeeded', 'reversed')) IS NULL AND
+          AND (own.status <> 'declined' OR r.status = 'reversed')) IS NULL AND
        (SELECT own.id FROM refunds AS own
         WHERE own.tenant_id = @tenant_id AND own.psp_refund_id = 'operator:' || r.psp_refund_id
           AND own.origin = 'api') IS NULL)
@@ -498,51 +518,34 @@ WHERE t.psp_account = @account;
 
 -- name: FindChanged :many
 -- What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
--- charge, with what is stored of the record's object. ON says which of the two is asked for.
-SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
-       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
-       false::boolean AS of_another, false::boolean AS fresh
+-- charge.
+SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
                     WHERE sqlc.arg(object)::text = 'refund' AND i.tenant_id = t.id
                       AND i.psp_refund_id = @psp_id::text AND i.origin = 'api') AS r
 WHERE t.psp_account = @account
 UNION ALL
-SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
-       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
-       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = @charge_id::text) AS p
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.psp_refund_id = @psp_id::text
-                     AND i.origin = 'provider') AS r ON sqlc.arg(object)::text = 'refund'
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM disputes AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id
-                     AND i.psp_id = @psp_id::text) AS d ON sqlc.arg(object)::text = 'dispute'
 WHERE t.psp_account = @account
 UNION ALL
-SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
-       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
-       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = @charge_id::text
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM refunds AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.psp_refund_id = @psp_id::text
-                     AND i.origin = 'provider') AS r ON sqlc.arg(object)::text = 'refund'
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) * FROM disputes AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id
-                     AND i.psp_id = @psp_id::text) AS d ON sqlc.arg(object)::text = 'dispute'
 WHERE t.psp_account = @account;
 
 -- name: KnownElsewhere :one
--- What is stored of a refund that others have made, or of a dispute.
+-- What is stored of a refund that others have made, or of a dispute. fresh: it has changed since a scan may have read
+-- its page.
 SELECT r.status, r.amount_minor, r.currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
-       (r.payment_id <> @payment_id)::boolean AS of_another, false::boolean AS fresh FROM refunds AS r
+       (r.payment_id <> @payment_id)::boolean AS of_another,
+       (coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes')::boolean AS fresh
+FROM refunds AS r
 WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.psp_refund_id = @psp_id::text
   AND r.origin = 'provider'
 UNION ALL

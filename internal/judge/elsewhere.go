@@ -11,8 +11,8 @@ import (
 // What others have done to a payment at the PSP: a refund in its dashboard, a dispute. The key of the payment does not
 // move, and no operator is needed: the books follow the PSP's own records.
 
-// Stored is what our books have of an object of the PSP's that changes a payment, and that nothing of ours asked for.
-// It is zero if they have nothing.
+// Stored is what our books have of an object of the PSP's that changes a payment, and that is, or seemed to be, no
+// movement of ours. It is zero if they have nothing.
 type Stored struct {
 	Status        string // a payment.Status of a refund, or a gateway.DisputeStatus
 	AmountMinor   int64
@@ -112,12 +112,16 @@ func (s Seen) disagree(rep report, reason string) Step {
 
 // counting adds to a step what our books do not count: a second refund under the marks of one of ours, or a refund that
 // is declined or failed here. A refund that is processing has reserved its own share, one that came back has had it,
-// and one for which an operator has vouched counts already.
+// and one for which an operator has vouched counts already. What was added ends when its money comes back.
 func (s Seen) counting(step Step, r gateway.Record) Step {
 	asked, refund := s.Request.(gateway.Refund)
+	was, reversed := s.Stored, string(payment.Reversed)
 	known := s.Row.Status == payment.Processing || s.Row.Status == payment.Reversed && s.Row.PSPID == r.ID ||
-		s.Row.PSPID == payment.OperatorPSPID+r.ID
-	if step.open != nil && refund && r.Executed() && asked.ChargeID == r.ChargeID && !known {
+		s.Row.PSPID == payment.OperatorPSPID+r.ID || was.Status == reversed
+	begins := step.open != nil && r.Executed() && asked.ChargeID == r.ChargeID && !known
+	ends := step.to == "" && step.reversal == nil && r.Status == gateway.StatusDeclined && !was.OfAnother &&
+		was.AmountMinor == r.AmountMinor && was.Currency == r.Currency && was.Status != reversed
+	if refund && (begins || ends) {
 		step.elsewhere = &r
 	}
 	return step

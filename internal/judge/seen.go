@@ -46,7 +46,7 @@ type Seen struct {
 	// the key. For an operator's decision, it is for this payment.
 	Charged bool
 
-	// Stored is what our books have of the record's object, if that is not a movement of ours.
+	// Stored is what our books have of the record's object as the doing of others.
 	Stored Stored
 
 	Shared bool // whether other programs use the PSP's account, too, if the evidence is about nothing of ours

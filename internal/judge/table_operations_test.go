@@ -520,6 +520,10 @@ func reversalRows() []tableRow {
 	line.Object, line.PSPID = gateway.RefundObject, "psp_2"
 	reversed := payment.Verdict{Status: payment.Reversed, PSPID: "psp_2", Code: "expired_card"}
 	vouched := paidAs(payment.OperatorPSPID + "x")
+	others := refundIs(refusedAs("psp_2"))
+	others.Stored = Stored{Status: string(payment.Succeeded), AmountMinor: 500, Currency: "USD"}
+	ended := others
+	ended.Stored.Status = string(payment.Reversed)
 	return []tableRow{
 		{"it has failed", "completed as a success", says(SourceWebhook, "psp_2", "declined"),
 			refundIs(paidAs("psp_2"))},
@@ -539,5 +543,8 @@ func reversalRows() []tableRow {
 			refundIs(reversed)},
 		{"a refund of ours that is declined or failed here", "completed as a decline",
 			says(SourceWebhook, "psp_2", "succeeded"), refundIs(refusedAs("psp_9"))},
+		{"one that is stored so has failed", "completed as a decline", says(SourceScan, "psp_2", "declined"), others},
+		{"one that is stored so has failed, and the PSP's ledger has it as moved", "completed as a decline",
+			says(SourceScan, "psp_2", "succeeded"), ended},
 	}
 }

@@ -67,11 +67,12 @@ func (b *Books) OldestOpenDispute(ctx context.Context, account string) (*time.Ti
 	return &at, nil
 }
 
-// confirms reports whether our books say of a movement what the PSP's record says.
+// confirms reports whether our books say of a movement what a record says, but for a declined refund: see counting.
 func confirms(book dbsqlc.BookedMovementsRow, r gateway.Record) bool {
 	key := execution("", "", book.IdempotencyKey, book.ID, book.Generation).PassThroughKey()
 	return r.Key == key && r.ChargeID == book.ChargeID && r.AmountMinor == book.AmountMinor &&
-		r.Currency == book.Currency && r.Status == book.Status && r.ID == book.PspID
+		r.Currency == book.Currency && r.Status == book.Status && r.ID == book.PspID &&
+		(r.Object != gateway.RefundObject || r.Status != gateway.StatusDeclined)
 }
 
 // withoutForeign takes the records of other programs' charges out of a page, and counts them.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -20,38 +21,40 @@ import (
 // Others change our payments at the PSP, too: a refund in its dashboard, a dispute, a debit that the bank takes back.
 // Such a record is ours by the charge that it changes. It is stored on the payment, and bounds its refunds.
 
-// executionChangedBy finds what a record changes, and what is stored of it. It does not matter who has made it. It is a
-// refund of ours if that has the record's id, and otherwise the payment whose charge it changes.
-func (b *Books) executionChangedBy(
-	ctx context.Context, r gateway.Record,
-) (own idempotency.Execution, stored judge.Stored, err error) {
+// executionChangedBy finds what a record changes. It does not matter who has made it. It is a refund of ours if that
+// has the record's id, and otherwise the payment whose charge it changes.
+func (b *Books) executionChangedBy(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
 	if r.ChargeID == "" {
-		return own, stored, errNotOurs
+		return own, errNotOurs
 	}
 	rows, err := dbsqlc.New(b.db.Reader()).FindChanged(ctx, dbsqlc.FindChangedParams{
 		Object: string(r.Object), PspID: r.ID, ChargeID: r.ChargeID, Account: r.Account,
 	})
 	if err != nil || len(rows) == 0 {
-		return own, stored, cmp.Or(err, errNotOurs)
+		return own, cmp.Or(err, errNotOurs)
 	}
 	at := max(0, slices.IndexFunc(rows,
 		func(row dbsqlc.FindChangedRow) bool { return row.Object == string(gateway.RefundObject) }))
 	row := rows[at]
-	own = execution(row.TenantID, payment.OperationOf(gateway.Object(row.Object)), row.IdempotencyKey, row.ID,
-		row.Generation)
-	return own, storedOf(dbsqlc.KnownElsewhereRow{Status: row.Status, AmountMinor: row.AmountMinor,
-		Currency: row.Currency, Reason: row.Reason, EvidenceDueBy: row.EvidenceDueBy, OfAnother: row.OfAnother,
-		Fresh: row.Fresh}), nil
+	return execution(row.TenantID, payment.OperationOf(gateway.Object(row.Object)), row.IdempotencyKey, row.ID,
+		row.Generation), nil
 }
 
-// storedOf is what is stored of an object. The database has the epoch for a time that is not known.
-func storedOf(row dbsqlc.KnownElsewhereRow) judge.Stored {
-	stored := judge.Stored{Status: row.Status, AmountMinor: row.AmountMinor, Currency: row.Currency, Reason: row.Reason,
-		OfAnother: row.OfAnother, Fresh: row.Fresh}
-	if row.EvidenceDueBy.Unix() > 0 {
-		stored.EvidenceDueBy = row.EvidenceDueBy.UTC()
+// withStored adds what our books have of an object of the PSP's as the doing of others. The database has the epoch for
+// a time that is not known.
+func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, o gateway.Object, id string) (Gathered, error) {
+	row, err := q.KnownElsewhere(ctx, dbsqlc.KnownElsewhereParams{
+		TenantID: g.Seen.Tenant, PaymentID: uuid.UUID(g.movement.payment.ID), Object: string(o), PspID: id,
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return g, fmt.Errorf("read what others have done: %w", err)
 	}
-	return stored
+	g.Seen.Stored = judge.Stored{Status: row.Status, AmountMinor: row.AmountMinor, Currency: row.Currency,
+		Reason: row.Reason, OfAnother: row.OfAnother, Fresh: row.Fresh}
+	if row.EvidenceDueBy.Unix() > 0 {
+		g.Seen.Stored.EvidenceDueBy = row.EvidenceDueBy.UTC()
+	}
+	return g, nil
 }
 
 // withLost names the key of a refund that has our marks, and that we have lost, as after a restore. What it has moved
@@ -69,8 +72,8 @@ func (b *Books) withLost(ctx context.Context, g Gathered, e judge.Record) (Gathe
 }
 
 // elsewhereCalls store what others have done to the payment of a movement.
-func elsewhereCalls(newID func() (uuid.UUID, error), p payment.Payment, step judge.Step) []postgres.Call {
-	r := *step.Elsewhere()
+func elsewhereCalls(newID func() (uuid.UUID, error), m *movement, step judge.Step) []postgres.Call {
+	r, p := *step.Elsewhere(), *m.payment
 	lock := dbsqlc.LockPaymentParams{TenantID: p.Tenant, ID: uuid.UUID(p.ID)}
 	return tallied(lock, func(ctx context.Context, q postgres.Statement) error {
 		if r.Object == gateway.DisputeObject {
@@ -88,7 +91,7 @@ func elsewhereCalls(newID func() (uuid.UUID, error), p payment.Payment, step jud
 		return dbsqlc.New(q).RecordRefundElsewhere(ctx, dbsqlc.RecordRefundElsewhereParams{
 			TenantID: lock.TenantID, ID: id, PaymentID: lock.ID, AmountMinor: r.AmountMinor, Currency: r.Currency,
 			Status: string(judge.RefundStatus(r)), PspRefundID: r.ID, DeclineCode: postgres.Nullable(r.DeclineCode),
-			CreatedAt: r.Created,
+			CreatedAt: r.Created, SeemsOfOthers: m.refund == nil,
 		})
 	})
 }

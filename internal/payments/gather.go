@@ -92,11 +92,13 @@ func seenOf(m *movement, own idempotency.Execution, view idempotency.KeyView) ju
 // movement. It names the key under which the PSP has the record, if that may be a key of ours: after a restore, we may
 // have lost it.
 func (b *Books) GatherRecord(ctx context.Context, e judge.Record) (Gathered, error) {
-	own, stored, err := b.executionOf(ctx, e.Record)
+	own, err := b.executionOf(ctx, e.Record)
 	if err == nil {
 		var g Gathered
-		if g, err = b.Gather(ctx, own); err == nil {
-			g.Seen.Stored = stored
+		if g, err = b.Gather(ctx, own); err == nil && e.Record.Object != gateway.ChargeObject {
+			g, err = withStored(ctx, dbsqlc.New(b.db.Reader()), g, e.Record.Object, e.Record.ID)
+		}
+		if err == nil {
 			return b.withLost(ctx, g, e)
 		}
 	}
@@ -113,11 +115,8 @@ func (b *Books) GatherRecord(ctx context.Context, e judge.Record) (Gathered, err
 // executionOf finds the execution that a record is about. It fails with errNotOurs. It looks among the movements of the
 // account's tenant: first for the record's reference, which is our id of the movement, or for its key if it has no
 // reference, and then for what the record changes. Only if it finds nothing there, it asks for the reference among all
-// tenants: a record that names another tenant's payment is a contradiction, and an operator must see it. Of what others
-// have done to a payment, it also tells what is stored.
-func (b *Books) executionOf(
-	ctx context.Context, r gateway.Record,
-) (own idempotency.Execution, stored judge.Stored, err error) {
+// tenants: a record that names another tenant's payment is a contradiction, and an operator must see it.
+func (b *Books) executionOf(ctx context.Context, r gateway.Record) (own idempotency.Execution, err error) {
 	id, ok := payment.SubjectOf(r.Object, r.Reference)
 	switch {
 	case ok:
@@ -128,7 +127,7 @@ func (b *Books) executionOf(
 		err = errNotOurs
 	}
 	if errors.Is(err, errNotOurs) {
-		own, stored, err = b.executionChangedBy(ctx, r)
+		own, err = b.executionChangedBy(ctx, r)
 	}
 	if ok && errors.Is(err, errNotOurs) {
 		row, err := dbsqlc.New(b.db.Reader()).ExecutionOfAnybody(ctx,
@@ -136,10 +135,9 @@ func (b *Books) executionOf(
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errNotOurs
 		}
-		return execution(row.TenantID, payment.OperationOf(r.Object), row.IdempotencyKey, id, row.Generation), stored,
-			err
+		return execution(row.TenantID, payment.OperationOf(r.Object), row.IdempotencyKey, id, row.Generation), err
 	}
-	return own, stored, err
+	return own, err
 }
 
 // executionBy finds the execution of a movement among those of the account's tenant. It fails with errNotOurs.

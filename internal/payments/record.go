@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"slices"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -55,22 +56,17 @@ func (s *Service) ApplyRecord(ctx context.Context, e judge.Record) (Effect, erro
 	return effectOf(step, applied), nil
 }
 
-// asItIsNow reads the record of a refund at the PSP if a webhook or a scan of it contradicts the result that was
-// answered. Both tell what was so when they were made, and a bank may have refused the refund since. If the PSP does
-// not have the record, or does not answer, what was told counts. So does a record of a charge: no PSP takes back that a
-// charge has succeeded, so another answer would be the older one.
+// asItIsNow reads the record of a refund of ours at the PSP before it becomes an operator's case. A webhook, a scan and
+// an operator's retry tell what was so when the record was made, and a bank may have refused the refund since. If the
+// PSP does not have it, or does not answer, what was told counts, as it does for a charge: no PSP takes a success back.
 func (s *Service) asItIsNow(ctx context.Context, g Gathered, e judge.Record) judge.Record {
-	step := judge.Judge(g.Seen, e)
-	told := e.Source == judge.SourceWebhook || e.Source == judge.SourceScan // by now, it may be otherwise
-	if !told || e.Record.Object != gateway.RefundObject || step.Open() == nil ||
-		step.Open().Kind != deadletters.ContradictsCompleted {
+	_, refund := g.Seen.Request.(gateway.Refund)
+	if !refund || e.Source == judge.SourceLookup || judge.Judge(g.Seen, e).Open() == nil {
 		return e
 	}
 	found, _ := s.psps.Of(g.Seen.PSP).Lookup(ctx, g.Seen.Request, gateway.EndNothing).(gateway.Found)
-	for _, r := range found.Records {
-		if r.ID == e.Record.ID {
-			e.Record = r
-		}
+	if i := slices.IndexFunc(found.Records, func(r gateway.Record) bool { return r.ID == e.Record.ID }); i >= 0 {
+		e.Record = found.Records[i]
 	}
 	return e
 }

@@ -408,6 +408,9 @@ func TestRefundThatContradictsIsReadAtThePSPFirst(t *testing.T) {
 		"has no answer": {judge.SourceWebhook, func(gateway.Record) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 		}, true},
+		"is judged again for an operator": {judge.SourceOperator, func(stale gateway.Record) http.HandlerFunc {
+			return finds(declinedAs(stale, "no_money"))
+		}, false},
 		"is of a page that was overtaken": {judge.SourceScan, func(stale gateway.Record) http.HandlerFunc {
 			return finds(declinedAs(stale, "no_money"))
 		}, false},

@@ -46,23 +46,11 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 	if err == nil {
 		g, err = b.gatherBy(ctx, own, postgres.In(tx))
 	}
-	if err == nil && e.Kind == judge.BreakMissingHere {
-		g, err = withStored(ctx, dbsqlc.New(tx), g, e)
+	if err == nil && (e.Kind == judge.BreakMissingHere || e.Kind == judge.BreakStatus) {
+		g, err = withStored(ctx, dbsqlc.New(tx), g, e.Object, e.PSPID)
 	}
 	if errors.Is(err, errNotOurs) {
 		return Gathered{}, nil
 	}
 	return g, err
-}
-
-// withStored adds what our books have of the object of a line about what others have done to the payment.
-func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, e judge.Break) (Gathered, error) {
-	row, err := q.KnownElsewhere(ctx, dbsqlc.KnownElsewhereParams{
-		TenantID: g.Seen.Tenant, PaymentID: g.movement.subject(), Object: string(e.Object), PspID: e.PSPID,
-	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return g, fmt.Errorf("read what others have done: %w", err)
-	}
-	g.Seen.Stored = storedOf(row)
-	return g, nil
 }

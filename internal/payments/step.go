@@ -51,7 +51,7 @@ func (s *Service) unguardedCalls(g Gathered, step judge.Step) (calls []postgres.
 			ID: uuid.UUID(g.movement.payment.ID)}, nameMovement(g.movement, step.Named()))...)
 	}
 	if step.Elsewhere() != nil { // after the key, as each step locks
-		calls = append(calls, elsewhereCalls(s.newID, *g.movement.payment, step)...)
+		calls = append(calls, elsewhereCalls(s.newID, g.movement, step)...)
 	}
 	if step.Reversal() != nil {
 		calls = append(calls, reversalCalls(g.movement, *step.Reversal())...)

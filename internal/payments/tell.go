@@ -73,10 +73,14 @@ func eventsOf(members []sentStep) []postgres.Call {
 	if len(subjects) == 0 {
 		return nil
 	}
-	if first := members[0].step; first.To() == idempotency.UnknownStatus || first.AskAgain() != nil {
-		return tellLost(subjects[0])
+	first, own, calls := members[0].step, subjects[0], []postgres.Call{writeEvents(subjects...)}
+	if first.To() == idempotency.UnknownStatus || first.AskAgain() != nil {
+		return tellLost(own)
 	}
-	return []postgres.Call{writeEvents(subjects...)}
+	if v := first.Verdict(); v.Status == payment.Declined && v.PSPID != "" && own.refund != (uuid.UUID{}) {
+		calls = append(calls, writeEvents(subject{own.tenant, own.payment, gateway.RefundObject, uuid.UUID{}, v.PSPID}))
+	}
+	return calls // The second one is of what seemed to be a refund of others, and has ended with ours.
 }
 
 // subject is what the step changes.

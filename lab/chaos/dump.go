@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -12,16 +13,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// maxDumped bounds of how many keys the rows are kept.
-const maxDumped = 50
+// maxDumped bounds how many names the rows are kept of.
+const maxDumped = 150
 
 // dump keeps the rows of the keys that violations are about, and of everything that is not at its end.
 func (r *trial) dump(ctx context.Context) error {
-	var keys []string
+	var names []string // among them keys, and the PSP's ids of refunds
 	for _, v := range r.report.Violations {
 		for word := range strings.FieldsSeq(v.Where) {
-			if strings.HasPrefix(word, "chaos-") && len(keys) < maxDumped {
-				keys = append(keys, word)
+			if len(names) < maxDumped && !slices.Contains(names, word) {
+				names = append(names, word)
 			}
 		}
 	}
@@ -30,11 +31,11 @@ func (r *trial) dump(ctx context.Context) error {
 		"idempotency_keys":       "SELECT *, convert_from(response_body, 'UTF8') AS response FROM idempotency_keys WHERE key = ANY ($1) OR status IN ('in_progress', 'unknown')",
 		"idempotency_key_events": "SELECT * FROM idempotency_key_events WHERE key = ANY ($1) ORDER BY id",
 		"payments":               "SELECT * FROM payments WHERE idempotency_key = ANY ($1) OR status = 'processing'",
-		"refunds":                "SELECT * FROM refunds WHERE idempotency_key = ANY ($1) OR status = 'processing'",
+		"refunds":                "SELECT * FROM refunds WHERE idempotency_key = ANY ($1) OR psp_refund_id = ANY ($1) OR status = 'processing'",
 		"dead_letters":           "SELECT * FROM dead_letters WHERE key = ANY ($1) OR status = 'open'",
 		"river_job":              "SELECT * FROM river_job WHERE state <> 'completed' OR args ->> 'key' = ANY ($1)",
 	} {
-		found, err := r.stage.world.DB.Query(ctx, sql, keys)
+		found, err := r.stage.world.DB.Query(ctx, sql, names)
 		if err != nil {
 			return err
 		}

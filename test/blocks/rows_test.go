@@ -235,17 +235,23 @@ var statementsAsked = map[string]asked{
 	"payments.RecordDispute": {is: 10,
 		with: values{"pspid": "'dispute-$n'", "status": "'lost'"}},
 	"payments.RecordRefundElsewhere": {is: 10,
-		with: values{"psprefundid": "'outside-$n'", "declinecode": "NULL", "status": "'reversed'"}},
+		with: values{"psprefundid": "'outside-$n'", "declinecode": "NULL", "status": "'reversed'",
+			"seemsofother": "false"}},
+	"payments.RecordRefundElsewhere, ours": {is: 12,
+		with: values{"seemsofother": "true"}, file: `UPDATE refunds AS r
+		SET status = 'declined', decline_code = 'x', psp_refund_id = 'new-' || m.n FROM named AS m
+		WHERE r.tenant_id = 'acme' AND r.idempotency_key = 'refund-' || m.n AND m.n % 100 = 12;`},
 	"payments.ReverseRefund": {is: 10,
 		with: values{"id": "'$refund'", "psprefundid": "'refund-$n'", "declinecode": "NULL"}},
-	"payments.RecordPayments":  {is: 0},
-	"payments.RecordRefund":    {is: 13, with: refundsKey},
-	"payments.RememberObject":  {is: 0},
-	"payments.ResumePayment":   {is: 8},
-	"payments.ResumeRefund":    {is: 14, with: refundsKey},
-	"payments.TallyRefunds":    {is: 10},
-	"payments.TenantOfAccount": {},
-	"payments.WriteEvents":     {is: 15, with: values{"pspid": "''"}},
+	"payments.RecordPayments":            {is: 0},
+	"payments.RecordRefund":              {is: 13, counts: true, with: refundsKey},
+	"payments.RecordRefund, told before": {is: 13, counts: true, with: declined},
+	"payments.RememberObject":            {is: 0},
+	"payments.ResumePayment":             {is: 8},
+	"payments.ResumeRefund":              {is: 14, with: refundsKey},
+	"payments.TallyRefunds":              {is: 10},
+	"payments.TenantOfAccount":           {},
+	"payments.WriteEvents":               {is: 15, with: values{"pspid": "''"}},
 	"payments.WriteEvents, refunds": {is: 10,
 		with: values{"object": "'refund'", "pspid": "''", "refundid": "'$refund'"}},
 	"payments.WriteEvents, disputes": {is: 10, with: values{"object": "'dispute'", "pspid": "'dispute-$n'"}},
@@ -336,6 +342,8 @@ var (
 		"beforeoperation": "''", "beforekey": "''"}
 	refundsKey = values{"id": "'$refund'", "operation": refunds, "key": "'refund-$n'", "idempotencykey": "'refund-$n'",
 		"leaseid": "'$refund'", "subject": "'$refund'", "declinecode": "NULL"}
+	declined = values{"id": "'$refund'", "operation": refunds, "key": "'refund-$n'", "subject": "'$refund'",
+		"status": "'declined'", "psprefundid": "'outside-$n'", "declinecode": "'x'"}
 	event      = values{"id": "'event-$n'"}
 	partOfFeed = values{"first": "5001", "before": "6001", "since": "0",
 		"endpointid": "'0000000b-0000-0000-0000-000000000001'"}

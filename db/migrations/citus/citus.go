@@ -46,6 +46,7 @@ func Names() [][]string {
 		{"ReserveKeys", "LockPayment", "BeginRefund", "TallyRefunds", "Durable"},
 		{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds"},
 		{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds", "WriteEvents"},
+		{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds", "WriteEvents", "WriteEvents"},
 		// A read that must be durable where the tenant is, and not on the coordinator.
 		{"FindKey", "Durable"},
 		{"GetPayment", "Durable"},

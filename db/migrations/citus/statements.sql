@@ -253,14 +253,24 @@ WHERE p.tenant_id = $1 AND p.id = $2
   AND ((p.refund_held_minor, p.refunded_minor, p.moved_outside_minor) IS DISTINCT FROM (t.held, t.refunded, t.outside)
        OR p.updated_at IS NULL AND p.status <> 'succeeded')
 
--- name: RecordRefund :execrows
-UPDATE refunds AS r
-SET status = $1, psp_refund_id = $2, decline_code = $3,
-    updated_at = payonce_now()
-WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
-                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
+-- name: RecordRefund :one
+WITH recorded AS (
+    UPDATE refunds AS r
+    SET status = $1, psp_refund_id = $2, decline_code = $3,
+        updated_at = payonce_now()
+    WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
+      AND EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
+                    AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
+    RETURNING r.tenant_id, r.payment_id, r.status
+), seemed_of_others AS (
+    UPDATE refunds AS o SET status = 'reversed', updated_at = payonce_now()
+    FROM recorded AS r
+    WHERE r.status = 'declined' AND o.tenant_id = $4 AND o.tenant_id = r.tenant_id
+      AND o.psp_refund_id = $2::text AND o.origin = 'provider' AND o.status <> 'reversed'
+      AND (o.payment_id = r.payment_id) IS TRUE
+)
+SELECT count(*) FROM recorded
 
 -- name: FindKey :one
 SELECT payonce_now()::timestamptz AS read_at, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body

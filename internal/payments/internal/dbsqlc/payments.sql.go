@@ -328,44 +328,24 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 }
 
 const findChanged = `-- name: FindChanged :many
-SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation, ''::text AS status,
-       0::bigint AS amount_minor, ''::text AS currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
-       false::boolean AS of_another, false::boolean AS fresh
+SELECT 'refund'::text AS object, r.tenant_id, r.id, r.idempotency_key, r.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
                     WHERE $1::text = 'refund' AND i.tenant_id = t.id
                       AND i.psp_refund_id = $2::text AND i.origin = 'api') AS r
 WHERE t.psp_account = $3
 UNION ALL
-SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
-       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
-       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_charge_id = $4::text) AS p
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.psp_refund_id = $2::text
-                     AND i.origin = 'provider') AS r ON $1::text = 'refund'
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id
-                     AND i.psp_id = $2::text) AS d ON $1::text = 'dispute'
 WHERE t.psp_account = $3
 UNION ALL
-SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation, coalesce(r.status, d.status, ''),
-       coalesce(r.amount_minor, d.amount_minor, 0), coalesce(r.currency, d.currency, ''), coalesce(d.reason, ''),
-       coalesce(d.evidence_due_by, 'epoch'), coalesce(r.payment_id, p.id) <> p.id,
-       coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes'
+SELECT 'charge', p.tenant_id, p.id, p.idempotency_key, p.generation
 FROM tenants AS t
 CROSS JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, reference, status, psp_object_id, psp_charge_id, decline_code, refund_held_minor, refunded_minor, moved_outside_minor, updated_at, created_at FROM payments AS i
                     WHERE i.tenant_id = t.id AND i.psp_object_id = $4::text
                       AND i.psp_charge_id IS DISTINCT FROM i.psp_object_id) AS p
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, id, payment_id, origin, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at, updated_at FROM refunds AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.psp_refund_id = $2::text
-                     AND i.origin = 'provider') AS r ON $1::text = 'refund'
-LEFT JOIN LATERAL (SELECT DISTINCT ON (i.tenant_id) tenant_id, payment_id, psp_id, amount_minor, currency, reason, status, evidence_due_by, opened_at, updated_at FROM disputes AS i
-                   WHERE i.tenant_id = p.tenant_id AND i.payment_id = p.id
-                     AND i.psp_id = $2::text) AS d ON $1::text = 'dispute'
 WHERE t.psp_account = $3
 `
 
@@ -382,17 +362,10 @@ type FindChangedRow struct {
 	ID             uuid.UUID
 	IdempotencyKey string
 	Generation     int32
-	Status         string
-	AmountMinor    int64
-	Currency       string
-	Reason         string
-	EvidenceDueBy  time.Time
-	OfAnother      bool
-	Fresh          bool
 }
 
 // What a record of others changes, in the account's tenant: a refund of ours with its id, or else the payment of its
-// charge, with what is stored of the record's object. ON says which of the two is asked for.
+// charge.
 func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]FindChangedRow, error) {
 	rows, err := q.db.Query(ctx, findChanged,
 		arg.Object,
@@ -413,13 +386,6 @@ func (q *Queries) FindChanged(ctx context.Context, arg FindChangedParams) ([]Fin
 			&i.ID,
 			&i.IdempotencyKey,
 			&i.Generation,
-			&i.Status,
-			&i.AmountMinor,
-			&i.Currency,
-			&i.Reason,
-			&i.EvidenceDueBy,
-			&i.OfAnother,
-			&i.Fresh,
 		); err != nil {
 			return nil, err
 		}
@@ -607,7 +573,9 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 
 const knownElsewhere = `-- name: KnownElsewhere :one
 SELECT r.status, r.amount_minor, r.currency, ''::text AS reason, 'epoch'::timestamptz AS evidence_due_by,
-       (r.payment_id <> $1)::boolean AS of_another, false::boolean AS fresh FROM refunds AS r
+       (r.payment_id <> $1)::boolean AS of_another,
+       (coalesce(r.updated_at, 'epoch') > payonce_now() - interval '2 minutes')::boolean AS fresh
+FROM refunds AS r
 WHERE $2::text = 'refund' AND r.tenant_id = $3 AND r.psp_refund_id = $4::text
   AND r.origin = 'provider'
 UNION ALL
@@ -635,7 +603,8 @@ type KnownElsewhereRow struct {
 	Fresh         bool
 }
 
-// What is stored of a refund that others have made, or of a dispute.
+// What is stored of a refund that others have made, or of a dispute. fresh: it has changed since a scan may have read
+// its page.
 func (q *Queries) KnownElsewhere(ctx context.Context, arg KnownElsewhereParams) (KnownElsewhereRow, error) {
 	row := q.db.QueryRow(ctx, knownElsewhere,
 		arg.PaymentID,
@@ -757,7 +726,7 @@ WHERE r.tenant_id = $1 AND r.payment_id = $2 AND r.id < $3
   AND (r.origin = 'api' OR
        (SELECT own.id FROM refunds AS own
         WHERE own.tenant_id = $1 AND own.psp_refund_id = r.psp_refund_id AND own.origin = 'api'
-          AND own.status IN ('succeeded', 'reversed')) IS NULL AND
+          AND (own.status <> 'declined' OR r.status = 'reversed')) IS NULL AND
        (SELECT own.id FROM refunds AS own
         WHERE own.tenant_id = $1 AND own.psp_refund_id = 'operator:' || r.psp_refund_id
           AND own.origin = 'api') IS NULL)
@@ -772,7 +741,8 @@ type ListRefundsParams struct {
 	MaxRows   int32
 }
 
-// The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours.
+// The refunds of one payment, newest first. A refund of others that turned out to be one of ours is listed as ours,
+// unless ours is declined, and that one holds its share.
 func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Refund, error) {
 	rows, err := q.db.Query(ctx, listRefunds,
 		arg.TenantID,
@@ -1353,14 +1323,24 @@ func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) 
 	return items, nil
 }
 
-const recordRefund = `-- name: RecordRefund :execrows
-UPDATE refunds AS r
-SET status = $1, psp_refund_id = $2, decline_code = $3,
-    updated_at = payonce_now()
-WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
-                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
+const recordRefund = `-- name: RecordRefund :one
+WITH recorded AS (
+    UPDATE refunds AS r
+    SET status = $1, psp_refund_id = $2, decline_code = $3,
+        updated_at = payonce_now()
+    WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
+      AND EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
+                    AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
+    RETURNING r.tenant_id, r.payment_id, r.status
+), seemed_of_others AS (
+    UPDATE refunds AS o SET status = 'reversed', updated_at = payonce_now()
+    FROM recorded AS r
+    WHERE r.status = 'declined' AND o.tenant_id = $4 AND o.tenant_id = r.tenant_id
+      AND o.psp_refund_id = $2::text AND o.origin = 'provider' AND o.status <> 'reversed'
+      AND (o.payment_id = r.payment_id) IS TRUE
+)
+SELECT count(*) FROM recorded
 `
 
 type RecordRefundParams struct {
@@ -1376,9 +1356,11 @@ type RecordRefundParams struct {
 	KeyStatus   string
 }
 
-// processing | failed -> succeeded | declined | failed: writes the outcome, after the transition of the key.
+// processing | failed -> succeeded | declined | failed: writes the outcome, after the transition of the key. What was
+// told without our marks, before we knew the PSP's id, seemed to be a refund of others. If ours is declined, that one
+// ends, too. IS TRUE keeps PostgreSQL from the index by payments: it would read all refunds of the tenant.
 func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int64, error) {
-	result, err := q.db.Exec(ctx, recordRefund,
+	row := q.db.QueryRow(ctx, recordRefund,
 		arg.Status,
 		arg.PspRefundID,
 		arg.DeclineCode,
@@ -1390,18 +1372,23 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 		arg.Attempt,
 		arg.KeyStatus,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const recordRefundElsewhere = `-- name: RecordRefundElsewhere :exec
 INSERT INTO refunds AS r (
     tenant_id, id, payment_id, origin, amount_minor, currency, status, psp_refund_id, decline_code, created_at,
     updated_at)
-VALUES ($1, $2, $3, 'provider', $4, $5, $6,
-        $7::text, $8, $9, payonce_now())
+SELECT p.tenant_id, $1, p.id, 'provider', $2, $3,
+       CASE WHEN $4::boolean AND EXISTS (
+                     SELECT FROM refunds AS own
+                     WHERE own.tenant_id = p.tenant_id AND own.psp_refund_id = $5::text
+                       AND own.origin = 'api' AND own.status = 'declined')
+            THEN 'reversed' ELSE $6::text END,
+       $5::text, $7, $8, payonce_now()
+FROM payments AS p WHERE p.tenant_id = $9 AND p.id = $10
 ON CONFLICT (tenant_id, psp_refund_id, origin) WHERE psp_refund_id IS NOT NULL DO UPDATE
 SET status = excluded.status, decline_code = excluded.decline_code, updated_at = excluded.updated_at
 WHERE r.payment_id = excluded.payment_id
@@ -1410,30 +1397,33 @@ WHERE r.payment_id = excluded.payment_id
 `
 
 type RecordRefundElsewhereParams struct {
-	TenantID    string
-	ID          uuid.UUID
-	PaymentID   uuid.UUID
-	AmountMinor int64
-	Currency    string
-	Status      string
-	PspRefundID string
-	DeclineCode *string
-	CreatedAt   time.Time
+	ID            uuid.UUID
+	AmountMinor   int64
+	Currency      string
+	SeemsOfOthers bool
+	PspRefundID   string
+	Status        string
+	DeclineCode   *string
+	CreatedAt     time.Time
+	TenantID      string
+	PaymentID     uuid.UUID
 }
 
 // none | processing | succeeded -> processing | succeeded | reversed: stores a refund that others have made at the PSP.
-// Competes with other evidence of the same object, which may be older: the later status wins.
+// Competes with other evidence of the same object, which may be older: the later status wins. What seems to be of
+// others may have turned out, since it was judged, to be a refund of ours that is declined.
 func (q *Queries) RecordRefundElsewhere(ctx context.Context, arg RecordRefundElsewhereParams) error {
 	_, err := q.db.Exec(ctx, recordRefundElsewhere,
-		arg.TenantID,
 		arg.ID,
-		arg.PaymentID,
 		arg.AmountMinor,
 		arg.Currency,
-		arg.Status,
+		arg.SeemsOfOthers,
 		arg.PspRefundID,
+		arg.Status,
 		arg.DeclineCode,
 		arg.CreatedAt,
+		arg.TenantID,
+		arg.PaymentID,
 	)
 	return err
 }
