@@ -40,9 +40,12 @@ func (b *Books) executionChangedBy(ctx context.Context, r gateway.Record) (own i
 		row.Generation), nil
 }
 
-// withStored adds what our books have of an object of the PSP's as the doing of others. The database has the epoch for
-// a time that is not known.
+// withStored adds what our books have of an object of the PSP's as the doing of others, which no charge is. The
+// database has the epoch for a time that is not known.
 func withStored(ctx context.Context, q *dbsqlc.Queries, g Gathered, o gateway.Object, id string) (Gathered, error) {
+	if o == gateway.ChargeObject {
+		return g, nil
+	}
 	row, err := q.KnownElsewhere(ctx, dbsqlc.KnownElsewhereParams{
 		TenantID: g.Seen.Tenant, PaymentID: uuid.UUID(g.movement.payment.ID), Object: string(o), PspID: id,
 	})

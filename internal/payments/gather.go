@@ -95,7 +95,7 @@ func (b *Books) GatherRecord(ctx context.Context, e judge.Record) (Gathered, err
 	own, err := b.executionOf(ctx, e.Record)
 	if err == nil {
 		var g Gathered
-		if g, err = b.Gather(ctx, own); err == nil && e.Record.Object != gateway.ChargeObject {
+		if g, err = b.Gather(ctx, own); err == nil {
 			g, err = withStored(ctx, dbsqlc.New(b.db.Reader()), g, e.Record.Object, e.Record.ID)
 		}
 		if err == nil {

@@ -46,7 +46,7 @@ func (b *Books) gatherBreakTx(ctx context.Context, tx pgx.Tx, e judge.Break) (g 
 	if err == nil {
 		g, err = b.gatherBy(ctx, own, postgres.In(tx))
 	}
-	if err == nil && (e.Kind == judge.BreakMissingHere || e.Kind == judge.BreakStatus) {
+	if err == nil {
 		g, err = withStored(ctx, dbsqlc.New(tx), g, e.Object, e.PSPID)
 	}
 	if errors.Is(err, errNotOurs) {

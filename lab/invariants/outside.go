@@ -192,9 +192,17 @@ func outsideAgrees(w world) []Violation {
 
 // isOwn reports whether a refund turned out to be one of ours. It counts as that.
 func (b *books) isOwn(r outsideRow) bool {
+	own := b.ownOf(r)
+	return own != nil && own.isFinal() && own.Status != string(payment.Declined)
+}
+
+// ownOf is the refund of ours that has the PSP's id of a refund of others, or nil.
+func (b *books) ownOf(r outsideRow) *movementRow {
 	own := b.byPSPID[b.accounts[r.Tenant]+" "+r.PSPID]
-	return r.Object == refundObject && own != nil && own.PaymentID != nil &&
-		own.isFinal() && own.Status != string(payment.Declined)
+	if r.Object != refundObject || own == nil || own.PaymentID == nil {
+		return nil
+	}
+	return own
 }
 
 // takes is how much of its payment an object counts for. What is in another currency counts as the whole payment.

@@ -264,7 +264,7 @@ func (b *books) refundsOf(p *movementRow) (shown []document) {
 		}
 	}
 	for _, r := range b.outside {
-		hidden := r.Status == string(payment.Reversed) && b.byPSPID[b.accounts[r.Tenant]+" "+r.PSPID] != nil
+		hidden := r.Status == string(payment.Reversed) && b.ownOf(r) != nil
 		if r.Object == refundObject && r.Payment == p.ID && !b.isOwn(r) && !hidden {
 			all = append(all, refund{r.ID, r.refund()})
 		}

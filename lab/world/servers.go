@@ -167,13 +167,6 @@ func (s severalServers) close(ctx context.Context) error {
 	return errors.Join(s.cluster.Stop(ctx), s.cluster.Remove())
 }
 
-// move moves the shards that a tenant's rows are in to the other worker, while they are in use. The rows of other
-// tenants in these shards move with them.
-const move = `SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport, $2::text::citus.shard_transfer_mode)
-	FROM citus_shards AS p, pg_dist_node AS n
-	WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text) AND n.shouldhaveshards
-	  AND (n.nodename, n.nodeport) <> (p.nodename, p.nodeport)`
-
 // split gives a tenant shards of its own, while they are in use. It finds none if the tenant has its own already.
 const split = `SELECT isolate_tenant_to_new_shard('idempotency_keys', $1::text, 'CASCADE', shard_transfer_mode => $2::text::citus.shard_transfer_mode)
 	FROM pg_dist_shard WHERE shardminvalue <> shardmaxvalue
@@ -194,7 +187,7 @@ func (w *World) MoveTenant(ctx context.Context, tenant string, writersWait bool)
 	tag, err := w.DB.Exec(ctx, split, tenant, mode)
 	if err == nil && tag.RowsAffected() == 0 {
 		done = MovedTenant
-		tag, err = w.DB.Exec(ctx, move, tenant, mode)
+		tag, err = w.DB.Exec(ctx, cituscluster.Move, tenant, mode)
 	}
 	if err == nil && tag.RowsAffected() == 0 {
 		err = errors.New("there is nowhere to move to")

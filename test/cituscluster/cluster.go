@@ -31,6 +31,15 @@ var ErrNoCitus = errors.New("this PostgreSQL has no Citus: package postgresql-15
 // Workers is how many there are beside the coordinator.
 const Workers = 2
 
+// Move is the statement that moves the shards that a tenant's rows are in ($1) to the other worker, while they are in
+// use. The rows of other tenants in these shards move with them. The mode ($2) says whether writers wait.
+const Move = `
+	SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport,
+	    $2::text::citus.shard_transfer_mode)
+	FROM citus_shards AS p, pg_dist_node AS n
+	WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text) AND n.shouldhaveshards
+	  AND (n.nodename, n.nodeport) <> (p.nodename, p.nodeport)`
+
 // Shards is how many shards a distributed table gets. Citus' own default, 32, is for more machines.
 const Shards = 8
 

@@ -126,9 +126,7 @@ func TestNoPaymentIsLostWhileItsTenantMoves(t *testing.T) {
 		})
 	}
 	for i := range 6 {
-		w.exec(`SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport, $1::text::citus.shard_transfer_mode)
-			FROM citus_shards AS p, pg_dist_node AS n WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', 'acme'::text)
-			AND n.shouldhaveshards AND (n.nodename, n.nodeport) <> (p.nodename, p.nodeport)`, []string{"block_writes", "force_logical"}[i%2])
+		w.exec(cituscluster.Move, "acme", []string{"block_writes", "force_logical"}[i%2])
 	}
 	stop()
 	clients.Wait()

@@ -116,7 +116,6 @@ func TestTwoAPIsAndTwoReconcilersResolveABacklogOnce(t *testing.T) {
 	}
 }
 
-// An owner, a webhook, two reconcilers, five retries and three operators who do not agree are after one key.
 // A statement about the rows of two tenants is refused where these lie on two servers.
 func TestKeysOfTwoTenantsAreSweptTogether(t *testing.T) {
 	t.Parallel()
@@ -132,6 +131,7 @@ func TestKeysOfTwoTenantsAreSweptTogether(t *testing.T) {
 	})
 }
 
+// An owner, a webhook, two reconcilers, five retries and three operators who do not agree are after one key.
 func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	t.Parallel()
 	var way way
