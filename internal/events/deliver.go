@@ -62,8 +62,11 @@ func (d *Deliverer) Deliver(ctx context.Context, tenant string, endpoint uuid.UU
 	until := d.Now().Add(longestRun)
 	for {
 		batch, err := d.due(ctx, tenant, endpoint)
-		if err != nil || len(batch) == 0 {
+		switch {
+		case err != nil:
 			return err
+		case len(batch) == 0: // What comes next does not wait until the lease of this job is over.
+			return d.record(ctx, tenant, endpoint, dbsqlc.GetDueDeliveriesRow{}, nil, false)
 		}
 		done := d.send(ctx, batch, until)
 		// Crash window 33: delivered, not noted. It is sent again, and the merchant takes an id once.

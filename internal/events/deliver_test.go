@@ -224,6 +224,29 @@ func TestManyAreDeliveredInOneRunAFewAtATime(t *testing.T) {
 	}
 }
 
+// A run that finds nothing more leaves the endpoint to the next job at once, also if its last batch was a full one, and
+// if what was due has gone before it began.
+func TestEndpointDoesNotRestWhenNothingIsDue(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, batchSize - 1, batchSize, 2 * batchSize} {
+		p := setup(t)
+		endpoint := p.endpoint("acme", receive(t, nil).URL)
+		p.events(max(n, 1))
+		if got := p.enqueued(); len(got) != 1 {
+			t.Fatalf("%d: jobs for %v", n, got)
+		}
+		if n == 0 {
+			p.exec("UPDATE event_deliveries SET due_at = NULL")
+		}
+		p.deliver(endpoint)
+		p.want(fmt.Sprint(n), "SELECT sum(attempts)::text FROM event_deliveries")
+		p.events(1)
+		if got := p.enqueued(); len(got) != 1 {
+			t.Errorf("after a run with %d deliveries, the next event waits until the lease is over", n)
+		}
+	}
+}
+
 // Then its worker is another endpoint's, and the next job goes on at once.
 func TestRunEndsAfterItsTime(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"payonce/demo/mockpsp"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
@@ -40,7 +39,7 @@ func (l *load) calm(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	// Nobody sees a late charge of the mock PSP before it comes.
-	<-time.After(mockpsp.DefaultConfig().LateDelay + time.Second/2)
+	<-time.After(pspLate)
 	l.quiet(t, quietLimit)
 	var open map[string]string
 	for range againRounds {

@@ -32,7 +32,7 @@ const (
 
 // The times of keys here are shorter than the demo's own. So the whole story of a payment whose API was killed is told
 // several times while other kills follow: its lease ends, its outcome is looked up, and it is completed or given back.
-// The relations to the mock PSP's times remain: its late charges come after 4 seconds, which is within pspLate.
+// The relations to the mock PSP's times remain: its late charges come within pspLate.
 const (
 	lease   = 6 * time.Second
 	pspLate = 6 * time.Second
