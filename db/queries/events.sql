@@ -43,18 +43,23 @@ ON CONFLICT DO NOTHING;
 UPDATE event_feed SET position = @position;
 
 -- name: FindDueEndpoints :many
--- Endpoints with deliveries that are due: first those that work, and the one that has rested longest. It looks at each
--- endpoint that is enabled. Their number grows with the tenants, and not with the payments. What is due is as in
--- GetDueDeliveries.
-SELECT w.tenant_id, w.id, (w.failures > 0)::boolean AS failing FROM webhook_endpoints AS w
-CROSS JOIN LATERAL (SELECT FROM event_deliveries AS d
-                    WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id
-                      AND d.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
-                      AND (d.due_at <= payonce_now() OR d.last_at < w.enabled_at)
-                    LIMIT 1) AS due
-WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.rest_until <= payonce_now()
-ORDER BY w.failures > 0, w.rest_until
-LIMIT @max_rows;
+-- Endpoints with deliveries that are due: of those that work and of those that fail, those that have rested longest.
+-- Each kind has workers of its own, so neither hides the other. It looks at each endpoint that is enabled. Their number
+-- grows with the tenants, and not with the payments. What is due is as in GetDueDeliveries.
+SELECT e.tenant_id, e.id, e.failing
+FROM (
+    SELECT w.tenant_id, w.id, (w.failures > 0)::boolean AS failing,
+           row_number() OVER (PARTITION BY w.failures > 0 ORDER BY w.rest_until) AS place
+    FROM webhook_endpoints AS w
+    CROSS JOIN LATERAL (SELECT FROM event_deliveries AS d
+                        WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id
+                          AND d.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
+                          AND (d.due_at <= payonce_now() OR d.last_at < w.enabled_at)
+                        LIMIT 1) AS due
+    WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.rest_until <= payonce_now()
+) AS e
+WHERE e.place <= @max_rows::integer
+ORDER BY e.failing, e.place;
 
 -- name: RestEndpoints :exec
 -- No other job is made for these endpoints meanwhile. Competes with a job that ends, which writes the same column.
@@ -112,8 +117,8 @@ RETURNING (CASE WHEN d.delivered_at IS NOT NULL THEN 'delivered' WHEN d.due_at I
 
 -- name: RestEndpoint :many
 -- What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, how the last try has
--- failed, and why it is disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the
--- selected times.
+-- failed, and why it is disabled, if it is. Without an outcome, it ends the lease. Competes with a merchant who deletes
+-- it. RecordPayments explains the selected times.
 UPDATE webhook_endpoints AS w
 SET rest_until = c.rest_until,
     failures = CASE WHEN @succeeded::boolean THEN 0 ELSE w.failures END + CASE WHEN @failed::boolean THEN 1 ELSE 0 END,

@@ -54,8 +54,8 @@ type Config struct {
 	WebhookSchedule []time.Duration
 }
 
-// DefaultConfig returns the demo's settings: a ledger in memory, the secret demo-psp-secret, the real clock,
-// unpredictable faults, no log, and webhooks that lack nothing but a URL.
+// DefaultConfig returns a ledger in memory, the secret demo-psp-secret, the real clock, unpredictable faults, no log,
+// and webhooks that lack nothing but a URL. The demo sets a LateDelay of its own.
 func DefaultConfig() Config {
 	return Config{
 		Secret:    "demo-psp-secret",

@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,19 +55,19 @@ const (
 // LongestDelivery is how long Deliver takes at most: the last requests, and the database.
 func (d *Deliverer) LongestDelivery() time.Duration { return longestRun + d.Timeout + 10*time.Second }
 
-// Deliver delivers what is due at an endpoint, oldest first, until nothing is due, a delivery fails, or the run has
-// taken longestRun. It must not run twice at a time for one endpoint.
+// Deliver delivers what is due at an endpoint, oldest first, until nothing is due, a delivery fails, ctx ends, or
+// the run has taken longestRun. It must not run twice at a time for one endpoint.
 //
 // A delivery is at least once: if the process ends before it has written what came of a request, it is sent again.
 func (d *Deliverer) Deliver(ctx context.Context, tenant string, endpoint uuid.UUID) error {
 	until := d.Now().Add(longestRun)
 	for {
 		batch, err := d.due(ctx, tenant, endpoint)
-		switch {
-		case err != nil:
-			return err
-		case len(batch) == 0: // What comes next does not wait until the lease of this job is over.
-			return d.record(ctx, tenant, endpoint, dbsqlc.GetDueDeliveriesRow{}, nil, false)
+		if err != nil && ctx.Err() == nil {
+			return err // The next try comes when the lease is over.
+		}
+		if len(batch) == 0 {
+			return errors.Join(err, d.release(ctx, tenant, endpoint))
 		}
 		done := d.send(ctx, batch, until)
 		// Crash window 33: delivered, not noted. It is sent again, and the merchant takes an id once.
@@ -75,6 +76,18 @@ func (d *Deliverer) Deliver(ctx context.Context, tenant string, endpoint uuid.UU
 			return err
 		}
 	}
+}
+
+// release ends the lease of a run that finds nothing due, or that its process stops. The next job may begin at once.
+func (d *Deliverer) release(ctx context.Context, tenant string, endpoint uuid.UUID) error {
+	err := d.DB.Pipeline(context.WithoutCancel(ctx), func(ctx context.Context, q postgres.Statement) error {
+		_, err := dbsqlc.New(q).RestEndpoint(ctx, dbsqlc.RestEndpointParams{TenantID: tenant, EndpointID: endpoint})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release the endpoint: %w", err)
+	}
+	return nil
 }
 
 // delivery is one that is due. event is nil if the event is not kept any more.

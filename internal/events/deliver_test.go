@@ -237,14 +237,58 @@ func TestEndpointDoesNotRestWhenNothingIsDue(t *testing.T) {
 		}
 		if n == 0 {
 			p.exec("UPDATE event_deliveries SET due_at = NULL")
+			p.exec("UPDATE webhook_endpoints SET failures = 1, failing_since = payonce_now(), last_failure = 'answered 500'")
 		}
 		p.deliver(endpoint)
 		p.want(fmt.Sprint(n), "SELECT sum(attempts)::text FROM event_deliveries")
+		if n == 0 { // It has not succeeded, either.
+			p.want("1 t answered 500",
+				"SELECT concat_ws(' ', failures, failing_since IS NOT NULL, last_failure) FROM webhook_endpoints")
+		}
 		p.events(1)
 		if got := p.enqueued(); len(got) != 1 {
 			t.Errorf("after a run with %d deliveries, the next event waits until the lease is over", n)
 		}
 	}
+}
+
+// Another process goes on at once.
+func TestRunThatIsStoppedFreesItsEndpoint(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	server := receive(t, nil)
+	endpoint := p.endpoint("acme", server.URL)
+	p.events(2 * batchSize)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	now := time.Now()
+	p.d.Now = func() time.Time {
+		if len(server.requests()) == batchSize {
+			stop()
+		}
+		return now
+	}
+	if err := p.d.Deliver(ctx, "acme", endpoint); !errors.Is(err, context.Canceled) {
+		t.Errorf("the run has ended with %v", err)
+	}
+	p.wantDeliveries(2*batchSize, batchSize, batchSize, batchSize)
+	if got := p.enqueued(); len(got) != 1 {
+		t.Error("what is left waits until the lease is over")
+	}
+}
+
+// Otherwise a database in trouble would be asked again by each dispatch.
+func TestRunThatCannotReadKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	p := setup(t)
+	endpoint := p.endpoint("acme", receive(t, nil).URL)
+	p.events(1)
+	p.enqueued()
+	p.exec("ALTER TABLE event_deliveries RENAME TO event_deliveries_away")
+	if err := p.d.Deliver(t.Context(), "acme", endpoint); err == nil {
+		t.Error("a run that could read nothing has not failed")
+	}
+	p.want("true", "SELECT (rest_until > payonce_now())::text FROM webhook_endpoints")
 }
 
 // Then its worker is another endpoint's, and the next job goes on at once.

@@ -76,7 +76,7 @@ type Endpoint struct {
 type Enqueue func(ctx context.Context, tx pgx.Tx, due []Endpoint) (inserted []Endpoint, err error)
 
 const (
-	// dueBatch is how many endpoints get a job at a time.
+	// dueBatch is how many endpoints of each kind get a job at a time: those that work, and those that fail.
 	dueBatch = 1000
 	// lease is how long an endpoint gets no other job than the one that it has. It is longer than the job takes. The
 	// queue keeps the job of a process that has died for about two minutes, and only then there may be another one.

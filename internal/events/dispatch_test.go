@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/events/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/test/pgtest"
 )
@@ -151,6 +150,9 @@ func (p *post) enqueued(refuses ...uuid.UUID) (got map[uuid.UUID]bool) {
 	got = map[uuid.UUID]bool{}
 	err := p.d.EnqueueDue(p.t.Context(), func(_ context.Context, _ pgx.Tx, due []Endpoint) (taken []Endpoint, _ error) {
 		for _, e := range due {
+			if _, twice := got[e.ID]; twice {
+				p.t.Errorf("two jobs for %v", e)
+			}
 			got[e.ID] = e.Failing
 			if !slices.Contains(refuses, e.ID) {
 				taken = append(taken, e)
@@ -194,15 +196,18 @@ func TestEndpointGetsAJobIfSomethingIsDue(t *testing.T) {
 	}
 }
 
-// Endpoints that fail may be many, and wait for a worker. Those that work come first.
-func TestEndpointsThatWorkComeFirst(t *testing.T) {
+// Those of each kind that have rested longest get jobs. An endpoint of one kind waits for none of the other.
+func TestEndpointsThatWorkDoNotHideThoseThatFail(t *testing.T) {
 	t.Parallel()
 	p := setup(t)
-	working, failing := p.endpoint("acme", "http://a"), p.endpoint("acme", "http://b")
+	failing, last := p.endpoint("acme", "http://failing"), p.endpoint("acme", "http://last")
+	p.exec("UPDATE webhook_endpoints SET failures = 1 WHERE id = $1", failing)
+	p.exec(`INSERT INTO webhook_endpoints (tenant_id, id, url, secret, rest_until)
+		SELECT 'acme', gen_random_uuid(), 'http://a', $1, payonce_now() - interval '1 hour'
+		FROM generate_series(1, $2)`, secret, dueBatch)
 	p.events(1)
-	p.exec("UPDATE webhook_endpoints SET failures = 1, rest_until = rest_until - interval '1 hour' WHERE id = $1", failing)
-	rows, err := dbsqlc.New(p.pool).FindDueEndpoints(t.Context(), 1)
-	if err != nil || len(rows) != 1 || rows[0].ID != working {
-		t.Errorf("first comes %v, want %s: %v", rows, working, err)
+	got := p.enqueued()
+	if _, ok := got[last]; ok || !got[failing] || len(got) != dueBatch+1 {
+		t.Errorf("%d jobs, for the one that fails: %t, for the one that has rested least: %t", len(got), got[failing], ok)
 	}
 }

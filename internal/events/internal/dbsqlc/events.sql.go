@@ -165,15 +165,20 @@ func (q *Queries) FindDeletedEndpoints(ctx context.Context, maxRows int32) ([]Fi
 }
 
 const findDueEndpoints = `-- name: FindDueEndpoints :many
-SELECT w.tenant_id, w.id, (w.failures > 0)::boolean AS failing FROM webhook_endpoints AS w
-CROSS JOIN LATERAL (SELECT FROM event_deliveries AS d
-                    WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id
-                      AND d.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
-                      AND (d.due_at <= payonce_now() OR d.last_at < w.enabled_at)
-                    LIMIT 1) AS due
-WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.rest_until <= payonce_now()
-ORDER BY w.failures > 0, w.rest_until
-LIMIT $1
+SELECT e.tenant_id, e.id, e.failing
+FROM (
+    SELECT w.tenant_id, w.id, (w.failures > 0)::boolean AS failing,
+           row_number() OVER (PARTITION BY w.failures > 0 ORDER BY w.rest_until) AS place
+    FROM webhook_endpoints AS w
+    CROSS JOIN LATERAL (SELECT FROM event_deliveries AS d
+                        WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.id
+                          AND d.due_at <= greatest(payonce_now(), w.enabled_at + interval '8 hours')
+                          AND (d.due_at <= payonce_now() OR d.last_at < w.enabled_at)
+                        LIMIT 1) AS due
+    WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL AND w.rest_until <= payonce_now()
+) AS e
+WHERE e.place <= $1::integer
+ORDER BY e.failing, e.place
 `
 
 type FindDueEndpointsRow struct {
@@ -182,9 +187,9 @@ type FindDueEndpointsRow struct {
 	Failing  bool
 }
 
-// Endpoints with deliveries that are due: first those that work, and the one that has rested longest. It looks at each
-// endpoint that is enabled. Their number grows with the tenants, and not with the payments. What is due is as in
-// GetDueDeliveries.
+// Endpoints with deliveries that are due: of those that work and of those that fail, those that have rested longest.
+// Each kind has workers of its own, so neither hides the other. It looks at each endpoint that is enabled. Their number
+// grows with the tenants, and not with the payments. What is due is as in GetDueDeliveries.
 func (q *Queries) FindDueEndpoints(ctx context.Context, maxRows int32) ([]FindDueEndpointsRow, error) {
 	rows, err := q.db.Query(ctx, findDueEndpoints, maxRows)
 	if err != nil {
@@ -508,8 +513,8 @@ type RestEndpointParams struct {
 }
 
 // What came of a batch of deliveries to an endpoint: how long it rests now, since when it fails, how the last try has
-// failed, and why it is disabled, if it is. Competes with a merchant who deletes it. RecordPayments explains the
-// selected times.
+// failed, and why it is disabled, if it is. Without an outcome, it ends the lease. Competes with a merchant who deletes
+// it. RecordPayments explains the selected times.
 func (q *Queries) RestEndpoint(ctx context.Context, arg RestEndpointParams) ([]bool, error) {
 	rows, err := q.db.Query(ctx, restEndpoint,
 		arg.Succeeded,
