@@ -74,7 +74,8 @@ func (c caller) command(url string) *exec.Cmd {
 	}[folder]
 	cmd := exec.Command(args[0], append(args[1:], script)...) //nolint:noctx // it ends with its input, or is killed
 	cmd.Dir = filepath.Join(c.dir, folder)
-	cmd.Env = append(cmd.Environ(), "URL="+url, "http_proxy=", "HTTP_PROXY=")
+	// What a killed program leaves behind goes with its folder.
+	cmd.Env = append(cmd.Environ(), "URL="+url, "http_proxy=", "HTTP_PROXY=", "TMPDIR="+cmd.Dir)
 	if c.set {
 		cmd.Env = append(cmd.Env, "SET=1")
 	}
